@@ -1,0 +1,134 @@
+//! The arguments of a call: the text as it came, beside what it says.
+//!
+//! What is validated is, byte for byte, what the plugin gets (requirements 9.8), so the raw text is kept and
+//! the parsed form only ever read. That holds only while both sides read the text in the same way; what
+//! two honest parsers can read differently is therefore refused: duplicate keys, integers that a
+//! double rounds, floats that overflow, lone surrogates. The parser for it is in `json.rs`.
+
+mod json;
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+pub use json::{JsonError, JsonErrorKind, parse_strict};
+
+use crate::error::{CallError, ErrorType};
+
+/// Arguments that were parsed, and the very text they were parsed from.
+#[derive(Clone, PartialEq)]
+pub struct Arguments {
+    raw: Box<str>,
+    value: Value,
+}
+
+impl Arguments {
+    /// Parses arguments of at most `max_bytes` of text and `max_depth` levels.
+    pub fn parse(raw: &str, max_bytes: u64, max_depth: u64) -> Result<Self, ArgumentsError> {
+        let bytes = raw.len() as u64;
+        if bytes > max_bytes {
+            return Err(ArgumentsError::TooLarge { bytes, max_bytes });
+        }
+        let value = parse_strict(raw, max_depth).map_err(ArgumentsError::Json)?;
+        Ok(Self { raw: raw.into(), value })
+    }
+
+    /// The text as it came.
+    pub fn raw(&self) -> &str {
+        &self.raw
+    }
+
+    /// What the text says.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+/// Shows the size alone: arguments hold what users wrote.
+impl fmt::Debug for Arguments {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Arguments({} bytes)", self.raw.len())
+    }
+}
+
+/// Why a text is no arguments.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentsError {
+    /// The text is longer than allowed.
+    #[error("the arguments have {bytes} bytes, more than the {max_bytes} allowed")]
+    TooLarge {
+        /// The length that came.
+        bytes: u64,
+        /// The length allowed.
+        max_bytes: u64,
+    },
+    /// The text is not JSON, or JSON that can be read in two ways.
+    #[error(transparent)]
+    Json(#[from] JsonError),
+}
+
+impl ArgumentsError {
+    /// The refusal as the caller of the tool is told it (R2).
+    pub fn into_call_error(self, called: &str) -> CallError {
+        let (pointer, expected, found, hint) = match &self {
+            Self::TooLarge { bytes, max_bytes } => {
+                let hint = "send less, or write it to the workspace in parts".to_owned();
+                (String::new(), format!("at most {max_bytes} bytes"), format!("{bytes} bytes"), hint)
+            }
+            Self::Json(error) => (
+                error.pointer.clone(),
+                error.kind.expected(),
+                error.kind.found(),
+                error.kind.hint().to_owned(),
+            ),
+        };
+        let message = format!("Validation Error: {self}, in the arguments for tool '{called}'");
+        let violation = json!({"pointer": pointer, "expected": expected, "found": found, "message": message});
+        CallError::new(ErrorType::InvalidArguments, message, hint)
+            .with_details(json!({"violations": [violation]}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_kept_byte_for_byte() {
+        let raw = " {\"a\" : 1.0,\n\"b\":\"\\u0041\" }\t";
+        let arguments = Arguments::parse(raw, 100, 64).expect("arguments");
+        assert_eq!(arguments.raw(), raw);
+        assert_eq!(arguments.value(), &json!({"a": 1.0, "b": "A"}));
+    }
+
+    #[test]
+    fn arguments_as_large_as_allowed_pass_and_a_byte_more_does_not() {
+        assert!(Arguments::parse("{\"a\":1}", 7, 64).is_ok());
+        let refused = Arguments::parse("{\"a\":12}", 7, 64).unwrap_err();
+        assert_eq!(refused, ArgumentsError::TooLarge { bytes: 8, max_bytes: 7 });
+    }
+
+    #[test]
+    fn arguments_as_deep_as_allowed_pass_and_a_level_more_does_not() {
+        assert!(Arguments::parse("{\"a\":[1]}", 100, 2).is_ok());
+        assert!(Arguments::parse("{\"a\":[[1]]}", 100, 2).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_place_the_expected_and_the_found() {
+        let refused =
+            Arguments::parse(r#"{"a":{"b":1,"b":2}}"#, 100, 64).unwrap_err().into_call_error("call_x_y");
+        assert_eq!(refused.error_type, ErrorType::InvalidArguments);
+        assert!(refused.message.starts_with("Validation Error: "), "{}", refused.message);
+        assert!(refused.message.ends_with("for tool 'call_x_y'"), "{}", refused.message);
+        let details = refused.details.expect("details");
+        assert_eq!(details["violations"][0]["pointer"], "/a/b");
+        assert_eq!(details["violations"][0]["expected"], "each key once");
+    }
+
+    #[test]
+    fn debug_output_holds_nothing_of_what_was_sent() {
+        let arguments = Arguments::parse("{\"password\":\"secret\"}", 100, 64).expect("arguments");
+        assert_eq!(format!("{arguments:?}"), "Arguments(21 bytes)");
+    }
+}

@@ -1,0 +1,584 @@
+//! A strict JSON parser (RFC 8259) that refuses what two parsers can read in two ways.
+//!
+//! Duplicate keys (one keeps the first, another the last), integers outside i64 and u64 (most round them),
+//! floats that overflow (some say infinity), lone surrogates (some put a question mark), text after the value.
+//! The parser of `serde_json` lets the first two pass unseen, which is the reason for this one; a
+//! property test holds it to `serde_json` wherever both accept.
+//!
+//! Recursion is bounded by `max_depth`, of which no layer can make more than 128.
+
+use std::fmt;
+
+use serde_json::{Map, Number, Value};
+
+/// Longest piece of the text that a message shows, in characters.
+const EXCERPT_CHARS: usize = 40;
+
+/// Why a text is not accepted as JSON, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct JsonError {
+    /// What is wrong.
+    pub kind: JsonErrorKind,
+    /// JSON pointer of the value that was being read; empty for the whole.
+    pub pointer: String,
+    /// Position in the text, in bytes from 0.
+    pub offset_bytes: usize,
+    /// Line of that position, from 1.
+    pub line: usize,
+    /// Column of that position in characters, from 1.
+    pub column: usize,
+}
+
+/// What is wrong with a text that should be JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JsonErrorKind {
+    /// Not JSON: what stood there, and what belongs there.
+    Syntax {
+        /// What belongs there.
+        expected: &'static str,
+        /// What stood there.
+        found: String,
+    },
+    /// A key stands twice in one object.
+    DuplicateKey(String),
+    /// An integer that neither 64 signed nor 64 unsigned bits hold.
+    IntegerOutOfRange(String),
+    /// A float beyond the largest double.
+    FloatOutOfRange(String),
+    /// Half of a surrogate pair, or an escape that is none.
+    BadEscape(String),
+    /// Deeper than allowed.
+    TooDeep(u64),
+}
+
+impl JsonErrorKind {
+    /// What belongs there, in a few words.
+    pub(crate) fn expected(&self) -> String {
+        match self {
+            Self::Syntax { expected, .. } => (*expected).to_owned(),
+            Self::DuplicateKey(_) => "each key once".to_owned(),
+            Self::IntegerOutOfRange(_) => "an integer of at most 64 bits".to_owned(),
+            Self::FloatOutOfRange(_) => "a number that a double can hold".to_owned(),
+            Self::BadEscape(_) => "a valid escape".to_owned(),
+            Self::TooDeep(max_depth) => format!("at most {max_depth} levels"),
+        }
+    }
+
+    /// What stood there, in a few words.
+    pub(crate) fn found(&self) -> String {
+        match self {
+            Self::Syntax { found, .. } => found.clone(),
+            Self::DuplicateKey(key) => format!("key `{key}` twice"),
+            Self::IntegerOutOfRange(text) | Self::FloatOutOfRange(text) => format!("number {text}"),
+            Self::BadEscape(text) => format!("`{text}`"),
+            Self::TooDeep(max_depth) => format!("level {}", max_depth.saturating_add(1)),
+        }
+    }
+
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "send the arguments as one JSON object, with nothing before or after it",
+            Self::DuplicateKey(_) => "send each key once",
+            Self::IntegerOutOfRange(_) | Self::FloatOutOfRange(_) => {
+                "send a number this large as a string, if the tool takes one"
+            }
+            Self::BadEscape(_) => "write the character itself, or both halves of its surrogate pair",
+            Self::TooDeep(_) => "send a flatter value",
+        }
+    }
+}
+
+impl fmt::Display for JsonErrorKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax { expected, found } => {
+                write!(formatter, "malformed JSON: expected {expected}, found {found}")
+            }
+            Self::DuplicateKey(key) => write!(formatter, "duplicate key `{key}`"),
+            Self::IntegerOutOfRange(text) => write!(formatter, "the integer {text} does not fit 64 bits"),
+            Self::FloatOutOfRange(text) => write!(formatter, "the number {text} is too large"),
+            Self::BadEscape(text) => write!(formatter, "the escape `{text}` is not valid"),
+            Self::TooDeep(max_depth) => write!(formatter, "nested deeper than {max_depth} levels"),
+        }
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at line {} column {}", self.kind, self.line, self.column)?;
+        if !self.pointer.is_empty() {
+            write!(formatter, " (`{}`)", excerpt(&self.pointer))?;
+        }
+        Ok(())
+    }
+}
+
+/// Parses one JSON value of at most `max_depth` levels; a scalar has none, `{}` has one.
+pub fn parse_strict(raw: &str, max_depth: u64) -> Result<Value, JsonError> {
+    let mut parser = Parser { text: raw, at: 0, depth: 0, max_depth, path: Vec::new() };
+    parser.document().map_err(|kind| parser.locate(kind))
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// INVARIANT: on a character boundary whenever a slice is taken.
+    at: usize,
+    depth: u64,
+    max_depth: u64,
+    /// Where a failure happened, innermost first: filled while the failure travels up, so that a text
+    /// without one pays nothing.
+    path: Vec<String>,
+}
+
+type Parsed<T> = Result<T, JsonErrorKind>;
+
+impl<'a> Parser<'a> {
+    fn document(&mut self) -> Parsed<Value> {
+        let value = self.value()?;
+        self.skip_space();
+        match self.peek() {
+            None => Ok(value),
+            Some(_) => Err(self.unexpected("the end")),
+        }
+    }
+
+    fn value(&mut self) -> Parsed<Value> {
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.nested(Self::object),
+            Some(b'[') => self.nested(Self::array),
+            Some(b'"') => self.string().map(Value::String),
+            Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
+            Some(b't') => self.word("true", Value::Bool(true)),
+            Some(b'f') => self.word("false", Value::Bool(false)),
+            Some(b'n') => self.word("null", Value::Null),
+            _ => Err(self.unexpected("a value")),
+        }
+    }
+
+    fn nested(&mut self, inner: fn(&mut Self) -> Parsed<Value>) -> Parsed<Value> {
+        if self.depth >= self.max_depth {
+            return Err(JsonErrorKind::TooDeep(self.max_depth));
+        }
+        self.depth += 1;
+        self.at += 1;
+        let value = inner(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn object(&mut self) -> Parsed<Value> {
+        let mut map = Map::new();
+        if self.skip_to(b'}') {
+            return Ok(Value::Object(map));
+        }
+        loop {
+            self.skip_space();
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("a key in double quotes"));
+            }
+            let key_at = self.at;
+            let key = self.string()?;
+            if map.contains_key(&key) {
+                self.at = key_at;
+                let shown = excerpt(&key);
+                self.path.push(key);
+                return Err(JsonErrorKind::DuplicateKey(shown));
+            }
+            if !self.skip_to(b':') {
+                return Err(self.unexpected("`:`"));
+            }
+            match self.value() {
+                Ok(value) => map.insert(key, value),
+                Err(kind) => {
+                    self.path.push(key);
+                    return Err(kind);
+                }
+            };
+            if self.skip_to(b'}') {
+                return Ok(Value::Object(map));
+            }
+            if !self.skip_to(b',') {
+                return Err(self.unexpected("`,` or `}`"));
+            }
+        }
+    }
+
+    fn array(&mut self) -> Parsed<Value> {
+        let mut items = Vec::new();
+        if self.skip_to(b']') {
+            return Ok(Value::Array(items));
+        }
+        loop {
+            match self.value() {
+                Ok(value) => items.push(value),
+                Err(kind) => {
+                    self.path.push(items.len().to_string());
+                    return Err(kind);
+                }
+            }
+            if self.skip_to(b']') {
+                return Ok(Value::Array(items));
+            }
+            if !self.skip_to(b',') {
+                return Err(self.unexpected("`,` or `]`"));
+            }
+        }
+    }
+
+    fn string(&mut self) -> Parsed<String> {
+        self.at += 1;
+        let mut text = String::new();
+        loop {
+            let start = self.at;
+            while self.peek().is_some_and(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f)) {
+                self.at += 1;
+            }
+            text.push_str(self.slice(start, self.at));
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(text);
+                }
+                Some(b'\\') => text.push(self.escape()?),
+                Some(_) => return Err(self.unexpected("an escape in place of a control character")),
+                None => return Err(self.unexpected("the closing quote")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Parsed<char> {
+        let start = self.at;
+        self.at += 2;
+        let plain = match self.text.as_bytes().get(start + 1) {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => return self.unicode_escape(start),
+            _ => return Err(self.bad_escape(start)),
+        };
+        Ok(plain)
+    }
+
+    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+        let unit = self.hex_unit().ok_or_else(|| self.bad_escape(start))?;
+        let low_follows = self.text.as_bytes().get(self.at..self.at + 2) == Some(b"\\u");
+        let scalar = match unit {
+            0xd800..=0xdbff if low_follows => {
+                self.at += 2;
+                match self.hex_unit() {
+                    Some(low @ 0xdc00..=0xdfff) => 0x1_0000 + ((unit - 0xd800) << 10) + (low - 0xdc00),
+                    _ => return Err(self.bad_escape(start)),
+                }
+            }
+            other => other,
+        };
+        char::from_u32(scalar).ok_or_else(|| self.bad_escape(start))
+    }
+
+    fn hex_unit(&mut self) -> Option<u32> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4)?;
+        let unit =
+            digits.iter().try_fold(0, |unit, digit| Some(unit * 16 + char::from(*digit).to_digit(16)?))?;
+        self.at += 4;
+        Some(unit)
+    }
+
+    fn number(&mut self) -> Parsed<Number> {
+        let start = self.at;
+        self.skip(|byte| byte == b'-');
+        match self.peek() {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return Err(self.unexpected("a digit")),
+        }
+        let mut integral = true;
+        if self.skip(|byte| byte == b'.') {
+            integral = false;
+            self.digits_or_fail()?;
+        }
+        if self.skip(|byte| matches!(byte, b'e' | b'E')) {
+            integral = false;
+            self.skip(|byte| matches!(byte, b'+' | b'-'));
+            self.digits_or_fail()?;
+        }
+        let text = self.slice(start, self.at);
+        let number = if integral { integer(text) } else { float(text) };
+        number.inspect_err(|_| self.at = start)
+    }
+
+    fn digits_or_fail(&mut self) -> Parsed<()> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return Err(self.unexpected("a digit"));
+        }
+        self.digits();
+        Ok(())
+    }
+
+    fn digits(&mut self) {
+        while self.skip(|byte| byte.is_ascii_digit()) {}
+    }
+
+    fn word(&mut self, word: &str, value: Value) -> Parsed<Value> {
+        if !self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
+            return Err(self.unexpected("a value"));
+        }
+        self.at += word.len();
+        Ok(value)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip(&mut self, matches: impl Fn(u8) -> bool) -> bool {
+        let skipped = self.peek().is_some_and(matches);
+        self.at += usize::from(skipped);
+        skipped
+    }
+
+    fn skip_space(&mut self) {
+        while self.skip(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')) {}
+    }
+
+    /// Skips space, and then `byte` if it is next.
+    fn skip_to(&mut self, byte: u8) -> bool {
+        self.skip_space();
+        self.skip(|next| next == byte)
+    }
+
+    fn slice(&self, from: usize, to: usize) -> &'a str {
+        self.text.get(from..to).unwrap_or_default()
+    }
+
+    fn unexpected(&self, expected: &'static str) -> JsonErrorKind {
+        let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
+            Some(next) => format!("`{}`", next.escape_debug()),
+            None => "the end".to_owned(),
+        };
+        JsonErrorKind::Syntax { expected, found }
+    }
+
+    fn bad_escape(&mut self, start: usize) -> JsonErrorKind {
+        self.at = start;
+        let text: String = self.text.get(start..).unwrap_or_default().chars().take(6).collect();
+        let end = text
+            .char_indices()
+            .skip(1)
+            .find(|(_, letter)| matches!(letter, '"' | '\n'))
+            .map(|(index, _)| index);
+        JsonErrorKind::BadEscape(excerpt(text.get(..end.unwrap_or(text.len())).unwrap_or_default()))
+    }
+
+    fn locate(&self, kind: JsonErrorKind) -> JsonError {
+        let offset_bytes = self.at.min(self.text.len());
+        let before = self.slice(0, offset_bytes);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        JsonError {
+            kind,
+            pointer: self.path.iter().rev().map(|segment| format!("/{}", escape_segment(segment))).collect(),
+            offset_bytes,
+            line: before.matches('\n').count() + 1,
+            column: self.slice(line_start, offset_bytes).chars().count() + 1,
+        }
+    }
+}
+
+fn integer(text: &str) -> Parsed<Number> {
+    if text == "-0" {
+        // As `serde_json` has it: the sign of zero is not lost.
+        return float(text);
+    }
+    let signed = || text.parse::<i64>().map(Number::from);
+    text.parse::<u64>()
+        .map(Number::from)
+        .or_else(|_| signed())
+        .map_err(|_| JsonErrorKind::IntegerOutOfRange(excerpt(text)))
+}
+
+fn float(text: &str) -> Parsed<Number> {
+    let parsed = text.parse().ok().and_then(Number::from_f64);
+    parsed.ok_or_else(|| JsonErrorKind::FloatOutOfRange(excerpt(text)))
+}
+
+fn escape_segment(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+fn excerpt(text: &str) -> String {
+    let mut shown: String = text.chars().take(EXCERPT_CHARS).flat_map(char::escape_debug).collect();
+    if text.chars().nth(EXCERPT_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(text: &str) -> JsonError {
+        parse_strict(text, 64).expect_err(text)
+    }
+
+    #[test]
+    fn every_kind_of_value_is_read() {
+        let text = r#" {"a":[1,-2,3.5,1e2,true,false,null,"x\n\u00e9\ud83d\ude00\/"],"":{}} "#;
+        assert_eq!(
+            parse_strict(text, 64),
+            Ok(json!({"a": [1, -2, 3.5, 100.0, true, false, null, "x\né😀/"], "": {}}))
+        );
+    }
+
+    #[test]
+    fn a_duplicate_key_is_refused_with_its_pointer_even_when_it_is_spelt_otherwise() {
+        let error = refused(r#"{"x":[0,{"a/b":1,"a\u002fb":2}]}"#);
+        assert_eq!(error.kind, JsonErrorKind::DuplicateKey("a/b".to_owned()));
+        assert_eq!(error.pointer, "/x/1/a~1b");
+        assert!(parse_strict(r#"{"x":[0,{"a/b":1,"a/c":2}]}"#, 64).is_ok());
+    }
+
+    #[test]
+    fn integers_are_exact_to_64_bits_and_refused_beyond() {
+        for text in ["9007199254740993", "18446744073709551615", "-9223372036854775808"] {
+            assert_eq!(parse_strict(text, 0).expect(text).to_string(), text);
+        }
+        for text in ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"] {
+            assert!(matches!(refused(text).kind, JsonErrorKind::IntegerOutOfRange(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_float_that_overflows_is_refused() {
+        assert!(matches!(refused("1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
+        assert!(matches!(refused("-1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
+        assert_eq!(parse_strict("1.7976931348623157e308", 0), Ok(json!(f64::MAX)));
+    }
+
+    #[test]
+    fn bad_unicode_escapes_are_refused() {
+        for text in [
+            r#""\ud800""#,
+            r#""\udc00""#,
+            r#""\ud800\ud800""#,
+            r#""\ud800x""#,
+            r#""\u12""#,
+            r#""\u12g4""#,
+            r#""\x""#,
+            r#""\"#,
+        ] {
+            assert!(matches!(refused(text).kind, JsonErrorKind::BadEscape(_)), "{text}");
+        }
+        assert_eq!(parse_strict(r#""\uD83D\uDE00""#, 0), Ok(json!("😀")));
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_with_its_place() {
+        for text in [
+            "",
+            " ",
+            "{",
+            "[",
+            "[1,]",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{'a':1}",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "1e",
+            "-",
+            "tru",
+            "nul",
+            "NaN",
+            "Infinity",
+            "\"a",
+            "\"\n\"",
+            "[1 2]",
+            "{\"a\" 1}",
+            "{} {}",
+            "1 // one",
+            "\u{feff}{}",
+            "{\"a\":}",
+            "[}",
+        ] {
+            let error = refused(text);
+            assert!(matches!(error.kind, JsonErrorKind::Syntax { .. }), "{text}: {error}");
+        }
+        let error = refused("{\n  \"é\": [1,\n 2 }");
+        assert_eq!((error.line, error.column), (3, 4));
+        assert_eq!(
+            error.to_string(),
+            "malformed JSON: expected `,` or `]`, found `}` at line 3 column 4 (`/é`)"
+        );
+    }
+
+    #[test]
+    fn depth_is_counted_in_levels_and_bounded_without_recursion_beyond_it() {
+        let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(parse_strict(&nested(64), 64).is_ok());
+        assert_eq!(refused(&nested(65)).kind, JsonErrorKind::TooDeep(64));
+        assert_eq!(refused(&"[".repeat(1_000_000)).kind, JsonErrorKind::TooDeep(64));
+        assert!(parse_strict("1", 0).is_ok());
+        assert!(parse_strict("[]", 0).is_err());
+    }
+
+    #[test]
+    fn a_message_shows_only_a_short_piece_of_a_long_number() {
+        let error = refused(&"9".repeat(10_000));
+        assert!(error.to_string().chars().count() < 120, "{error}");
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            "\\PC{0,12}".prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 60, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::hash_map(any::<String>(), inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_serde_json_writes_is_read_back(value in any_json(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) }.unwrap();
+            prop_assert_eq!(parse_strict(&text, 64), Ok(value));
+        }
+
+        #[test]
+        fn whatever_is_accepted_serde_json_accepts_too(text in "[\\[\\]{}:,\"\\\\u0-9dDeE.+ a-]{0,24}") {
+            if parse_strict(&text, 64).is_ok() {
+                prop_assert!(serde_json::from_str::<Value>(&text).is_ok());
+            }
+        }
+
+        #[test]
+        fn a_float_is_the_nearest_double(number in any::<f64>().prop_filter("finite", |number| number.is_finite())) {
+            let text = format!("{number:e}");
+            prop_assert_eq!(parse_strict(&text, 0).unwrap().as_f64(), Some(number));
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in any::<String>()) {
+            let _ = parse_strict(&text, 8);
+        }
+    }
+}

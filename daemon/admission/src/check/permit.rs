@@ -1,0 +1,222 @@
+//! The permit: a call that passed the gate, and one that was charged as well.
+//!
+//! [`Checked`] and [`Admitted`] hold the same facts and have no public way in: `check` makes the first, the
+//! ledger turns it into the second, and the sandbox runs nothing else. The component travels inside, so
+//! a call cannot be paired with another plugin than the one that was decided about.
+//!
+//! ```compile_fail
+//! # fn forge(facts: Box<toolgate_admission::Facts<()>>) {
+//! let admitted = toolgate_admission::Admitted(facts);
+//! # }
+//! ```
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::{Reason, refusal};
+use crate::arguments::{Arguments, JsonError, parse_strict};
+use crate::descriptor::{Capabilities, Mode, ToolDescriptor};
+use crate::error::{CallError, ErrorType};
+use crate::limits::Limits;
+use crate::name::{ToolId, WireName};
+use crate::rules::{Digest, Plugin, Tool};
+
+/// Deepest nesting of a result: common parsers, those of callers among them, stop here.
+const OUTPUT_DEPTH: u64 = 128;
+
+/// What is known of a call that passed the gate.
+pub struct Facts<P> {
+    tool: Tool<P>,
+    called: Box<str>,
+    arguments: Arguments,
+    limits: Limits,
+    reason: Reason,
+}
+
+/// A call that passed the gate. Only [`check()`](super::check()) makes one.
+pub struct Checked<P>(Box<Facts<P>>);
+
+/// A call that passed the gate and was charged: what the sandbox runs. Only
+/// [`Ledger::charge`](crate::Ledger::charge) makes one.
+pub struct Admitted<P>(Box<Facts<P>>);
+
+impl<P> Checked<P> {
+    pub(super) fn new(
+        tool: Tool<P>,
+        called: String,
+        arguments: Arguments,
+        limits: Limits,
+        reason: Reason,
+    ) -> Self {
+        Self(Box::new(Facts { tool, called: called.into(), arguments, limits, reason }))
+    }
+
+    /// For the ledger alone, once it has charged the call.
+    pub(crate) fn admit(self) -> Admitted<P> {
+        Admitted(self.0)
+    }
+}
+
+impl<P> Deref for Checked<P> {
+    type Target = Facts<P>;
+
+    fn deref(&self) -> &Facts<P> {
+        &self.0
+    }
+}
+
+impl<P> Deref for Admitted<P> {
+    type Target = Facts<P>;
+
+    fn deref(&self) -> &Facts<P> {
+        &self.0
+    }
+}
+
+impl<P> Facts<P> {
+    /// What runs.
+    pub fn component(&self) -> &P {
+        &self.tool.plugin().component
+    }
+
+    /// The plugin it belongs to.
+    pub fn plugin(&self) -> &Plugin<P> {
+        self.tool.plugin()
+    }
+
+    /// The digest of the plugin.
+    pub fn digest(&self) -> &Digest {
+        &self.tool.plugin().digest
+    }
+
+    /// What the plugin says of the tool.
+    pub fn tool(&self) -> &ToolDescriptor {
+        self.tool.descriptor()
+    }
+
+    /// `namespace/tool`.
+    pub fn id(&self) -> &ToolId {
+        self.tool.id()
+    }
+
+    /// What a model calls the tool.
+    pub fn wire(&self) -> &WireName {
+        &self.tool.descriptor().wire
+    }
+
+    /// The name that the model called, as it wrote it.
+    pub fn called(&self) -> &str {
+        &self.called
+    }
+
+    /// The arguments, as they came and as they read.
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// What the call may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the call may reach: asked for and granted.
+    pub fn granted(&self) -> &Capabilities {
+        self.tool.granted()
+    }
+
+    /// Why it may run.
+    pub fn reason(&self) -> &Reason {
+        &self.reason
+    }
+
+    /// Checks a result against the output schema (R3) and gives it back byte for byte.
+    pub fn check_output(&self, json: &str) -> Result<Box<str>, CallError> {
+        self.check_mode(Mode::Server)?;
+        self.check_text(json)?;
+        let value = parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        match &self.tool().output {
+            Some(schema) => schema
+                .check(&value)
+                .map_err(|violations| refusal::invalid_output(&violations, &self.called))?,
+            None => {}
+        }
+        Ok(json.into())
+    }
+
+    /// Checks the payload that a tool of mode `client` prepared, and gives it back byte for byte. Its form is
+    /// a matter between plugin and client.
+    pub fn check_client_payload(&self, json: &str) -> Result<Box<str>, CallError> {
+        self.check_mode(Mode::Client)?;
+        self.check_text(json)?;
+        parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        Ok(json.into())
+    }
+
+    /// T3: a tool ends where it said it would.
+    fn check_mode(&self, ended: Mode) -> Result<(), CallError> {
+        let declared = self.tool().mode;
+        if declared == ended {
+            return Ok(());
+        }
+        let message = format!(
+            "the tool `{}` has mode `{}` and answered as one of mode `{}`",
+            self.id(),
+            declared.as_str(),
+            ended.as_str()
+        );
+        Err(CallError::new(
+            ErrorType::InvalidOutput,
+            message,
+            "the plugin broke its own contract: tell its publisher",
+        ))
+    }
+
+    fn check_text(&self, json: &str) -> Result<(), CallError> {
+        if json.len() as u64 <= self.limits.output_bytes {
+            return Ok(());
+        }
+        let message = format!(
+            "the result has {} bytes, more than the {} allowed",
+            json.len(),
+            self.limits.output_bytes
+        );
+        Err(CallError::new(
+            ErrorType::OutputTooLarge,
+            message,
+            "ask for less: a narrower query, or a part at a time",
+        ))
+    }
+
+    fn unreadable(&self, error: &JsonError) -> CallError {
+        let message = format!("the result of `{}` is not acceptable JSON: {error}", self.id());
+        CallError::new(
+            ErrorType::InvalidOutput,
+            message,
+            "the plugin broke its own contract: tell its publisher",
+        )
+    }
+}
+
+/// Shows what was decided and nothing of what was sent.
+impl<P> fmt::Debug for Facts<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Facts")
+            .field("id", &self.id().to_string())
+            .field("arguments", &self.arguments)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<P> fmt::Debug for Checked<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Checked").field(&self.0).finish()
+    }
+}
+
+impl<P> fmt::Debug for Admitted<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Admitted").field(&self.0).finish()
+    }
+}

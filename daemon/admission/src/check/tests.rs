@@ -1,0 +1,480 @@
+//! The gate from outside: every refusal beside the call that passes, and the properties that must hold for
+//! any rules.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::descriptor::Descriptor;
+use crate::error::CallError;
+use crate::limits::{LimitName, LimitsPatch};
+use crate::name::Name;
+use crate::rules::{AgentDocument, AgentRules, Catalogue, Digest, OrgRules, Plugin};
+use crate::{Ledger, Rates};
+
+/// A plugin with tools that take anything.
+pub(crate) fn plugin(namespace: &str, tools: &[&str]) -> Arc<Plugin<&'static str>> {
+    let tools: Vec<_> = tools
+        .iter()
+        .map(|name| json!({"name": name, "description": "Does it.", "usage": "Use it.", "input_schema": {"type": "object"}}))
+        .collect();
+    described(&json!({"name": namespace, "version": "1.0.0", "tools": tools}))
+}
+
+/// A plugin with this description.
+pub(crate) fn described(description: &Value) -> Arc<Plugin<&'static str>> {
+    let descriptor = Descriptor::parse(&description.to_string()).expect("a description");
+    Arc::new(Plugin {
+        granted: descriptor.capabilities.clone(),
+        descriptor: Arc::new(descriptor),
+        digest: Digest::from_sha256([7; 32]),
+        component: "component",
+        disabled: false,
+    })
+}
+
+/// A call of that tool by an agent that may call everything.
+pub(crate) fn checked(
+    plugin: Arc<Plugin<&'static str>>,
+    tool: &str,
+    arguments: &str,
+) -> Checked<&'static str> {
+    match check(
+        &rules_of(vec![plugin], r#"{"enabled":"*"}"#),
+        &SessionFacts::default(),
+        call(tool, arguments),
+    ) {
+        Verdict::Run(checked) => checked,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rules_of(plugins: Vec<Arc<Plugin<&'static str>>>, agent: &str) -> Rules<&'static str> {
+    let catalogue = Arc::new(Catalogue::new(LimitsPatch::new(), plugins));
+    let document = AgentDocument::parse(agent).expect(agent);
+    Rules {
+        agent: Arc::new(AgentRules::compile(&document, &catalogue)),
+        organization: Arc::new(OrgRules::pass_all(LimitsPatch::new())),
+        catalogue,
+    }
+}
+
+/// `crm` and `files` are loaded, and `old`, which is switched off.
+fn rules(agent: &str) -> Rules<&'static str> {
+    let mut old = Arc::into_inner(plugin("old", &["tool"])).expect("the only one");
+    old.disabled = true;
+    rules_of(
+        vec![plugin("crm", &["delete", "search"]), plugin("files", &["read", "write"]), Arc::new(old)],
+        agent,
+    )
+}
+
+fn call(tool: &str, arguments: &str) -> ToolCall {
+    ToolCall { tool: tool.to_owned(), arguments: arguments.into() }
+}
+
+fn refusal(rules: &Rules<&'static str>, facts: &SessionFacts, tool: &str) -> Refusal {
+    match check(rules, facts, call(tool, "{}")) {
+        Verdict::Refused(refusal) => refusal,
+        other => panic!("{tool}: {other:?}"),
+    }
+}
+
+fn runs(rules: &Rules<&'static str>, tool: &str) -> bool {
+    matches!(check(rules, &SessionFacts::default(), call(tool, "{}")), Verdict::Run(_))
+}
+
+fn admitted(plugin: Arc<Plugin<&'static str>>, tool: &str) -> Admitted<&'static str> {
+    let organization = Name::parse("acme").expect("a name");
+    Ledger::new(Rates::UNLIMITED).charge(&organization, checked(plugin, tool, "{}"), 0).expect("no bound")
+}
+
+/// A plugin `t` with one tool `t` of these schemas.
+fn tool_with(more: &Value) -> Arc<Plugin<&'static str>> {
+    let mut tool =
+        json!({"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}});
+    tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    described(&json!({"name": "t", "version": "1", "tools": [tool]}))
+}
+
+/// G3, word for word, with the name that was called.
+#[test]
+fn a_tool_that_is_not_in_the_list_is_denied_and_one_that_is_runs() {
+    let rules = rules(r#"{"enabled":["crm/search"]}"#);
+    let refused = refusal(&rules, &SessionFacts::default(), "Call_CRM_delete");
+    assert_eq!(refused.error.error_type, ErrorType::AccessDenied);
+    assert_eq!(
+        refused.error.message,
+        "Access denied. This agent is not authorized to use the Call_CRM_delete tool."
+    );
+    assert_eq!(refused.reason, Reason { layer: Layer::Agent, rule: "enabled" });
+    assert_eq!(refused.tool.map(|tool| tool.to_string()).as_deref(), Some("crm/delete"));
+    assert!(refused.digest.is_some());
+    assert!(runs(&rules, "call_crm_search"));
+}
+
+/// Requirements 9.1: an empty list, and no list, mean nothing.
+#[test]
+fn an_agent_without_a_list_may_call_nothing() {
+    for agent in ["{}", r#"{"enabled":[]}"#] {
+        let rules = rules(agent);
+        assert_eq!(callable(&rules, &SessionFacts::default()).count(), 0);
+        assert_eq!(
+            refusal(&rules, &SessionFacts::default(), "crm/search").error.error_type,
+            ErrorType::AccessDenied
+        );
+    }
+}
+
+/// Requirements 9.2: denial wins.
+#[test]
+fn a_disabled_tool_stays_out_although_it_is_enabled() {
+    let rules = rules(r#"{"enabled":"*","disabled":["crm/delete"]}"#);
+    let refused = refusal(&rules, &SessionFacts::default(), "call_crm_delete");
+    assert_eq!((refused.error.error_type, refused.reason.rule), (ErrorType::ToolDisabled, "disabled"));
+    assert!(runs(&rules, "call_crm_search"));
+}
+
+/// G5.
+#[test]
+fn an_agent_bound_to_a_server_calls_no_other() {
+    let rules = rules(r#"{"enabled":"*","server":"crm"}"#);
+    let refused = refusal(&rules, &SessionFacts::default(), "files/read");
+    assert_eq!((refused.error.error_type, refused.reason.rule), (ErrorType::AccessDenied, "server"));
+    assert!(runs(&rules, "crm/search"));
+}
+
+#[test]
+fn a_tool_of_a_plugin_that_is_switched_off_is_disabled() {
+    let refused = refusal(&rules(r#"{"enabled":"*"}"#), &SessionFacts::default(), "old/tool");
+    assert_eq!((refused.error.error_type, refused.reason.layer), (ErrorType::ToolDisabled, Layer::Platform));
+}
+
+#[test]
+fn a_tool_that_the_session_switched_off_is_disabled_there() {
+    let rules = rules(r#"{"enabled":"*"}"#);
+    let id = crate::ToolId::parse("crm/search").unwrap();
+    let facts = SessionFacts { disabled: BTreeSet::from([id]), channel: None };
+    let refused = refusal(&rules, &facts, "crm/search");
+    assert_eq!((refused.error.error_type, refused.reason.layer), (ErrorType::ToolDisabled, Layer::Session));
+    assert!(runs(&rules, "crm/search"));
+}
+
+#[test]
+fn a_call_that_needs_approval_is_denied_with_a_hint_until_someone_can_approve() {
+    let rules = rules(r#"{"enabled":"*","require_approval_for":["crm/delete"]}"#);
+    let Verdict::NeedsApproval(refusal) = check(&rules, &SessionFacts::default(), call("crm/delete", "{}"))
+    else {
+        panic!("it needs approval");
+    };
+    assert_eq!(refusal.error.error_type, ErrorType::AccessDenied);
+    assert!(refusal.error.hint.contains("approve"), "{}", refusal.error.hint);
+    assert!(runs(&rules, "crm/search"));
+}
+
+#[test]
+fn a_tool_that_is_not_there_is_not_found_and_the_nearest_callable_one_is_named() {
+    let rules = rules(r#"{"enabled":["crm/*"]}"#);
+    for (called, hint) in [
+        ("call_crm_serach", "did you mean `call_crm_search`?"),
+        ("crm/serach", "did you mean `call_crm_search`?"),
+        ("crm_search", "did you mean `call_crm_search`?"),
+        ("crm.delete", "did you mean `call_crm_delete`?"),
+        ("xyzzy", "the callable tools are `call_crm_delete`, `call_crm_search`"),
+        ("call_files_raed", "the callable tools are `call_crm_delete`, `call_crm_search`"),
+    ] {
+        let refused = refusal(&rules, &SessionFacts::default(), called);
+        assert_eq!((refused.error.error_type, refused.tool), (ErrorType::ToolNotFound, None), "{called}");
+        assert_eq!(refused.error.hint, hint, "{called}");
+    }
+    assert_eq!(
+        refusal(&self::rules("{}"), &SessionFacts::default(), "x").error.hint,
+        "this agent has no callable tools"
+    );
+}
+
+#[test]
+fn a_name_full_of_odd_characters_is_shown_short_and_escaped() {
+    let odd = format!("call_\u{202e}\n{}", "x".repeat(10_000));
+    let message = refusal(&rules("{}"), &SessionFacts::default(), &odd).error.message;
+    assert!(message.len() < 200 && !message.contains(['\n', '\u{202e}']), "{message}");
+}
+
+#[test]
+fn when_several_rules_refuse_the_first_in_the_published_order_is_the_reason() {
+    let rules = rules(r#"{"enabled":[],"disabled":"*","server":"crm"}"#);
+    assert_eq!(refusal(&rules, &SessionFacts::default(), "old/tool").reason.rule, "plugin_disabled");
+    assert_eq!(refusal(&rules, &SessionFacts::default(), "files/read").reason.rule, "server");
+    assert_eq!(refusal(&rules, &SessionFacts::default(), "crm/search").reason.rule, "disabled");
+}
+
+#[test]
+fn rules_compiled_against_another_catalogue_let_nothing_through() {
+    let mut rules = rules(r#"{"enabled":"*"}"#);
+    rules.catalogue = self::rules("{}").catalogue;
+    let refused = refusal(&rules, &SessionFacts::default(), "crm/search");
+    assert_eq!((refused.error.error_type, refused.reason.rule), (ErrorType::Unavailable, "revision"));
+    assert_eq!(callable(&rules, &SessionFacts::default()).count(), 0);
+}
+
+/// R2, word for word, with the name that the model called.
+#[test]
+fn a_missing_argument_is_told_in_the_published_words() {
+    let files = described(&json!({"name": "write", "version": "1", "tools": [{
+        "name": "file", "description": "D.", "usage": "U.",
+        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
+    }]}));
+    let rules = rules_of(vec![files], r#"{"enabled":"*"}"#);
+    let refused = refusal(&rules, &SessionFacts::default(), "call_write_file").error;
+    assert_eq!(refused.error_type, ErrorType::InvalidArguments);
+    assert_eq!(
+        refused.message,
+        "Validation Error: Missing required argument 'path' for tool 'call_write_file'"
+    );
+    assert_eq!(refused.hint, "send an object with `path`: string (required)");
+    assert_eq!(
+        refused.details,
+        Some(json!({"violations": [{
+            "pointer": "/path", "expected": "string", "found": "nothing",
+            "message": "Validation Error: Missing required argument 'path' for tool 'call_write_file'",
+        }]}))
+    );
+    assert!(matches!(
+        check(&rules, &SessionFacts::default(), call("write/file", r#"{"path":"a"}"#)),
+        Verdict::Run(_)
+    ));
+}
+
+#[test]
+fn every_refusal_of_arguments_begins_in_the_published_way() {
+    let input =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+    let rules = rules_of(
+        vec![tool_with(&json!({"input_schema": input}))],
+        r#"{"enabled":"*","limits":{"arguments_bytes":200}}"#,
+    );
+    for arguments in [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{} {}",
+        r#"{"n":1,"n":2}"#,
+        r#"{"n":18446744073709551616}"#,
+        r#"{"n":1e999}"#,
+        r#"{"n":"\ud800"}"#,
+        r#"{"n":"1"}"#,
+        r#"{"m":1}"#,
+        &format!("{{\"n\":{}1{}}}", "[".repeat(70), "]".repeat(70)),
+        &" ".repeat(300),
+    ] {
+        let Verdict::Refused(refused) = check(&rules, &SessionFacts::default(), call("call_t_t", arguments))
+        else {
+            panic!("{arguments}");
+        };
+        let CallError { error_type, message, hint, details, .. } = refused.error;
+        assert_eq!(error_type, ErrorType::InvalidArguments, "{arguments}");
+        assert!(
+            message.starts_with("Validation Error: ") && message.contains("for tool 'call_t_t'"),
+            "{message}"
+        );
+        assert!(!hint.is_empty(), "{message}");
+        let violations = &details.expect("details")["violations"];
+        for field in ["pointer", "expected", "found", "message"] {
+            assert!(violations[0][field].is_string(), "{violations}");
+        }
+        assert_eq!(refused.reason.layer, Layer::Schema);
+    }
+    assert!(matches!(
+        check(&rules, &SessionFacts::default(), call("call_t_t", r#"{"n":1.0}"#)),
+        Verdict::Run(_)
+    ));
+}
+
+#[test]
+fn what_is_redacted_does_not_stand_in_the_refusal() {
+    let plugin = tool_with(&json!({
+        "input_schema": {"type": "object", "properties": {"key": {"maxLength": 3}}}, "redact": ["/key"],
+    }));
+    let rules = rules_of(vec![plugin], r#"{"enabled":"*"}"#);
+    let Verdict::Refused(refused) =
+        check(&rules, &SessionFacts::default(), call("t/t", r#"{"key":"hunter2"}"#))
+    else {
+        panic!("too long");
+    };
+    assert!(!format!("{refused:?}").contains("hunter2"), "{refused:?}");
+}
+
+#[test]
+fn a_checked_call_carries_what_was_decided_about() {
+    let raw = " {\"a\" : 1.0}";
+    let checked = checked(plugin("crm", &["search"]), "CALL_crm_search", raw);
+    assert_eq!(checked.arguments().raw(), raw);
+    assert_eq!((checked.called(), checked.wire().as_str()), ("CALL_crm_search", "call_crm_search"));
+    assert_eq!((*checked.component(), checked.id().to_string().as_str()), ("component", "crm/search"));
+    assert_eq!(checked.reason(), &Reason { layer: Layer::Agent, rule: "enabled" });
+    assert!(!format!("{checked:?}").contains("1.0"), "{checked:?}");
+}
+
+/// B2: platform, plugin, organization, agent, each narrowing the one above.
+#[test]
+fn the_limits_of_a_call_are_the_narrowest_of_all_layers() {
+    let plugin = described(&json!({
+        "name": "t", "version": "1", "limits": {"fuel": 500, "deadline_ms": 90_000},
+        "tools": [{"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}}],
+    }));
+    let platform = LimitsPatch::new().with(LimitName::Fuel, 1_000).with(LimitName::DeadlineMs, 60_000);
+    let catalogue = Arc::new(Catalogue::new(platform, vec![plugin]));
+    let document = AgentDocument::parse(r#"{"enabled":"*","limits":{"fuel":900,"log_bytes":7}}"#).unwrap();
+    let rules = Rules {
+        agent: Arc::new(AgentRules::compile(&document, &catalogue)),
+        organization: Arc::new(OrgRules::pass_all(
+            LimitsPatch::new().with(LimitName::Fuel, 700).with(LimitName::Requests, 3),
+        )),
+        catalogue,
+    };
+    let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call("t/t", "{}")) else {
+        panic!("it may run")
+    };
+    let limits = checked.limits();
+    assert_eq!((limits.fuel, limits.deadline_ms, limits.log_bytes, limits.requests), (500, 60_000, 7, 3));
+    assert_eq!(limits.memory_bytes, Limits::DEFAULT.memory_bytes);
+}
+
+/// B5.
+#[test]
+fn a_call_is_granted_no_more_than_its_plugin_asked_for() {
+    let mut plugin = Arc::into_inner(plugin("crm", &["search"])).expect("the only one");
+    plugin.granted.filesystem = crate::FilesystemAccess::Workspace;
+    let checked = checked(Arc::new(plugin), "crm/search", "{}");
+    assert_eq!(checked.granted().filesystem, crate::FilesystemAccess::None);
+}
+
+/// R3.
+#[test]
+fn a_result_that_fits_is_given_back_byte_for_byte() {
+    let admitted =
+        admitted(tool_with(&json!({"output_schema": {"type": "object", "required": ["n"]}})), "t/t");
+    assert_eq!(admitted.check_output(" {\"n\": 1.0}\n").as_deref(), Ok(" {\"n\": 1.0}\n"));
+    let refused = admitted.check_output("{}").unwrap_err();
+    assert_eq!(refused.error_type, ErrorType::InvalidOutput);
+    assert!(refused.message.contains("Missing required field 'n'"), "{}", refused.message);
+    assert_eq!(refused.details.unwrap()["violations"][0]["pointer"], "/n");
+}
+
+#[test]
+fn a_result_that_is_not_strict_json_is_refused_even_without_a_schema() {
+    let admitted = admitted(plugin("crm", &["search"]), "crm/search");
+    for output in ["", "{", "{} {}", r#"{"a":1,"a":2}"#, "NaN", "1e999", r#""\ud800""#] {
+        assert_eq!(
+            admitted.check_output(output).unwrap_err().error_type,
+            ErrorType::InvalidOutput,
+            "{output}"
+        );
+    }
+    for output in ["null", "1", "\"x\"", "[{}]"] {
+        assert!(admitted.check_output(output).is_ok(), "{output}");
+    }
+}
+
+#[test]
+fn a_result_beyond_its_limit_is_too_large() {
+    let plugin = described(&json!({
+        "name": "t", "version": "1", "limits": {"output_bytes": 4},
+        "tools": [{"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}}],
+    }));
+    let admitted = admitted(plugin, "t/t");
+    assert!(admitted.check_output("1234").is_ok());
+    assert_eq!(admitted.check_output("12345").unwrap_err().error_type, ErrorType::OutputTooLarge);
+}
+
+/// T3.
+#[test]
+fn a_tool_that_ends_otherwise_than_it_declared_is_refused() {
+    let server = admitted(plugin("crm", &["search"]), "crm/search");
+    assert!(server.check_output("{}").is_ok());
+    assert_eq!(server.check_client_payload("{}").unwrap_err().error_type, ErrorType::InvalidOutput);
+    let client = admitted(tool_with(&json!({"mode": "client"})), "t/t");
+    assert!(client.check_client_payload("{}").is_ok());
+    assert!(client.check_client_payload("{").is_err());
+    assert_eq!(client.check_output("{}").unwrap_err().error_type, ErrorType::InvalidOutput);
+}
+
+const PATTERNS: [&str; 9] =
+    ["*", "crm/*", "crm/delete", "crm/search", "files/*", "files/read", "files/write", "old/*", "later/tool"];
+
+fn any_list() -> impl Strategy<Value = Option<Vec<&'static str>>> {
+    proptest::option::of(proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..4))
+}
+
+fn any_agent() -> impl Strategy<Value = String> {
+    (any_list(), any_list(), any_list()).prop_map(|(enabled, disabled, approval)| {
+        json!({"enabled": enabled, "disabled": disabled, "require_approval_for": approval}).to_string()
+    })
+}
+
+fn any_facts() -> impl Strategy<Value = SessionFacts> {
+    let id =
+        proptest::sample::select(vec!["crm/delete", "crm/search", "files/read", "files/write", "old/tool"]);
+    proptest::collection::vec(id, 0..3).prop_map(|ids| SessionFacts {
+        disabled: ids.into_iter().map(|id| crate::ToolId::parse(id).unwrap()).collect(),
+        channel: None,
+    })
+}
+
+proptest! {
+    /// The list equals what is callable, by calling each.
+    #[test]
+    fn the_list_is_exactly_what_runs(agent in any_agent(), facts in any_facts()) {
+        let rules = rules(&agent);
+        let listed: Vec<&str> = callable(&rules, &facts).map(|tool| tool.descriptor().wire.as_str()).collect();
+        for tool in rules.catalogue.tools() {
+            let wire = tool.descriptor().wire.as_str();
+            let decided = matches!(decide(&rules, &facts, wire), Decision::Allowed(_));
+            let ran = matches!(check(&rules, &facts, call(wire, "{}")), Verdict::Run(_));
+            prop_assert_eq!(listed.contains(&wire), decided, "{}", wire);
+            prop_assert_eq!(decided, ran, "{}", wire);
+        }
+    }
+
+    /// G16: the explanation and the decision are one.
+    #[test]
+    fn explain_agrees_with_decide(agent in any_agent(), facts in any_facts()) {
+        let rules = rules(&agent);
+        for called in ["crm/delete", "crm/search", "files/read", "files/write", "old/tool", "later/tool"] {
+            let steps = explain(&rules, &facts, called);
+            let first = steps.iter().find(|step| step.refuses).map(|step| step.reason);
+            let decided = match decide(&rules, &facts, called) {
+                Decision::Allowed(_) => None,
+                Decision::NeedsApproval(_, reason) | Decision::Refused(reason) => Some(reason),
+            };
+            prop_assert_eq!(first, decided, "{}", called);
+        }
+    }
+
+    /// G7: no layer widens. Whatever is added to a document's denials or to the session's, nothing becomes callable.
+    #[test]
+    fn a_further_denial_never_lets_a_tool_in(agent in any_agent(), facts in any_facts(), denied in any_list()) {
+        let before = rules(&agent);
+        let mut document: Value = serde_json::from_str(&agent).unwrap();
+        let mut disabled = document["disabled"].as_array().cloned().unwrap_or_default();
+        disabled.extend(denied.unwrap_or_default().into_iter().map(Value::from));
+        document["disabled"] = json!(disabled);
+        let after = rules(&document.to_string());
+        let open = SessionFacts::default();
+        let names = |rules: &Rules<&'static str>, facts: &SessionFacts| -> BTreeSet<String> {
+            callable(rules, facts).map(|tool| tool.id().to_string()).collect()
+        };
+        prop_assert!(names(&after, &facts).is_subset(&names(&before, &facts)));
+        prop_assert!(names(&before, &facts).is_subset(&names(&before, &open)));
+    }
+
+    #[test]
+    fn no_call_makes_the_gate_panic(tool in any::<String>(), arguments in any::<String>()) {
+        let rules = rules(r#"{"enabled":"*"}"#);
+        let _ = check(&rules, &SessionFacts::default(), ToolCall { tool, arguments: arguments.clone().into() });
+        let _ = check(&rules, &SessionFacts::default(), call("crm/search", &arguments));
+    }
+}

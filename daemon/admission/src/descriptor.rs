@@ -1,0 +1,385 @@
+//! What a plugin says of itself: the JSON of `describe` as typed data (T1, `wit/describe.schema.json`).
+//!
+//! Most of it is text that a model will read, so text is held to what a person can see. Names, schemas
+//! and limits are parsed into their own types here and nowhere later. A field that this host does not
+//! know is ignored and reported, since newer plugins must load on older hosts; a field that it knows and
+//! cannot use is a refusal, with the JSON pointer of the place.
+//!
+//! Where to begin: [`Descriptor::parse`] names every field in order. `read.rs` holds what reads one field.
+
+mod capabilities;
+mod read;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+pub use capabilities::{Capabilities, FilesystemAccess, NetworkRule, NetworkScheme};
+
+use crate::arguments::parse_strict;
+use crate::error::{CallError, ErrorType};
+use crate::limits::LimitsPatch;
+use crate::name::{Namespace, ToolId, ToolName, WireName};
+use crate::schema::{Schema, SchemaRole};
+use crate::text::show;
+use read::Place;
+
+/// Longest description of a plugin as JSON text: a thousand tools with ample schemas.
+const DESCRIBE_BYTES: usize = 4 * 1024 * 1024;
+/// Deepest nesting of it: a schema may have 32 subschemas inside each other, at two levels each and some levels down.
+const DESCRIBE_DEPTH: u64 = 96;
+/// Most tools of one plugin.
+const TOOLS: usize = 1_000;
+/// Most entries of a list of tags, examples and the like.
+const LIST: usize = 100;
+/// Subschemas of one plugin, references replaced: at some hundred bytes each this bounds what a plugin of a
+/// few megabytes can make the daemon hold.
+const SCHEMA_NODES: u64 = 100_000;
+/// Unknown fields that are reported by name.
+const UNKNOWN_FIELDS: usize = 100;
+
+/// A plugin as it describes itself.
+#[derive(Debug)]
+pub struct Descriptor {
+    /// Its name.
+    pub namespace: Namespace,
+    /// Its version, as it says.
+    pub version: String,
+    /// Who answers for it, as it says.
+    pub publisher: Option<String>,
+    /// Where a catalogue lists it.
+    pub category: Option<String>,
+    /// What it is for.
+    pub purpose: Option<String>,
+    /// What it asks for.
+    pub capabilities: Capabilities,
+    /// The schema of an organization's settings.
+    pub config_schema: Option<Schema>,
+    /// Limits that it sets itself, narrower than the platform's.
+    pub limits: LimitsPatch,
+    /// Its tools, at least one, in the order it gave them.
+    pub tools: Vec<ToolDescriptor>,
+    /// JSON pointers of fields that were ignored because this host does not know them.
+    pub unknown_fields: Vec<String>,
+}
+
+/// One tool as its plugin describes it.
+#[derive(Debug)]
+pub struct ToolDescriptor {
+    /// `namespace/tool`.
+    pub id: ToolId,
+    /// Its name within the plugin.
+    pub name: ToolName,
+    /// What a model calls it.
+    pub wire: WireName,
+    /// What it does, for a model that chooses.
+    pub description: String,
+    /// How to call it well, for a model that has chosen.
+    pub usage: String,
+    /// The schema of its arguments.
+    pub input: Schema,
+    /// The schema of its result; none means any JSON.
+    pub output: Option<Schema>,
+    /// Where its calls end.
+    pub mode: Mode,
+    /// What it says about its effects.
+    pub hints: Hints,
+    /// Integrations that the organization must have connected.
+    pub required_integrations: Vec<String>,
+    /// What a person must have done first, in words.
+    pub prerequisites: Vec<String>,
+    /// Words to find it by.
+    pub tags: Vec<String>,
+    /// Sample calls.
+    pub examples: Vec<Example>,
+    /// JSON pointers into the arguments that logs must not show.
+    pub redact: Vec<String>,
+}
+
+/// Where a call ends (T3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// In the sandbox: the result is final.
+    Server,
+    /// At the orchestrator's client, which performs a prepared payload.
+    Client,
+}
+
+impl Mode {
+    /// As documents write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// What a tool says about its effects. The default is the careful answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hints {
+    /// Changes nothing.
+    pub read_only: bool,
+    /// May destroy something.
+    pub destructive: bool,
+    /// The same call twice does no more than once.
+    pub idempotent: bool,
+    /// Reaches beyond this system.
+    pub open_world: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
+    }
+}
+
+/// One sample call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// What it shows.
+    pub description: Option<String>,
+    /// The arguments.
+    pub input: Value,
+    /// The result.
+    pub output: Option<Value>,
+}
+
+/// Why a description is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message} (`{place}`)")]
+pub struct DescriptorError {
+    /// Always [`ErrorType::InvalidPlugin`].
+    pub code: ErrorType,
+    /// JSON pointer into the description; empty for the whole.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl DescriptorError {
+    fn new(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            code: ErrorType::InvalidPlugin,
+            place: place.into(),
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+}
+
+impl From<DescriptorError> for CallError {
+    fn from(error: DescriptorError) -> Self {
+        CallError::new(error.code, error.to_string(), error.hint)
+            .with_details(json!({"pointer": error.place}))
+    }
+}
+
+impl Descriptor {
+    /// Reads what `describe` answered.
+    pub fn parse(json: &str) -> Result<Self, DescriptorError> {
+        if json.len() > DESCRIBE_BYTES {
+            let message =
+                format!("the description has {} bytes, more than the {DESCRIBE_BYTES} allowed", json.len());
+            return Err(DescriptorError::new(
+                "",
+                message,
+                "shorten texts and schemas, or make two plugins of it",
+            ));
+        }
+        let value = parse_strict(json, DESCRIBE_DEPTH).map_err(|error| {
+            let hint = "`describe` answers one JSON object, see `wit/describe.schema.json`";
+            DescriptorError::new(
+                error.pointer.clone(),
+                format!("the description is not acceptable JSON: {error}"),
+                hint,
+            )
+        })?;
+        let mut unknown_fields = Vec::new();
+        let descriptor = Self::read(&Place::root(&value), &mut unknown_fields)?;
+        descriptor.check_schemas()?;
+        unknown_fields.truncate(UNKNOWN_FIELDS);
+        Ok(Self { unknown_fields, ..descriptor })
+    }
+
+    /// The tool of that name.
+    pub fn tool(&self, name: &str) -> Option<&ToolDescriptor> {
+        self.tools.iter().find(|tool| tool.name.as_str() == name)
+    }
+
+    fn check_schemas(&self) -> Result<(), DescriptorError> {
+        let schemas = self.tools.iter().flat_map(|tool| [Some(&tool.input), tool.output.as_ref()]).flatten();
+        let nodes: u64 = schemas.chain(&self.config_schema).map(Schema::nodes).sum();
+        if nodes <= SCHEMA_NODES {
+            return Ok(());
+        }
+        let message =
+            format!("the schemas have {nodes} subschemas together, more than the {SCHEMA_NODES} allowed");
+        Err(DescriptorError::new(
+            "/tools",
+            message,
+            "make two plugins of it, or describe less in the schemas",
+        ))
+    }
+
+    fn read(place: &Place<'_>, unknown: &mut Vec<String>) -> Result<Self, DescriptorError> {
+        let known = [
+            "name",
+            "version",
+            "publisher",
+            "category",
+            "purpose",
+            "capabilities",
+            "config_schema",
+            "limits",
+            "tools",
+        ];
+        place.object(&known, unknown)?;
+        let name = place.required("name")?;
+        let namespace =
+            Namespace::parse(name.str()?).map_err(|error| name.refuse(error.message, error.hint))?;
+        Ok(Self {
+            version: place.required("version")?.word(64)?,
+            publisher: place.optional("publisher").map(|place| place.text(200)).transpose()?,
+            category: place.optional("category").map(|place| place.text(100)).transpose()?,
+            purpose: place.optional("purpose").map(|place| place.text(2_000)).transpose()?,
+            capabilities: match place.optional("capabilities") {
+                Some(place) => capabilities::read(&place, unknown)?,
+                None => Capabilities::default(),
+            },
+            config_schema: place
+                .optional("config_schema")
+                .map(|place| place.schema(SchemaRole::Output))
+                .transpose()?,
+            limits: place.optional("limits").map(|place| place.limits()).transpose()?.unwrap_or_default(),
+            tools: read_tools(&place.required("tools")?, &namespace, unknown)?,
+            unknown_fields: Vec::new(),
+            namespace,
+        })
+    }
+}
+
+fn read_tools(
+    place: &Place<'_>,
+    namespace: &Namespace,
+    unknown: &mut Vec<String>,
+) -> Result<Vec<ToolDescriptor>, DescriptorError> {
+    let items = place.items(TOOLS)?;
+    if items.is_empty() {
+        return Err(place.refuse("the plugin has no tools", "describe at least one tool"));
+    }
+    let mut names = BTreeSet::new();
+    let mut tools = Vec::with_capacity(items.len());
+    for item in items {
+        let tool = ToolDescriptor::read(&item, namespace, unknown)?;
+        if !names.insert(tool.name.clone()) {
+            let message = format!("the tool `{}` is described twice", tool.name);
+            return Err(item.refuse(message, "give each tool its own name"));
+        }
+        tools.push(tool);
+    }
+    Ok(tools)
+}
+
+impl ToolDescriptor {
+    fn read(
+        place: &Place<'_>,
+        namespace: &Namespace,
+        unknown: &mut Vec<String>,
+    ) -> Result<Self, DescriptorError> {
+        let known = [
+            "name",
+            "description",
+            "usage",
+            "input_schema",
+            "output_schema",
+            "mode",
+            "hints",
+            "required_integrations",
+            "prerequisites",
+            "tags",
+            "examples",
+            "redact",
+        ];
+        place.object(&known, unknown)?;
+        let name_place = place.required("name")?;
+        let name = ToolName::parse(name_place.str()?)
+            .map_err(|error| name_place.refuse(error.message, error.hint))?;
+        let id = ToolId { namespace: namespace.clone(), tool: name.clone() };
+        Ok(Self {
+            wire: id.wire().map_err(|error| name_place.refuse(error.message, error.hint))?,
+            id,
+            name,
+            description: place.required("description")?.text(4_096)?,
+            usage: place.required("usage")?.text(16_384)?,
+            input: place.required("input_schema")?.schema(SchemaRole::Input)?,
+            output: place
+                .optional("output_schema")
+                .map(|place| place.schema(SchemaRole::Output))
+                .transpose()?,
+            mode: place.optional("mode").map(|place| read_mode(&place)).transpose()?.unwrap_or(Mode::Server),
+            hints: place
+                .optional("hints")
+                .map(|place| read_hints(&place, unknown))
+                .transpose()?
+                .unwrap_or_default(),
+            required_integrations: place.list("required_integrations", LIST, |item| item.word(100))?,
+            prerequisites: place.list("prerequisites", LIST, |item| item.text(1_000))?,
+            tags: place.list("tags", LIST, |item| item.text(100))?,
+            examples: place.list("examples", LIST, |item| read_example(item, unknown))?,
+            redact: place.list("redact", LIST, read_pointer)?,
+        })
+    }
+}
+
+fn read_mode(place: &Place<'_>) -> Result<Mode, DescriptorError> {
+    match place.str()? {
+        "server" => Ok(Mode::Server),
+        "client" => Ok(Mode::Client),
+        other => {
+            Err(place.refuse(format!("`{}` is not a mode", show(other, 40)), "write `server` or `client`"))
+        }
+    }
+}
+
+fn read_hints(place: &Place<'_>, unknown: &mut Vec<String>) -> Result<Hints, DescriptorError> {
+    place.object(&["read_only", "destructive", "idempotent", "open_world"], unknown)?;
+    let careful = Hints::default();
+    let flag = |name, otherwise| place.optional(name).map_or(Ok(otherwise), |place: Place<'_>| place.bool());
+    Ok(Hints {
+        read_only: flag("read_only", careful.read_only)?,
+        destructive: flag("destructive", careful.destructive)?,
+        idempotent: flag("idempotent", careful.idempotent)?,
+        open_world: flag("open_world", careful.open_world)?,
+    })
+}
+
+fn read_example(place: &Place<'_>, unknown: &mut Vec<String>) -> Result<Example, DescriptorError> {
+    place.object(&["description", "input", "output"], unknown)?;
+    let input = place.required("input")?;
+    if !input.value().is_object() {
+        return Err(input.refuse("the input of an example is not an object", "write the arguments of a call"));
+    }
+    input.visible()?;
+    let output = place.optional("output");
+    output.as_ref().map(Place::visible).transpose()?;
+    Ok(Example {
+        description: place.optional("description").map(|place| place.text(1_000)).transpose()?,
+        input: input.value().clone(),
+        output: output.map(|place| place.value().clone()),
+    })
+}
+
+fn read_pointer(place: &Place<'_>) -> Result<String, DescriptorError> {
+    let pointer = place.str()?;
+    let escapes_well = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    if pointer.len() <= 1_000 && escapes_well && (pointer.is_empty() || pointer.starts_with('/')) {
+        return Ok(pointer.to_owned());
+    }
+    Err(place.refuse(format!("`{}` is not a JSON pointer", show(pointer, 80)), "write it like `/password`"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,289 @@
+//! The closed list of error types, and the one shape in which an error leaves the daemon.
+//!
+//! A caller can write a program against these codes, so the list is closed: a new code is a change of
+//! the interface. What is true of every error of a type (the HTTP status, whose fault it is, whether the
+//! same request can succeed later) stands in one table, and the documentation is made from it.
+//!
+//! [`CallError`] is what the outside is told. What the log is told besides stays with whoever logs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+/// Whose fault an error is, and so who can mend it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The request was wrong: send another one.
+    Caller,
+    /// A rule said no: change the rule, or do without.
+    Gate,
+    /// The tool broke a limit or its contract: mend the plugin.
+    Sandbox,
+    /// Something around the call failed: wait, or mend that.
+    World,
+}
+
+/// One row of the table below.
+struct Row {
+    error_type: ErrorType,
+    code: &'static str,
+    http_status: u16,
+    fault: Fault,
+    retryable: bool,
+}
+
+macro_rules! error_types {
+    ($($(#[doc = $doc:literal])* $variant:ident = $code:literal, $status:literal, $fault:ident, $retry:ident;)*) => {
+        /// What went wrong, as a stable code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum ErrorType {
+            $($(#[doc = $doc])* $variant,)*
+        }
+
+        /// INVARIANT: rows stand in the order of the variants, so that a variant is its own index.
+        const TABLE: &[Row] = &[
+            $(Row {
+                error_type: ErrorType::$variant,
+                code: $code,
+                http_status: $status,
+                fault: Fault::$fault,
+                retryable: error_types!(@retry $retry),
+            },)*
+        ];
+
+        impl ErrorType {
+            /// Every error type, in the order of the documentation.
+            pub const ALL: &'static [ErrorType] = &[$(ErrorType::$variant,)*];
+        }
+    };
+    (@retry retry) => { true };
+    (@retry final) => { false };
+}
+
+error_types! {
+    /// The request itself is malformed.
+    InvalidRequest = "INVALID_REQUEST", 400, Caller, final;
+    /// No token, or one that is not known.
+    Unauthenticated = "UNAUTHENTICATED", 401, Caller, final;
+    /// The token's role does not reach this far.
+    Forbidden = "FORBIDDEN", 403, Caller, final;
+    /// No such thing here, or another organization's.
+    NotFound = "NOT_FOUND", 404, Caller, final;
+    /// The thing has changed, an id was used for something else, or a name is taken.
+    Conflict = "CONFLICT", 409, Caller, final;
+    /// The arguments do not fit the tool's schema.
+    InvalidArguments = "INVALID_ARGUMENTS", 422, Caller, final;
+    /// A policy document is malformed, or names what nothing enforces.
+    InvalidPolicy = "INVALID_POLICY", 422, Caller, final;
+    /// A plugin file or its description breaks the contract.
+    InvalidPlugin = "INVALID_PLUGIN", 422, Caller, final;
+    /// A body, a file or a batch is larger than allowed.
+    TooLarge = "TOO_LARGE", 413, Caller, final;
+    /// A session, a recorded answer or a client result came too late.
+    Expired = "EXPIRED", 410, Caller, final;
+
+    /// The agent has no callable tool.
+    NoTools = "NO_TOOLS", 409, Gate, final;
+    /// No such tool here, or another organization's.
+    ToolNotFound = "TOOL_NOT_FOUND", 404, Gate, final;
+    /// Not in the lists, the profile, the server binding or the autonomy of the agent.
+    AccessDenied = "ACCESS_DENIED", 403, Gate, final;
+    /// Blocked, disabled, or stopped by the session's breaker.
+    ToolDisabled = "TOOL_DISABLED", 403, Gate, final;
+    /// The tool needs an integration that the organization has not connected.
+    IntegrationMissing = "INTEGRATION_MISSING", 424, Gate, final;
+    /// The session's channel does not allow the tool.
+    ChannelRestricted = "CHANNEL_RESTRICTED", 403, Gate, final;
+    /// A person said no.
+    ApprovalDenied = "APPROVAL_DENIED", 403, Gate, final;
+    /// The approval came to its end, or what it was bound to has changed.
+    ApprovalExpired = "APPROVAL_EXPIRED", 410, Gate, final;
+    /// Too many calls in a short time.
+    RateLimited = "RATE_LIMITED", 429, Gate, retry;
+    /// The organization's share for this period is used up.
+    QuotaExceeded = "QUOTA_EXCEEDED", 429, Gate, retry;
+    /// Too many rounds in one turn or one session.
+    RoundsExceeded = "ROUNDS_EXCEEDED", 429, Gate, final;
+
+    /// The call used up its fuel.
+    FuelExhausted = "FUEL_EXHAUSTED", 502, Sandbox, final;
+    /// The call wanted more memory than it may have.
+    MemoryExceeded = "MEMORY_EXCEEDED", 502, Sandbox, final;
+    /// The call took longer than it may.
+    DeadlineExceeded = "DEADLINE_EXCEEDED", 504, Sandbox, final;
+    /// The call broke another limit; the details name which.
+    ResourceExceeded = "RESOURCE_EXCEEDED", 502, Sandbox, final;
+    /// The result is larger than allowed.
+    OutputTooLarge = "OUTPUT_TOO_LARGE", 502, Sandbox, final;
+    /// The result does not fit the tool's own schema or mode.
+    InvalidOutput = "INVALID_OUTPUT", 502, Sandbox, final;
+    /// The tool trapped or panicked.
+    ToolCrashed = "TOOL_CRASHED", 502, Sandbox, final;
+    /// The tool itself said that it could not.
+    ToolFailed = "TOOL_FAILED", 502, Sandbox, final;
+
+    /// The call may not reach that address.
+    NetworkDenied = "NETWORK_DENIED", 403, World, final;
+    /// The service behind the tool did not answer as it should.
+    ApiUnavailable = "API_UNAVAILABLE", 502, World, retry;
+    /// The credential is granted, but there is no usable secret.
+    CredentialMissing = "CREDENTIAL_MISSING", 424, World, final;
+    /// The daemon has more work than it can take.
+    Overloaded = "OVERLOADED", 503, World, retry;
+    /// The store is down, the disk is full, or the daemon is sealed or draining.
+    Unavailable = "UNAVAILABLE", 503, World, retry;
+    /// The caller hung up or cancelled.
+    Cancelled = "CANCELLED", 499, World, final;
+    /// A fault of the daemon.
+    Internal = "INTERNAL", 500, World, final;
+    /// The call began before a crash, and what became of it is not known.
+    Unknown = "UNKNOWN", 500, World, final;
+}
+
+impl ErrorType {
+    /// The code as callers see it, for example `INVALID_REQUEST`.
+    pub fn as_str(self) -> &'static str {
+        self.row().code
+    }
+
+    /// The HTTP status when the interface itself answers with this error.
+    pub fn http_status(self) -> u16 {
+        self.row().http_status
+    }
+
+    /// Whose fault it is.
+    pub fn fault(self) -> Fault {
+        self.row().fault
+    }
+
+    /// Whether the same request can succeed later, unchanged.
+    pub fn retryable(self) -> bool {
+        self.row().retryable
+    }
+
+    fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+impl fmt::Display for ErrorType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// The text is none of the codes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an error type")]
+pub struct ParseErrorTypeError(pub String);
+
+impl FromStr for ErrorType {
+    type Err = ParseErrorTypeError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        TABLE
+            .iter()
+            .find(|row| row.code == text)
+            .map(|row| row.error_type)
+            .ok_or_else(|| ParseErrorTypeError(text.to_owned()))
+    }
+}
+
+/// What the outside is told when a call or a request fails (R5).
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallError {
+    /// The stable code.
+    pub error_type: ErrorType,
+    /// What went wrong, in one line.
+    pub message: String,
+    /// What to do about it, in one line; empty when there is nothing to do.
+    pub hint: String,
+    /// More, for programs.
+    pub details: Option<Value>,
+    /// Whether the same call can succeed later, unchanged.
+    pub retryable: bool,
+}
+
+impl CallError {
+    /// An error whose `retryable` is that of its type.
+    pub fn new(error_type: ErrorType, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            error_type,
+            message: message.into(),
+            hint: hint.into(),
+            details: None,
+            retryable: error_type.retryable(),
+        }
+    }
+
+    /// The same error with details for programs.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    /// The same error, with another word on whether to try again.
+    pub fn retryable(mut self, retryable: bool) -> Self {
+        self.retryable = retryable;
+        self
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.error_type, self.message)
+    }
+}
+
+impl std::error::Error for CallError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_is_the_index_of_its_own_row() {
+        assert_eq!(TABLE.len(), ErrorType::ALL.len());
+        for error_type in ErrorType::ALL {
+            assert_eq!(error_type.row().error_type, *error_type);
+        }
+    }
+
+    #[test]
+    fn every_code_reads_back_as_its_type() {
+        for error_type in ErrorType::ALL {
+            assert_eq!(error_type.as_str().parse(), Ok(*error_type));
+        }
+    }
+
+    #[test]
+    fn a_code_in_lower_case_is_no_code() {
+        assert_eq!("internal".parse::<ErrorType>(), Err(ParseErrorTypeError("internal".to_owned())));
+    }
+
+    #[test]
+    fn the_list_has_the_codes_that_the_interface_names() {
+        let codes: Vec<&str> = ErrorType::ALL.iter().map(|error_type| error_type.as_str()).collect();
+        let published = "INVALID_REQUEST UNAUTHENTICATED FORBIDDEN NOT_FOUND CONFLICT INVALID_ARGUMENTS INVALID_POLICY \
+             INVALID_PLUGIN TOO_LARGE EXPIRED NO_TOOLS TOOL_NOT_FOUND ACCESS_DENIED TOOL_DISABLED INTEGRATION_MISSING \
+             CHANNEL_RESTRICTED APPROVAL_DENIED APPROVAL_EXPIRED RATE_LIMITED QUOTA_EXCEEDED ROUNDS_EXCEEDED \
+             FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED OUTPUT_TOO_LARGE INVALID_OUTPUT \
+             TOOL_CRASHED TOOL_FAILED NETWORK_DENIED API_UNAVAILABLE CREDENTIAL_MISSING OVERLOADED UNAVAILABLE \
+             CANCELLED INTERNAL UNKNOWN";
+        assert_eq!(codes, published.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_status_of_the_world_or_the_sandbox_is_never_read_as_success() {
+        assert!(ErrorType::ALL.iter().all(|error_type| (400..600).contains(&error_type.http_status())));
+    }
+
+    #[test]
+    fn an_error_takes_retryable_from_its_type_until_told_otherwise() {
+        let limited = CallError::new(ErrorType::RateLimited, "too many calls", "wait");
+        assert!(limited.retryable);
+        assert!(!limited.retryable(false).retryable);
+        assert!(!CallError::new(ErrorType::TooLarge, "too large", "send less").retryable);
+    }
+}

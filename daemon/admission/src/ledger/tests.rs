@@ -1,0 +1,124 @@
+//! Buckets under a clock that the test holds.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::ErrorType;
+use crate::check::tests::{checked, plugin};
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+fn ledger(calls_per_second: u32, burst: u32) -> Ledger {
+    Ledger::new(Rates { calls_per_second: Some(calls_per_second), burst })
+}
+
+#[test]
+fn a_burst_passes_and_the_next_call_is_told_when_to_come_again() {
+    let mut ledger = ledger(2, 3);
+    for _ in 0..3 {
+        assert_eq!(ledger.take(&name("a"), 0), Ok(()));
+    }
+    assert_eq!(ledger.take(&name("a"), 0), Err(500));
+    assert_eq!(ledger.take(&name("a"), 499), Err(1));
+    assert_eq!(ledger.take(&name("a"), 500), Ok(()));
+}
+
+#[test]
+fn one_organization_does_not_use_up_what_is_anothers() {
+    let mut ledger = ledger(1, 1);
+    assert_eq!(ledger.take(&name("a"), 0), Ok(()));
+    assert!(ledger.take(&name("a"), 0).is_err());
+    assert_eq!(ledger.take(&name("b"), 0), Ok(()));
+}
+
+#[test]
+fn a_quiet_time_gives_back_the_burst_and_no_more() {
+    let mut ledger = ledger(10, 2);
+    for now_ms in [0, 0, 1_000_000, 1_000_000] {
+        assert_eq!(ledger.take(&name("a"), now_ms), Ok(()));
+    }
+    assert!(ledger.take(&name("a"), 1_000_000).is_err());
+}
+
+#[test]
+fn a_clock_that_jumps_back_gives_nothing_and_takes_nothing() {
+    let mut ledger = ledger(1, 1);
+    assert_eq!(ledger.take(&name("a"), 10_000), Ok(()));
+    assert_eq!(ledger.take(&name("a"), 0), Err(1_000));
+    assert_eq!(ledger.take(&name("a"), 10_999), Err(1));
+    assert_eq!(ledger.take(&name("a"), 11_000), Ok(()));
+}
+
+#[test]
+fn no_rate_means_no_bound_and_a_rate_of_zero_means_nothing() {
+    let mut unlimited = Ledger::new(Rates::UNLIMITED);
+    assert!((0..10_000).all(|_| unlimited.take(&name("a"), 0).is_ok()));
+    assert!(unlimited.buckets.is_empty());
+    assert_eq!(ledger(0, 5).take(&name("a"), u64::MAX), Err(NEVER_RETRY_MS));
+}
+
+#[test]
+fn a_burst_of_zero_still_lets_calls_through_at_the_rate() {
+    assert_eq!(ledger(1, 0).take(&name("a"), 0), Ok(()));
+}
+
+#[test]
+fn organizations_that_are_quiet_are_forgotten() {
+    let mut ledger = ledger(1_000, 1);
+    for index in 0..10_000_u64 {
+        assert_eq!(ledger.take(&name(&format!("o{index}")), index * 10), Ok(()));
+    }
+    assert!(ledger.buckets.len() <= FIRST_SWEEP, "{}", ledger.buckets.len());
+}
+
+#[test]
+fn organizations_that_are_busy_are_kept() {
+    let mut ledger = ledger(1, 1);
+    for index in 0..3_000 {
+        assert_eq!(ledger.take(&name(&format!("o{index}")), 0), Ok(()));
+    }
+    assert!((0..3_000).all(|index| ledger.take(&name(&format!("o{index}")), 0).is_err()));
+}
+
+/// O4: a clear answer with when to try again.
+#[test]
+fn a_refused_charge_says_when_to_call_again() {
+    let mut ledger = ledger(4, 1);
+    let call = || checked(plugin("crm", &["search"]), "crm/search", "{}");
+    let admitted = ledger.charge(&name("a"), call(), 0).expect("the first");
+    assert_eq!(admitted.id().to_string(), "crm/search");
+    let refusal = ledger.charge(&name("a"), call(), 0).expect_err("the second");
+    assert_eq!(refusal.error.error_type, ErrorType::RateLimited);
+    assert_eq!(refusal.error.details, Some(json!({"retry_after_ms": 250})));
+    assert!(refusal.error.retryable);
+    assert_eq!(refusal.tool.map(|tool| tool.to_string()).as_deref(), Some("crm/search"));
+    assert!(ledger.charge(&name("a"), call(), 250).is_ok());
+}
+
+proptest! {
+    /// Over any stretch of time no more pass than the burst and what the rate brings.
+    #[test]
+    fn no_pattern_of_calls_gets_more_than_the_rate(
+        rate in 1..50_u32, burst in 1..20_u32, gaps in proptest::collection::vec(0..400_u64, 1..200)
+    ) {
+        let mut ledger = ledger(rate, burst);
+        let (mut now_ms, mut passed) = (0, 0_u64);
+        for gap in gaps {
+            now_ms += gap;
+            passed += u64::from(ledger.take(&name("a"), now_ms).is_ok());
+        }
+        prop_assert!(passed * 1_000 <= u64::from(burst) * 1_000 + now_ms * u64::from(rate));
+    }
+
+    /// Who comes again when told passes, and who comes a moment earlier does not.
+    #[test]
+    fn the_time_to_call_again_is_exact(rate in 1..2_000_u32, burst in 1..5_u32, start in 0..1_000_000_u64) {
+        let mut ledger = ledger(rate, burst);
+        let retry_after_ms = (0..).find_map(|_| ledger.take(&name("a"), start).err()).unwrap();
+        prop_assert!(ledger.take(&name("a"), start + retry_after_ms - 1).is_err());
+        prop_assert!(ledger.take(&name("a"), start + retry_after_ms).is_ok());
+    }
+}

@@ -1,0 +1,116 @@
+//! "Did you mean": the nearest of some known words to a word that is not known.
+//!
+//! Every refusal of a name suggests the one that was probably meant. The distance counts inserted,
+//! dropped and changed letters and swapped neighbours, without regard to ASCII case. It is looked for only up
+//! to a cut-off that grows with the word, since a far-fetched suggestion is worse than none, and since
+//! the work for each candidate then stays proportional to the word and not to its square.
+
+/// Longer words are not corrected: no name in this system is longer.
+const WORD_BYTES: usize = 128;
+
+/// The word of `among` that is nearest to `word`, if one is near enough. Of equals the first.
+pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > WORD_BYTES {
+        return None;
+    }
+    let mut best: Option<&str> = None;
+    let mut allowed = cut_off(word);
+    for candidate in among {
+        let Some(distance) = distance_within(word, candidate, allowed) else { continue };
+        best = Some(candidate);
+        if distance == 0 {
+            break;
+        }
+        // Only a strictly better one replaces it.
+        allowed = distance - 1;
+    }
+    best
+}
+
+/// How many mistakes a word of this length may hold and still be the same word: about one in three.
+fn cut_off(word: &str) -> usize {
+    match word.len() {
+        0..=2 => 1,
+        length => (length / 3).min(5),
+    }
+}
+
+/// The edit distance (optimal string alignment), or none when it is above `allowed`.
+fn distance_within(left: &str, right: &str, allowed: usize) -> Option<usize> {
+    if right.len() > WORD_BYTES || left.len().abs_diff(right.len()) > allowed {
+        return None;
+    }
+    let (left, right) = (left.as_bytes(), right.as_bytes());
+    let width = right.len() + 1;
+    let mut before = [0_usize; WORD_BYTES + 1];
+    let mut above = [0_usize; WORD_BYTES + 1];
+    let mut row = [0_usize; WORD_BYTES + 1];
+    for (column, cell) in above.iter_mut().enumerate().take(width) {
+        *cell = column;
+    }
+    for (line, letter) in left.iter().enumerate() {
+        row[0] = line + 1;
+        let mut least = row[0];
+        for (column, other) in right.iter().enumerate() {
+            let same = letter.eq_ignore_ascii_case(other);
+            let mut cost =
+                (above[column] + usize::from(!same)).min(above[column + 1] + 1).min(row[column] + 1);
+            if line > 0 && column > 0 && letter == &right[column - 1] && &left[line - 1] == other {
+                cost = cost.min(before[column - 1] + 1);
+            }
+            row[column + 1] = cost;
+            least = least.min(cost);
+        }
+        if least > allowed {
+            return None;
+        }
+        (before, above, row) = (above, row, before);
+    }
+    Some(above[right.len()]).filter(|distance| *distance <= allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_word_finds_the_one_that_was_meant() {
+        let known = ["fuel", "deadline_ms", "memory_bytes"];
+        assert_eq!(nearest("deadline_sm", known.into_iter()), Some("deadline_ms"));
+        assert_eq!(nearest("memroy_bytes", known.into_iter()), Some("memory_bytes"));
+        assert_eq!(nearest("feul", known.into_iter()), Some("fuel"));
+    }
+
+    #[test]
+    fn a_word_that_is_like_none_finds_none() {
+        assert_eq!(nearest("xyzzy", ["fuel", "deadline_ms"].into_iter()), None);
+    }
+
+    #[test]
+    fn case_is_no_difference() {
+        assert_eq!(nearest("FUEL", ["fuel"].into_iter()), Some("fuel"));
+    }
+
+    #[test]
+    fn of_two_equally_near_the_first_is_taken() {
+        assert_eq!(nearest("cat", ["bat", "hat"].into_iter()), Some("bat"));
+    }
+
+    #[test]
+    fn a_word_longer_than_any_name_is_not_looked_up() {
+        let long = "a".repeat(WORD_BYTES + 1);
+        assert_eq!(nearest(&long, [long.as_str()].into_iter()), None);
+        assert_eq!(nearest("a", [long.as_str(), "a"].into_iter()), Some("a"));
+    }
+
+    #[test]
+    fn the_distance_counts_each_kind_of_slip_once() {
+        for (left, right) in
+            [("path", "pth"), ("path", "paath"), ("path", "bath"), ("path", "apth"), ("é", "e")]
+        {
+            let most = distance_within(left, right, 2).expect("within two");
+            assert!((1..=2).contains(&most), "{left} {right} {most}");
+        }
+        assert_eq!(distance_within("path", "path", 0), Some(0));
+    }
+}

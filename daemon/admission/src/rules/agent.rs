@@ -1,0 +1,320 @@
+//! The agent's layer: its document, and what it compiles to.
+//!
+//! A document is strict. A field that nothing enforces is an error (requirements 9.9), so the fields that come
+//! with the full gate (`profile`, `autonomy`) are refused by name until then, and a tool of another
+//! server than the one that the agent is bound to is refused when it is written (G5). A tool that is
+//! not loaded is only warned of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::catalogue::{Catalogue, CatalogueMark};
+use super::tools::{ToolList, ToolPattern, ToolSet};
+use crate::arguments::parse_strict;
+use crate::error::{CallError, ErrorType};
+use crate::limits::{Limits, LimitsPatch};
+use crate::name::Namespace;
+use crate::nearest::nearest;
+use crate::text::{list, show};
+
+/// Deepest nesting of a document.
+const DOCUMENT_DEPTH: u64 = 8;
+/// Longest display name, in characters.
+const DISPLAY_CHARS: usize = 200;
+const FIELDS: [&str; 6] = ["name", "enabled", "disabled", "server", "require_approval_for", "limits"];
+/// Fields of the full gate. Accepting them now would promise what nobody holds.
+const FIELDS_TO_COME: [&str; 6] = ["autonomy", "profile", "subtype", "network", "quotas", "channels"];
+
+/// An agent's document, as it is stored and shown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentDocument {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The tools it may call. Absent: what its profile gives, and without a profile none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<ToolList>,
+    /// The tools it may not call, whatever else says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<ToolList>,
+    /// The one plugin it is bound to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The tools whose calls a person must approve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub require_approval_for: Option<ToolList>,
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "LimitsPatch::is_empty")]
+    pub limits: LimitsPatch,
+}
+
+/// Why a document is not accepted; [`ErrorType::InvalidPolicy`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct DocumentError {
+    /// JSON pointer into the document; empty for the whole.
+    pub place: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+impl fmt::Display for DocumentError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place.as_str() {
+            "" => formatter.write_str(&self.message),
+            place => write!(formatter, "{} (`{place}`)", self.message),
+        }
+    }
+}
+
+impl DocumentError {
+    fn new(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { place: place.into(), message: message.into(), hint: hint.into() }
+    }
+}
+
+impl From<DocumentError> for CallError {
+    fn from(error: DocumentError) -> Self {
+        CallError::new(ErrorType::InvalidPolicy, error.to_string(), error.hint)
+            .with_details(json!({"pointer": error.place}))
+    }
+}
+
+/// What a document says that is accepted and probably not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`.
+    pub code: &'static str,
+    /// JSON pointer into the document.
+    pub path: String,
+    /// What is odd.
+    pub message: String,
+    /// What was probably meant.
+    pub nearest: Option<String>,
+}
+
+impl AgentDocument {
+    /// Reads a document, or says what is wrong with it and where.
+    pub fn parse(json: &str) -> Result<Self, DocumentError> {
+        let value = parse_strict(json, DOCUMENT_DEPTH).map_err(|error| {
+            DocumentError::new(error.pointer.clone(), error.to_string(), "send one JSON object")
+        })?;
+        check_fields(&value)?;
+        let document = Self {
+            name: read(&value, "name")?,
+            enabled: read(&value, "enabled")?,
+            disabled: read(&value, "disabled")?,
+            server: read(&value, "server")?,
+            require_approval_for: read(&value, "require_approval_for")?,
+            limits: read(&value, "limits")?.unwrap_or_default(),
+        };
+        document.validate()?;
+        Ok(document)
+    }
+
+    /// What no parser of single fields sees: that the fields fit each other.
+    pub fn validate(&self) -> Result<(), DocumentError> {
+        let name = self.name.as_deref().unwrap_or("-");
+        if name.trim().is_empty()
+            || name.chars().count() > DISPLAY_CHARS
+            || crate::text::hidden_character(name).is_some()
+        {
+            let hint = format!("write at most {DISPLAY_CHARS} visible characters, or leave it out");
+            return Err(DocumentError::new(
+                "/name",
+                "the name is empty, too long or holds hidden characters",
+                hint,
+            ));
+        }
+        let Some(server) = &self.server else { return Ok(()) };
+        let server = Namespace::parse(server)
+            .map_err(|error| DocumentError::new("/server", error.message, error.hint))?;
+        let lists = [("enabled", &self.enabled), ("require_approval_for", &self.require_approval_for)];
+        lists.into_iter().try_for_each(|(field, list)| check_binding(field, list.as_ref(), &server))
+    }
+
+    /// What is accepted and probably not meant, given what is loaded.
+    pub fn warnings<P>(&self, catalogue: &Catalogue<P>) -> Vec<Warning> {
+        let lists = [
+            ("enabled", &self.enabled),
+            ("disabled", &self.disabled),
+            ("require_approval_for", &self.require_approval_for),
+        ];
+        let mut warnings: Vec<Warning> =
+            lists.iter().flat_map(|(field, list)| unresolved(field, list.as_ref(), catalogue)).collect();
+        warnings.extend(self.unresolved_server(catalogue));
+        warnings.extend(self.limits.iter().filter(|(name, value)| *value > Limits::CEILING.get(*name)).map(
+            |(name, _)| Warning {
+                code: "LIMIT_WITHOUT_EFFECT",
+                path: format!("/limits/{name}"),
+                message: format!(
+                    "`{name}` is above the ceiling of {}, which holds",
+                    Limits::CEILING.get(name)
+                ),
+                nearest: None,
+            },
+        ));
+        if AgentRules::compile(self, catalogue).usable().is_empty() {
+            let message = "no loaded tool is left for this agent: no session can be opened for it".to_owned();
+            warnings.push(Warning { code: "NO_TOOLS", path: "/enabled".to_owned(), message, nearest: None });
+        }
+        warnings
+    }
+
+    fn unresolved_server<P>(&self, catalogue: &Catalogue<P>) -> Option<Warning> {
+        let server = self.server.as_deref()?;
+        if catalogue.plugins().any(|plugin| plugin.descriptor.namespace.as_str() == server) {
+            return None;
+        }
+        let nearest = nearest(server, catalogue.plugins().map(|plugin| plugin.descriptor.namespace.as_str()));
+        Some(Warning {
+            code: "UNRESOLVED_SERVER",
+            path: "/server".to_owned(),
+            message: format!("no loaded plugin is called `{}`", show(server, 64)),
+            nearest: nearest.map(str::to_owned),
+        })
+    }
+}
+
+fn check_fields(value: &Value) -> Result<(), DocumentError> {
+    let Some(fields) = value.as_object() else {
+        return Err(DocumentError::new("", "the document is not an object", "send one JSON object"));
+    };
+    let Some(field) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) else { return Ok(()) };
+    let place = format!("/{}", field.replace('~', "~0").replace('/', "~1"));
+    if FIELDS_TO_COME.contains(&field.as_str()) {
+        let message = format!("nothing enforces `{field}` yet");
+        return Err(DocumentError::new(
+            place,
+            message,
+            "leave it out: a rule that nobody holds is refused, not noted",
+        ));
+    }
+    let hint = match nearest(field, FIELDS.into_iter()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("an agent's document has {}", list(FIELDS.into_iter(), FIELDS.len())),
+    };
+    Err(DocumentError::new(place, format!("unknown field `{}`", show(field, 64)), hint))
+}
+
+/// One field; absent and `null` are the same.
+fn read<T: serde::de::DeserializeOwned>(value: &Value, field: &str) -> Result<Option<T>, DocumentError> {
+    let Some(value) = value.get(field).filter(|value| !value.is_null()) else { return Ok(None) };
+    T::deserialize(value).map(Some).map_err(|error| {
+        let hint = match field {
+            "limits" => "write an object of limits and whole numbers, like `{\"deadline_ms\":5000}`",
+            "name" | "server" => "write a string",
+            _ => "write \"*\", or a list of `namespace/tool` and `namespace/*`",
+        };
+        DocumentError::new(format!("/{field}"), show(&error.to_string(), 300), hint)
+    })
+}
+
+fn check_binding(field: &str, list: Option<&ToolList>, server: &Namespace) -> Result<(), DocumentError> {
+    let patterns = list.map(ToolList::patterns).unwrap_or_default();
+    let foreign = patterns
+        .iter()
+        .enumerate()
+        .find(|(_, pattern)| pattern.namespace().is_some_and(|named| named != server));
+    let Some((index, pattern)) = foreign else { return Ok(()) };
+    let message = format!("the agent is bound to the server `{server}`, and `{pattern}` is not of it");
+    Err(DocumentError::new(
+        format!("/{field}/{index}"),
+        message,
+        "take it out of the list, or leave out `server`",
+    ))
+}
+
+fn unresolved<P>(field: &str, list: Option<&ToolList>, catalogue: &Catalogue<P>) -> Vec<Warning> {
+    let is_loaded = |pattern: &ToolPattern| match pattern {
+        ToolPattern::All => true,
+        ToolPattern::Plugin(namespace) => catalogue.plugin(namespace).is_some(),
+        ToolPattern::Tool(id) => catalogue.find(&id.to_string()).is_some(),
+    };
+    let patterns = list.map(ToolList::patterns).unwrap_or_default();
+    let missing = patterns.iter().enumerate().filter(|(_, pattern)| !is_loaded(pattern));
+    missing
+        .map(|(index, pattern)| Warning {
+            code: "UNRESOLVED_TOOL",
+            path: format!("/{field}/{index}"),
+            message: format!("no loaded tool answers to `{pattern}`"),
+            nearest: nearest_pattern(pattern, catalogue),
+        })
+        .collect()
+}
+
+fn nearest_pattern<P>(pattern: &ToolPattern, catalogue: &Catalogue<P>) -> Option<String> {
+    let namespaces = || catalogue.plugins().map(|plugin| plugin.descriptor.namespace.as_str());
+    let ToolPattern::Tool(id) = pattern else {
+        return nearest(pattern.namespace()?.as_str(), namespaces())
+            .map(|namespace| format!("{namespace}/*"));
+    };
+    // The plugin first: a right plugin with a wrong tool is the common slip.
+    let namespace = Namespace::parse(nearest(id.namespace.as_str(), namespaces())?).ok()?;
+    let tools = &catalogue.plugin(&namespace)?.descriptor.tools;
+    let tool = nearest(id.tool.as_str(), tools.iter().map(|tool| tool.name.as_str()))?;
+    Some(format!("{namespace}/{tool}"))
+}
+
+/// What an agent's document says, over the tools of one catalogue.
+#[derive(Clone, Debug)]
+pub struct AgentRules {
+    pub(crate) enabled: ToolSet,
+    pub(crate) disabled: ToolSet,
+    /// The tools of the server that the agent is bound to; all where it is bound to none.
+    pub(crate) bound: ToolSet,
+    pub(crate) approval: ToolSet,
+    limits: LimitsPatch,
+    /// The catalogue that the sets are about.
+    mark: CatalogueMark,
+}
+
+impl AgentRules {
+    /// Compiles a document against what is loaded.
+    pub fn compile<P>(document: &AgentDocument, catalogue: &Catalogue<P>) -> Self {
+        let named = |list: &Option<ToolList>| match list {
+            Some(list) => ToolSet::compile(list, catalogue),
+            None => ToolSet::empty(catalogue.tools().len()),
+        };
+        Self {
+            enabled: named(&document.enabled),
+            disabled: named(&document.disabled),
+            bound: match &document.server {
+                Some(server) => ToolSet::matching(catalogue, |tool| tool.id().namespace.as_str() == server),
+                None => ToolSet::all(catalogue),
+            },
+            approval: named(&document.require_approval_for),
+            limits: document.limits.clone(),
+            mark: catalogue.mark().clone(),
+        }
+    }
+
+    /// An agent that may call everything that is loaded. For tests of a single plugin, not for documents.
+    pub fn everything<P>(catalogue: &Catalogue<P>) -> Self {
+        Self::compile(&AgentDocument { enabled: Some(ToolList::All), ..AgentDocument::default() }, catalogue)
+    }
+
+    /// The agent's limits.
+    pub fn limits(&self) -> &LimitsPatch {
+        &self.limits
+    }
+
+    /// Whether these rules were compiled against this catalogue.
+    pub fn is_for<P>(&self, catalogue: &Catalogue<P>) -> bool {
+        self.mark == *catalogue.mark()
+    }
+
+    /// The tools that this layer lets through, approval or not.
+    fn usable(&self) -> ToolSet {
+        let mut usable = self.enabled.clone();
+        usable.retain(|index| self.bound.contains(index) && !self.disabled.contains(index));
+        usable
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! The loaded plugins and their tools, numbered and found by name.
+//!
+//! A tool's number is its place in the list, so a set of tools is a set of bits. Numbers belong to one
+//! catalogue: a change of plugins makes a new one, and whatever was compiled against the old one carries its
+//! mark and is not mixed up with the new.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use super::tools::ToolSet;
+use crate::descriptor::{Capabilities, Descriptor, ToolDescriptor};
+use crate::limits::{Limits, LimitsPatch};
+use crate::name::{CalledKey, Namespace, ToolId};
+
+/// The digest of a plugin: `sha256:` and 64 lower-case hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(Arc<str>);
+
+/// The text is no digest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is `sha256:` and 64 lower-case hexadecimal digits")]
+pub struct DigestError;
+
+impl Digest {
+    /// Reads a digest.
+    pub fn parse(text: &str) -> Result<Self, DigestError> {
+        let digits = text.strip_prefix("sha256:").ok_or(DigestError)?;
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        match digits.len() == 64 && digits.bytes().all(is_digit) {
+            true => Ok(Self(text.into())),
+            false => Err(DigestError),
+        }
+    }
+
+    /// The digest whose SHA-256 is given.
+    pub fn from_sha256(hash: [u8; 32]) -> Self {
+        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("sha256:{digits}").into())
+    }
+
+    /// The hexadecimal digits alone, as files are named by them.
+    pub fn hex(&self) -> &str {
+        self.0.strip_prefix("sha256:").unwrap_or(&self.0)
+    }
+
+    /// The digest as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// One loaded plugin.
+#[derive(Clone, Debug)]
+pub struct Plugin<P> {
+    /// What it says of itself.
+    pub descriptor: Arc<Descriptor>,
+    /// What it is, byte for byte.
+    pub digest: Digest,
+    /// What the operator granted. A call gets of it what the plugin asks for.
+    pub granted: Capabilities,
+    /// What runs.
+    pub component: P,
+    /// Switched off by the operator.
+    pub disabled: bool,
+}
+
+/// One tool of a loaded plugin.
+#[derive(Debug)]
+pub struct Tool<P> {
+    index: usize,
+    plugin: Arc<Plugin<P>>,
+    /// INVARIANT: below the number of the descriptor's tools.
+    position: usize,
+    granted: Arc<Capabilities>,
+}
+
+impl<P> Clone for Tool<P> {
+    fn clone(&self) -> Self {
+        Self {
+            index: self.index,
+            plugin: Arc::clone(&self.plugin),
+            position: self.position,
+            granted: Arc::clone(&self.granted),
+        }
+    }
+}
+
+impl<P> Tool<P> {
+    /// Its number in the catalogue.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The plugin it belongs to.
+    pub fn plugin(&self) -> &Arc<Plugin<P>> {
+        &self.plugin
+    }
+
+    /// What the plugin says of it.
+    pub fn descriptor(&self) -> &ToolDescriptor {
+        &self.plugin.descriptor.tools[self.position]
+    }
+
+    /// `namespace/tool`.
+    pub fn id(&self) -> &ToolId {
+        &self.descriptor().id
+    }
+
+    /// What its calls may reach: asked for by the plugin and granted by the operator.
+    pub fn granted(&self) -> &Capabilities {
+        &self.granted
+    }
+}
+
+/// Every loaded plugin and tool, with the platform's limits.
+#[derive(Debug)]
+pub struct Catalogue<P> {
+    platform_limits: Limits,
+    plugins: BTreeMap<Namespace, Arc<Plugin<P>>>,
+    tools: Vec<Tool<P>>,
+    by_name: HashMap<Box<[u8]>, usize>,
+    disabled: ToolSet,
+    collisions: Vec<Namespace>,
+    mark: CatalogueMark,
+}
+
+/// Tells one catalogue from another: what was compiled against it holds a copy.
+#[derive(Clone, Debug)]
+pub(crate) struct CatalogueMark(Arc<()>);
+
+impl PartialEq for CatalogueMark {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<P> Catalogue<P> {
+    /// Numbers the tools of these plugins.
+    ///
+    /// Two plugins of one namespace are both left out and reported by [`Catalogue::collisions`]: which of the two was
+    /// meant is not for this room to guess.
+    pub fn new(platform_limits: LimitsPatch, plugins: Vec<Arc<Plugin<P>>>) -> Self {
+        let (plugins, collisions) = by_namespace(plugins);
+        let mut tools = Vec::new();
+        for plugin in plugins.values() {
+            let granted = Arc::new(plugin.granted.intersect(&plugin.descriptor.capabilities));
+            for position in 0..plugin.descriptor.tools.len() {
+                let (plugin, granted) = (Arc::clone(plugin), Arc::clone(&granted));
+                tools.push(Tool { index: tools.len(), plugin, position, granted });
+            }
+        }
+        let mut disabled = ToolSet::empty(tools.len());
+        tools.iter().filter(|tool| tool.plugin.disabled).for_each(|tool| disabled.insert(tool.index));
+        let by_name =
+            tools.iter().map(|tool| (tool.id().to_string().into_bytes().into(), tool.index)).collect();
+        let platform_limits = Limits::platform(&platform_limits);
+        Self {
+            platform_limits,
+            plugins,
+            tools,
+            by_name,
+            disabled,
+            collisions,
+            mark: CatalogueMark(Arc::new(())),
+        }
+    }
+
+    /// The tool that a caller means, by wire name or `namespace/tool`, in either case of letters.
+    pub fn find(&self, called: &str) -> Option<&Tool<P>> {
+        let key = CalledKey::read(called)?;
+        self.tools.get(*self.by_name.get(key.as_bytes())?)
+    }
+
+    /// Every tool, by number.
+    pub fn tools(&self) -> &[Tool<P>] {
+        &self.tools
+    }
+
+    /// Every plugin, by namespace.
+    pub fn plugins(&self) -> impl Iterator<Item = &Arc<Plugin<P>>> {
+        self.plugins.values()
+    }
+
+    /// The plugin of that namespace.
+    pub fn plugin(&self, namespace: &Namespace) -> Option<&Arc<Plugin<P>>> {
+        self.plugins.get(namespace)
+    }
+
+    /// The platform's limits.
+    pub fn platform_limits(&self) -> &Limits {
+        &self.platform_limits
+    }
+
+    /// Namespaces that several plugins claimed, of which none is served.
+    pub fn collisions(&self) -> &[Namespace] {
+        &self.collisions
+    }
+
+    /// The tools whose plugin is switched off.
+    pub(crate) fn disabled(&self) -> &ToolSet {
+        &self.disabled
+    }
+
+    pub(crate) fn mark(&self) -> &CatalogueMark {
+        &self.mark
+    }
+}
+
+type ByNamespace<P> = BTreeMap<Namespace, Arc<Plugin<P>>>;
+
+fn by_namespace<P>(plugins: Vec<Arc<Plugin<P>>>) -> (ByNamespace<P>, Vec<Namespace>) {
+    let mut all: BTreeMap<Namespace, Vec<Arc<Plugin<P>>>> = BTreeMap::new();
+    for plugin in plugins {
+        all.entry(plugin.descriptor.namespace.clone()).or_default().push(plugin);
+    }
+    let mut single = BTreeMap::new();
+    let mut collisions = Vec::new();
+    for (namespace, mut claimants) in all {
+        match (claimants.pop(), claimants.is_empty()) {
+            (Some(plugin), true) => drop(single.insert(namespace, plugin)),
+            _ => collisions.push(namespace),
+        }
+    }
+    (single, collisions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::plugin;
+
+    #[test]
+    fn a_tool_is_found_by_either_name_in_either_case() {
+        let catalogue =
+            Catalogue::new(LimitsPatch::new(), vec![plugin("web-search", &["by_image", "by_text"])]);
+        for called in
+            ["call_web-search_by_text", "CALL_Web-Search_BY_TEXT", "web-search/by_text", "Web-Search/By_Text"]
+        {
+            let found = catalogue.find(called).map(|tool| tool.id().to_string());
+            assert_eq!(found.as_deref(), Some("web-search/by_text"), "{called}");
+        }
+        for called in ["call_web-search_by", "web-search/by_textx", "by_text", "", "call_web_search_by_text"]
+        {
+            assert!(catalogue.find(called).is_none(), "{called}");
+        }
+    }
+
+    #[test]
+    fn a_tool_knows_its_own_number() {
+        let catalogue =
+            Catalogue::new(LimitsPatch::new(), vec![plugin("b", &["x", "y"]), plugin("a", &["z"])]);
+        for (index, tool) in catalogue.tools().iter().enumerate() {
+            assert_eq!(tool.index(), index);
+            assert_eq!(catalogue.find(&tool.id().to_string()).map(Tool::index), Some(index));
+        }
+    }
+
+    #[test]
+    fn two_plugins_of_one_namespace_are_both_left_out() {
+        let plugins = vec![plugin("a", &["x"]), plugin("b", &["x"]), plugin("a", &["y"])];
+        let catalogue = Catalogue::new(LimitsPatch::new(), plugins);
+        assert_eq!(catalogue.collisions(), [Namespace::parse("a").unwrap()]);
+        assert!(catalogue.find("a/x").is_none() && catalogue.find("a/y").is_none());
+        assert!(catalogue.find("b/x").is_some());
+    }
+
+    #[test]
+    fn a_digest_is_64_lower_case_digits_behind_its_algorithm() {
+        let digest = Digest::from_sha256([0xab; 32]);
+        assert_eq!(Digest::parse(digest.as_str()), Ok(digest));
+        for text in [
+            "",
+            "sha256:",
+            &"a".repeat(64),
+            &format!("sha256:{}", "A".repeat(64)),
+            &format!("md5:{}", "a".repeat(64)),
+        ] {
+            assert_eq!(Digest::parse(text), Err(DigestError), "{text}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What a schema can cost, found before it is compiled.
+//!
+//! Three things grow without bound in a schema of a few lines. Compiling: a chain of `$ref`s that each occur twice
+//! doubles at every link. Checking: a recursive schema that reaches itself twice at the same place doubles at every
+//! level of the value. The stack: alternatives within alternatives nest calls. Each is measured on the graph of
+//! subschemas and refused above a bound; a tree that refers to itself once for each child costs the same
+//! at every level, and passes.
+//!
+//! The measure of checking is exact where it matters: from the set of subschemas that meet at a place (each with the
+//! number of times) follows the set that meets at each part of it. Starting at the root, all sets that can occur
+//! are visited, like the states of an automaton.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use serde_json::Value;
+
+use super::SchemaError;
+use super::graph::{Graph, Node};
+
+/// Keywords that can meet at one place of a value. Ordinary schemas have a few dozen.
+const WEIGHT: u64 = 4_096;
+/// Subschemas after every reference that is not recursive was replaced by its target, which is what
+/// the validator holds in memory.
+const UNROLLED: u64 = 20_000;
+/// In-place steps after each other. Each takes stack at every level of a value.
+const CHAIN: usize = 24;
+/// Levels of a value: no deeper one is ever checked.
+const LEVELS: usize = 128;
+/// Steps of the measuring itself.
+const STEPS: usize = 2_000_000;
+
+/// What a check can cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// The most keywords that meet at one place.
+    pub(super) weight: u64,
+    /// The most pattern states that meet one byte of text.
+    pub(super) text_weight: u64,
+    /// The most in-place steps after each other.
+    pub(super) chain: u64,
+    /// Subschemas that the validator holds.
+    pub(super) nodes: u64,
+}
+
+/// Measures a schema, or says why it may not be used.
+pub(super) fn measure(root: &Value) -> Result<Cost, SchemaError> {
+    let graph = Graph::build(root)?;
+    let (order, chain) = in_place_order(&graph)?;
+    let nodes = unrolled(&graph)?;
+    let (weight, text_weight) = Weighing::new(&graph, &order).run()?;
+    Ok(Cost { weight, text_weight, chain, nodes })
+}
+
+/// Places all nodes so that each stands before those that it applies in place. A schema that applies itself
+/// in place would never end. Also answers the most steps that follow each other.
+fn in_place_order(graph: &Graph<'_>) -> Result<(Vec<usize>, u64), SchemaError> {
+    let after = after_their_targets(graph.nodes.len(), |node| graph.nodes[node].in_place.clone()).map_err(
+        |node| {
+            let hint = "let it refer to itself only within `properties` or `items`";
+            SchemaError::new(
+                graph.nodes[node].pointer.clone(),
+                "the schema refers to itself at the same place",
+                hint,
+            )
+        },
+    )?;
+    let mut chain = vec![0; graph.nodes.len()];
+    let mut order = vec![0; graph.nodes.len()];
+    for (place, node) in after.iter().enumerate() {
+        chain[*node] = graph.nodes[*node].in_place.iter().map(|next| chain[*next] + 1).max().unwrap_or(0);
+        order[*node] = place;
+        if chain[*node] > CHAIN {
+            let message = format!("more than {CHAIN} references and alternatives lead from one to the next");
+            return Err(SchemaError::new(
+                graph.nodes[*node].pointer.clone(),
+                message,
+                "name the inner schema directly",
+            ));
+        }
+    }
+    Ok((order, chain.into_iter().max().unwrap_or_default() as u64))
+}
+
+/// How many subschemas there are once references are replaced by what they name. A recursive target is held
+/// once, however often it is named.
+fn unrolled(graph: &Graph<'_>) -> Result<u64, SchemaError> {
+    let recursive = recursive_targets(graph);
+    let edges = |node: usize| -> Vec<usize> {
+        let targets = graph.nodes[node].targets.iter().copied().filter(|target| !recursive.contains(target));
+        graph.nodes[node].inside().chain(targets).collect()
+    };
+    let mut sizes = vec![1_u64; graph.nodes.len()];
+    // Without the recursive targets no cycle is left, so there is an order.
+    for node in after_their_targets(graph.nodes.len(), edges).unwrap_or_default() {
+        sizes[node] = edges(node).into_iter().fold(1, |size: u64, next| size.saturating_add(sizes[next]));
+    }
+    let total = recursive.iter().chain([&0]).fold(0_u64, |total, node| total.saturating_add(sizes[*node]));
+    if total <= UNROLLED {
+        return Ok(total);
+    }
+    let message = format!("with its references replaced, the schema has more than {UNROLLED} subschemas");
+    Err(SchemaError::new("", message, "refer to large parts less often"))
+}
+
+/// The targets of references that can be reached from themselves.
+fn recursive_targets(graph: &Graph<'_>) -> BTreeSet<usize> {
+    let targets: BTreeSet<usize> = graph.nodes.iter().flat_map(|node| node.targets.iter().copied()).collect();
+    let reaches_itself = |target: &usize| {
+        let mut seen = HashSet::new();
+        let mut open = vec![*target];
+        while let Some(node) = open.pop() {
+            for next in graph.nodes[node].inside().chain(graph.nodes[node].targets.iter().copied()) {
+                if next == *target {
+                    return true;
+                }
+                if seen.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        false
+    };
+    targets.into_iter().filter(reaches_itself).collect()
+}
+
+/// Every node after all those that its edges lead to, or a node on a cycle. Does not recurse, since chains of
+/// references can be as long as the schema.
+fn after_their_targets(count: usize, edges: impl Fn(usize) -> Vec<usize>) -> Result<Vec<usize>, usize> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        New,
+        Open,
+        Done,
+    }
+    let mut states = vec![State::New; count];
+    let mut sorted = Vec::with_capacity(count);
+    for start in 0..count {
+        let mut stack = vec![(start, None::<Vec<usize>>)];
+        while let Some((node, left)) = stack.pop() {
+            let mut left = match left {
+                Some(left) => left,
+                None if states[node] == State::Done => continue,
+                None if states[node] == State::Open => return Err(node),
+                None => {
+                    states[node] = State::Open;
+                    edges(node)
+                }
+            };
+            match left.pop() {
+                Some(next) => {
+                    stack.push((node, Some(left)));
+                    stack.push((next, None));
+                }
+                None => {
+                    states[node] = State::Done;
+                    sorted.push(node);
+                }
+            }
+        }
+    }
+    Ok(sorted)
+}
+
+/// Subschemas that meet at a place, each with the number of times.
+type Meeting = BTreeMap<usize, u64>;
+
+struct Weighing<'a> {
+    graph: &'a Graph<'a>,
+    /// Larger for a node than for what it applies in place.
+    order: &'a [usize],
+    steps: usize,
+    seen: HashSet<Vec<(usize, u64)>>,
+    open: VecDeque<(Meeting, usize)>,
+}
+
+impl<'a> Weighing<'a> {
+    fn new(graph: &'a Graph<'a>, order: &'a [usize]) -> Self {
+        Self { graph, order, steps: 0, seen: HashSet::new(), open: VecDeque::new() }
+    }
+
+    fn run(mut self) -> Result<(u64, u64), SchemaError> {
+        let (mut weight, mut text_weight) = (0, 0);
+        self.visit(Meeting::from([(0, 1)]), 0);
+        while let Some((seeds, level)) = self.open.pop_front() {
+            let meeting = self.in_place(&seeds)?;
+            let total = |cost: fn(&Node<'_>) -> u64| {
+                let costs =
+                    meeting.iter().map(|(node, times)| cost(&self.graph.nodes[*node]).saturating_mul(*times));
+                costs.fold(0, u64::saturating_add)
+            };
+            weight = weight.max(total(|node| node.keywords));
+            text_weight = text_weight.max(total(|node| node.pattern_states));
+            if weight > WEIGHT {
+                return Err(multiplies());
+            }
+            if level < LEVELS {
+                self.inward(&meeting, level + 1)?;
+            }
+        }
+        Ok((weight, text_weight))
+    }
+
+    fn visit(&mut self, seeds: Meeting, level: usize) {
+        if !seeds.is_empty() && self.seen.insert(seeds.iter().map(|(node, times)| (*node, *times)).collect())
+        {
+            self.open.push_back((seeds, level));
+        }
+    }
+
+    /// The seeds, and all that they apply to the same place.
+    fn in_place(&mut self, seeds: &Meeting) -> Result<Meeting, SchemaError> {
+        // What was evaluated is asked for again at each step inward of `unevaluated…`, so each step may double.
+        let factor = if self.graph.has_unevaluated { 2 } else { 1 };
+        let mut open: BTreeMap<(usize, usize), u64> =
+            seeds.iter().map(|(node, times)| ((self.order[*node], *node), *times)).collect();
+        let mut meeting = Meeting::new();
+        while let Some(((_, node), times)) = open.pop_last() {
+            self.step(1 + self.graph.nodes[node].in_place.len())?;
+            if times > WEIGHT {
+                return Err(multiplies());
+            }
+            for next in &self.graph.nodes[node].in_place {
+                let entry = open.entry((self.order[*next], *next)).or_default();
+                *entry = entry.saturating_add(times * factor);
+            }
+            meeting.insert(node, times);
+        }
+        Ok(meeting)
+    }
+
+    /// Visits what meets at each part of a place.
+    fn inward(&mut self, meeting: &Meeting, level: usize) -> Result<(), SchemaError> {
+        let graph = self.graph;
+        let names: BTreeSet<&str> =
+            meeting.keys().flat_map(|node| graph.nodes[*node].properties.keys().copied()).collect();
+        let items = meeting.keys().map(|node| graph.nodes[*node].prefix.len()).max().unwrap_or(0);
+        self.step((names.len() + items + 3).saturating_mul(meeting.len()))?;
+        for name in names.into_iter().map(Some).chain([None]) {
+            self.visit(gather(meeting, |node| property(&graph.nodes[node], name)), level);
+        }
+        for index in 0..=items {
+            self.visit(gather(meeting, |node| item(&graph.nodes[node], index)), level);
+        }
+        self.visit(gather(meeting, |node| graph.nodes[node].names.clone()), level);
+        Ok(())
+    }
+
+    fn step(&mut self, steps: usize) -> Result<(), SchemaError> {
+        self.steps = self.steps.saturating_add(steps);
+        match self.steps > STEPS {
+            true => Err(SchemaError::new(
+                "",
+                "the schema is too intricate to be measured",
+                "use fewer alternatives and references",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What a node applies to the property of that name, or to one that nobody names.
+fn property(node: &Node<'_>, name: Option<&str>) -> Vec<usize> {
+    let named = name.and_then(|name| node.properties.get(name));
+    let others = if named.is_some() { &[] } else { node.other_properties.as_slice() };
+    node.any_property.iter().chain(named).chain(others).copied().collect()
+}
+
+/// What a node applies to the item at that index.
+fn item(node: &Node<'_>, index: usize) -> Vec<usize> {
+    let prefixed = node.prefix.get(index);
+    let others = if prefixed.is_some() { &[] } else { node.other_items.as_slice() };
+    node.every_item.iter().chain(prefixed).chain(others).copied().collect()
+}
+
+fn gather(meeting: &Meeting, applied: impl Fn(usize) -> Vec<usize>) -> Meeting {
+    let mut gathered = Meeting::new();
+    for (node, times) in meeting {
+        for next in applied(*node) {
+            let entry = gathered.entry(next).or_default();
+            *entry = entry.saturating_add(*times);
+        }
+    }
+    gathered
+}
+
+fn multiplies() -> SchemaError {
+    let message = format!("more than {WEIGHT} keywords of the schema can meet at one place of a value");
+    let hint = "let alternatives differ in a `const` property, and let a recursive schema refer to itself once for each part";
+    SchemaError::new("", message, hint)
+}

@@ -1,0 +1,361 @@
+//! A schema as a graph: which subschema looks at the same place of a value, and which looks further in.
+//!
+//! Every object or boolean that acts as a schema is a node. Edges are of two kinds: in place (`allOf`, `anyOf`, `$ref`
+//! and the like apply to the same value) and inward (`properties`, `items` and the like apply to a part of it).
+//! What the cost of a check can be is read off this graph (`cost.rs`).
+//!
+//! References are followed within the schema alone. What could make the same text mean something
+//! else (a nested `$id`, dynamic references, another dialect) is refused here, so that this reading and that
+//! of the validator cannot differ.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use super::SchemaError;
+use super::pattern;
+use crate::text::show;
+
+/// Subschemas of one schema.
+const NODES: usize = 10_000;
+/// Nesting of one schema, in subschemas. Compiling takes a few KiB of stack for each, and follows references
+/// eight deep.
+const DEPTH: usize = 32;
+/// `$ref`s of one schema.
+const REFERENCES: usize = 2_000;
+/// `uniqueItems` of one schema: each compares whole items.
+const UNIQUE_ITEMS: usize = 32;
+/// Patterns of one schema, those of `patternProperties` included: each is a compiled program.
+const PATTERNS: usize = 64;
+
+const DIALECTS: [&str; 4] = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-06/schema",
+];
+
+/// One subschema.
+#[derive(Default)]
+pub(super) struct Node<'a> {
+    pub(super) pointer: String,
+    /// What it costs at a place by itself, in keywords.
+    pub(super) keywords: u64,
+    /// What it costs for each byte of text at a place, in states of its patterns.
+    pub(super) pattern_states: u64,
+    /// Apply to the same place.
+    pub(super) in_place: Vec<usize>,
+    /// Of those in place, the targets of references.
+    pub(super) targets: Vec<usize>,
+    /// Apply to the property of that name.
+    pub(super) properties: BTreeMap<&'a str, usize>,
+    /// May apply to any property.
+    pub(super) any_property: Vec<usize>,
+    /// Apply to properties that have no name above.
+    pub(super) other_properties: Vec<usize>,
+    /// Apply to the names of properties.
+    pub(super) names: Vec<usize>,
+    /// Apply to the items at those indices.
+    pub(super) prefix: Vec<usize>,
+    /// Apply to items after those.
+    pub(super) other_items: Vec<usize>,
+    /// Apply to every item.
+    pub(super) every_item: Vec<usize>,
+}
+
+impl Node<'_> {
+    /// The subschemas written inside this one; not what it refers to.
+    pub(super) fn inside(&self) -> impl Iterator<Item = usize> + '_ {
+        let inward = [
+            &self.any_property,
+            &self.other_properties,
+            &self.names,
+            &self.prefix,
+            &self.other_items,
+            &self.every_item,
+        ];
+        let in_place = self.in_place.iter().filter(|node| !self.targets.contains(node));
+        in_place.chain(self.properties.values()).chain(inward.into_iter().flatten()).copied()
+    }
+}
+
+/// The subschemas of one schema; the root is node 0.
+pub(super) struct Graph<'a> {
+    pub(super) nodes: Vec<Node<'a>>,
+    /// Whether `unevaluatedProperties` or `unevaluatedItems` occur.
+    pub(super) has_unevaluated: bool,
+    root: &'a Value,
+    by_address: HashMap<usize, usize>,
+    anchors: HashMap<&'a str, usize>,
+    references: Vec<(usize, &'a str)>,
+    /// Found and not read yet, with their nesting.
+    unread: Vec<(usize, &'a Value, usize)>,
+    unique_items: usize,
+    patterns: usize,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn build(root: &'a Value) -> Result<Self, SchemaError> {
+        let mut graph = Graph {
+            nodes: Vec::new(),
+            has_unevaluated: false,
+            root,
+            by_address: HashMap::new(),
+            anchors: HashMap::new(),
+            references: Vec::new(),
+            unread: Vec::new(),
+            unique_items: 0,
+            patterns: 0,
+        };
+        graph.node(root, String::new(), 0)?;
+        graph.read_all()?;
+        graph.link()?;
+        Ok(graph)
+    }
+
+    fn read_all(&mut self) -> Result<(), SchemaError> {
+        while let Some((node, schema, depth)) = self.unread.pop() {
+            if let Value::Object(schema) = schema {
+                self.read(node, schema, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Resolves the references; a target that was no subschema until now brings its own.
+    fn link(&mut self) -> Result<(), SchemaError> {
+        let mut linked = 0;
+        while let Some((node, reference)) = self.references.get(linked).copied() {
+            linked += 1;
+            if linked > REFERENCES {
+                return Err(self.too_many("references", REFERENCES));
+            }
+            let target = self.resolve(node, reference)?;
+            self.read_all()?;
+            self.nodes[node].in_place.push(target);
+            self.nodes[node].targets.push(target);
+        }
+        Ok(())
+    }
+
+    /// The node of a subschema, new or known.
+    fn node(&mut self, schema: &'a Value, pointer: String, depth: usize) -> Result<usize, SchemaError> {
+        let address = std::ptr::from_ref(schema).addr();
+        if let Some(node) = self.by_address.get(&address) {
+            return Ok(*node);
+        }
+        if depth > DEPTH {
+            let message = format!("the schema is nested deeper than {DEPTH} levels");
+            return Err(SchemaError::new(pointer, message, "move inner parts to `$defs`"));
+        }
+        let node = self.nodes.len();
+        if node == NODES {
+            return Err(self.too_many("subschemas", NODES));
+        }
+        self.nodes.push(Node { pointer, keywords: 1, ..Node::default() });
+        self.by_address.insert(address, node);
+        self.unread.push((node, schema, depth));
+        Ok(node)
+    }
+
+    fn read(&mut self, node: usize, schema: &'a Map<String, Value>, depth: usize) -> Result<(), SchemaError> {
+        self.check_identity(node, schema)?;
+        self.nodes[node].keywords = own_cost(schema);
+        for (keyword, value) in schema {
+            let at = |graph: &Self| format!("{}/{}", graph.nodes[node].pointer, escape(keyword));
+            match keyword.as_str() {
+                "$ref" => self.references.extend(value.as_str().map(|reference| (node, reference))),
+                "$anchor" => self.anchors.extend(value.as_str().map(|anchor| (anchor, node))),
+                "allOf" | "anyOf" | "oneOf" => {
+                    let children = self.children(value, &at(self), depth)?;
+                    self.nodes[node].in_place.extend(children);
+                }
+                "not" | "if" | "then" | "else" => {
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].in_place.push(child);
+                }
+                "dependentSchemas" | "dependencies" => {
+                    let children = self.named(value, &at(self), depth)?;
+                    self.nodes[node].in_place.extend(children.into_iter().map(|(_, child)| child));
+                }
+                "$defs" | "definitions" => drop(self.named(value, &at(self), depth)?),
+                "properties" => {
+                    let children = self.named(value, &at(self), depth)?;
+                    self.nodes[node].properties.extend(children);
+                }
+                "patternProperties" => {
+                    let children = self.named(value, &at(self), depth)?;
+                    children.iter().try_for_each(|(name, _)| self.pattern(node, name))?;
+                    self.nodes[node].any_property.extend(children.into_iter().map(|(_, child)| child));
+                }
+                "additionalProperties" => {
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].other_properties.push(child);
+                }
+                "unevaluatedProperties" => {
+                    self.has_unevaluated = true;
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].other_properties.push(child);
+                }
+                "propertyNames" => {
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].names.push(child);
+                }
+                "prefixItems" => {
+                    let children = self.children(value, &at(self), depth)?;
+                    self.nodes[node].prefix.extend(children);
+                }
+                "items" if value.is_array() => {
+                    let children = self.children(value, &at(self), depth)?;
+                    self.nodes[node].prefix.extend(children);
+                }
+                "items" | "additionalItems" => {
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].other_items.push(child);
+                }
+                "unevaluatedItems" => {
+                    self.has_unevaluated = true;
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].other_items.push(child);
+                }
+                "contains" => {
+                    let child = self.node(value, at(self), depth + 1)?;
+                    self.nodes[node].every_item.push(child);
+                }
+                "pattern" => value.as_str().map_or(Ok(()), |pattern| self.pattern(node, pattern))?,
+                "uniqueItems" if value == &Value::Bool(true) => {
+                    self.unique_items += 1;
+                    if self.unique_items > UNIQUE_ITEMS {
+                        return Err(self.too_many("`uniqueItems`", UNIQUE_ITEMS));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn children(&mut self, list: &'a Value, pointer: &str, depth: usize) -> Result<Vec<usize>, SchemaError> {
+        let items = list.as_array().into_iter().flatten().enumerate();
+        items.map(|(index, schema)| self.node(schema, format!("{pointer}/{index}"), depth + 1)).collect()
+    }
+
+    /// The schemas of an object by name; what is no schema (a list of names in `dependencies`) is left out.
+    fn named(
+        &mut self,
+        map: &'a Value,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<Vec<(&'a str, usize)>, SchemaError> {
+        let schemas = map.as_object().into_iter().flatten().filter(|(_, schema)| !schema.is_array());
+        schemas
+            .map(|(name, schema)| {
+                let child = self.node(schema, format!("{pointer}/{}", escape(name)), depth + 1)?;
+                Ok((name.as_str(), child))
+            })
+            .collect()
+    }
+
+    fn pattern(&mut self, node: usize, source: &str) -> Result<(), SchemaError> {
+        self.patterns += 1;
+        if self.patterns > PATTERNS {
+            return Err(self.too_many("patterns", PATTERNS));
+        }
+        let states = &mut self.nodes[node].pattern_states;
+        *states = states.saturating_add(pattern::states(source));
+        Ok(())
+    }
+
+    fn check_identity(&self, node: usize, schema: &Map<String, Value>) -> Result<(), SchemaError> {
+        let refuse = |keyword: &str, message: &str, hint: &str| {
+            let pointer = format!("{}/{keyword}", self.nodes[node].pointer);
+            Err(SchemaError::new(pointer, message, hint))
+        };
+        for keyword in ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"] {
+            if schema.contains_key(keyword) {
+                return refuse(keyword, &format!("`{keyword}` is not supported"), "use `$ref` and `$anchor`");
+            }
+        }
+        let dialect =
+            schema.get("$schema").and_then(Value::as_str).map(|dialect| dialect.trim_end_matches('#'));
+        match dialect {
+            _ if node != 0 && (schema.contains_key("$id") || schema.contains_key("$schema")) => {
+                let keyword = if schema.contains_key("$id") { "$id" } else { "$schema" };
+                refuse(
+                    keyword,
+                    &format!("`{keyword}` stands inside the schema"),
+                    "keep it at the root, or leave it out",
+                )
+            }
+            Some(dialect) if !DIALECTS.contains(&dialect) => {
+                let message = format!("the dialect `{}` is not known", show(dialect, 100));
+                refuse(
+                    "$schema",
+                    &message,
+                    "leave `$schema` out, or write `https://json-schema.org/draft/2020-12/schema`",
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve(&mut self, node: usize, reference: &str) -> Result<usize, SchemaError> {
+        let pointer = format!("{}/$ref", self.nodes[node].pointer);
+        let hint = "a `$ref` names a place in the same schema, like `#/$defs/item`";
+        let Some(fragment) = reference.strip_prefix('#') else {
+            let message = format!("the reference `{}` leaves the schema", show(reference, 100));
+            return Err(SchemaError::new(pointer, message, hint));
+        };
+        let missing = || {
+            SchemaError::new(
+                pointer.clone(),
+                format!("the reference `{}` leads nowhere", show(reference, 100)),
+                hint,
+            )
+        };
+        if !fragment.is_empty() && !fragment.starts_with('/') {
+            return self.anchors.get(fragment).copied().ok_or_else(missing);
+        }
+        let target = percent_decode(fragment).ok_or_else(missing)?;
+        let schema = self.root.pointer(&target).filter(|schema| schema.is_object() || schema.is_boolean());
+        let schema = schema.ok_or_else(missing)?;
+        self.node(schema, target, 0)
+    }
+
+    fn too_many(&self, what: &str, most: usize) -> SchemaError {
+        SchemaError::new("", format!("the schema has more than {most} {what}"), "describe less in it")
+    }
+}
+
+/// What a subschema costs at a place by itself. Long lists are gone through item by item.
+fn own_cost(schema: &Map<String, Value>) -> u64 {
+    let list =
+        |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, |list| list.len() as u64 / 8);
+    let heavy = |keyword: &str| if schema.contains_key(keyword) { 4 } else { 0 };
+    1 + schema.len() as u64
+        + list("enum")
+        + list("required")
+        + heavy("format")
+        + 2 * heavy("uniqueItems")
+        + heavy("const")
+}
+
+fn escape(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+/// Undoes the percent-encoding of a URI fragment; none where it is broken.
+fn percent_decode(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let value = digit()? * 16 + digit()?;
+        bytes.push(u8::try_from(value).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}

@@ -1,0 +1,568 @@
+//! Refusals and their positive twins, in the words that a model reads; then schemas made to hurt.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn compile(source: &Value) -> Result<Schema, SchemaError> {
+    Schema::compile(source, SchemaRole::Input)
+}
+
+fn any(source: &Value) -> Result<Schema, SchemaError> {
+    Schema::compile(source, SchemaRole::Output)
+}
+
+/// A schema of these properties, with nothing else allowed.
+fn object(properties: &Value, required: &[&str]) -> Schema {
+    let source = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    compile(&source).expect("a schema")
+}
+
+fn first(schema: &Schema, instance: &Value) -> Violation {
+    schema.check(instance).expect_err("a misfit").remove(0)
+}
+
+fn message(property: &Value, value: &Value) -> String {
+    first(&object(&json!({"x": property}), &[]), &json!({"x": value})).message
+}
+
+#[test]
+fn a_missing_argument_is_named_with_its_place_and_its_type() {
+    let schema = object(&json!({"path": {"type": "string"}}), &["path"]);
+    assert_eq!(schema.check(&json!({"path": "a"})), Ok(()));
+    assert_eq!(
+        first(&schema, &json!({})),
+        Violation {
+            pointer: "/path".to_owned(),
+            expected: "string".to_owned(),
+            found: "nothing".to_owned(),
+            message: "Missing required argument 'path'".to_owned(),
+        }
+    );
+}
+
+#[test]
+fn an_unknown_argument_is_named_with_the_nearest() {
+    let schema = object(&json!({"path": {"type": "string"}, "mode": {}}), &[]);
+    let violation = first(&schema, &json!({"pth": 1}));
+    assert_eq!(violation.message, "Unknown argument 'pth' (did you mean 'path'?)");
+    assert_eq!(violation.pointer, "/pth");
+    assert_eq!(violation.expected, "only `mode`, `path`");
+    assert_eq!(first(&object(&json!({}), &[]), &json!({"a": 1})).expected, "no argument");
+}
+
+#[test]
+fn a_misfit_says_what_must_be_there_and_what_came() {
+    for (property, value, expected) in [
+        (json!({"type": "integer"}), json!("5"), "Argument 'x' must be an integer, not string \"5\","),
+        (
+            json!({"type": ["string", "null"]}),
+            json!(1),
+            "Argument 'x' must be null or a string, not integer 1,",
+        ),
+        (
+            json!({"enum": ["a or b", "c"]}),
+            json!("d"),
+            "Argument 'x' must be one of \"a or b\", \"c\", not string \"d\",",
+        ),
+        (json!({"const": 1}), json!(2), "Argument 'x' must be 1, not integer 2,"),
+        (json!({"minimum": 3}), json!(2.5), "Argument 'x' must be at least 3, not number 2.5,"),
+        (json!({"maximum": 3}), json!(4), "Argument 'x' must be at most 3, not integer 4,"),
+        (json!({"exclusiveMinimum": 3}), json!(3), "Argument 'x' must be more than 3, not integer 3,"),
+        (json!({"exclusiveMaximum": 3}), json!(3), "Argument 'x' must be less than 3, not integer 3,"),
+        (json!({"multipleOf": 5}), json!(3), "Argument 'x' must be a multiple of 5, not integer 3,"),
+        (
+            json!({"minLength": 2}),
+            json!("a"),
+            "Argument 'x' must be a string of at least 2 characters, not string \"a\",",
+        ),
+        (
+            json!({"maxLength": 1}),
+            json!("ab"),
+            "Argument 'x' must be a string of at most 1 characters, not string \"ab\",",
+        ),
+        (
+            json!({"pattern": "^a"}),
+            json!("b"),
+            "Argument 'x' must be a string that matches `^a`, not string \"b\",",
+        ),
+        (
+            json!({"format": "date"}),
+            json!("b"),
+            "Argument 'x' must be a string in the format `date`, not string \"b\",",
+        ),
+        (
+            json!({"minItems": 1}),
+            json!([]),
+            "Argument 'x' must be an array of at least 1 items, not array [],",
+        ),
+        (
+            json!({"maxItems": 0}),
+            json!([1]),
+            "Argument 'x' must be an array of at most 0 items, not array [1],",
+        ),
+        (
+            json!({"uniqueItems": true}),
+            json!([1, 1.0]),
+            "Argument 'x' must be an array without equal items, not array [1,1.0],",
+        ),
+        (
+            json!({"contains": {"const": 1}}),
+            json!([]),
+            "Argument 'x' must be an array that contains the items it must, not array [],",
+        ),
+        (
+            json!({"minProperties": 1}),
+            json!({}),
+            "Argument 'x' must be an object of at least 1 properties, not object {},",
+        ),
+        (json!(false), json!(true), "Argument 'x' must be left out, not boolean true,"),
+        (
+            json!({"not": {"type": "null"}}),
+            json!(null),
+            "Argument 'x' must be other than what `{\"type\":\"null\"}` describes, not null,",
+        ),
+        (
+            json!({"propertyNames": {"maxLength": 1}}),
+            json!({"ab": 1}),
+            "Argument 'x' must be an object with other keys: each must be a string of at most 1 characters, not object {\"ab\":1},",
+        ),
+        (
+            json!({"items": {"type": "string"}}),
+            json!(["a", 1]),
+            "Argument '/x/1' must be a string, not integer 1,",
+        ),
+        (json!({"required": ["y"]}), json!({}), "Missing required argument '/x/y'"),
+        (
+            json!({"properties": {}, "additionalProperties": false}),
+            json!({"y": 1}),
+            "Unknown argument '/x/y'",
+        ),
+    ] {
+        assert_eq!(message(&property, &value), expected);
+    }
+}
+
+#[test]
+fn of_several_alternatives_the_one_that_was_meant_is_told() {
+    let nullable = json!({"anyOf": [{"type": "object", "required": ["city"]}, {"type": "null"}]});
+    assert_eq!(message(&nullable, &json!({})), "Missing required argument '/x/city'");
+    let tagged = json!({"oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}, "required": ["kind", "n"]},
+        {"type": "string"},
+    ]});
+    assert_eq!(
+        message(&tagged, &json!({"kind": "a", "n": "1"})),
+        "Argument '/x/n' must be an integer, not string \"1\","
+    );
+    let simple = json!({"anyOf": [{"type": "integer"}, {"type": "null"}]});
+    assert_eq!(message(&simple, &json!("1")), "Argument 'x' must be integer or null, not string \"1\",");
+}
+
+#[test]
+fn every_misfit_is_told_up_to_eight() {
+    let schema = object(&json!({"a": {"type": "string"}, "b": {"type": "string"}}), &["a", "b"]);
+    assert_eq!(schema.check(&json!({"a": 1})).unwrap_err().len(), 2);
+    let many: Value = (0..20).map(|index| (format!("k{index}"), json!(1))).collect();
+    assert_eq!(schema.check(&many).unwrap_err().len(), 8);
+}
+
+#[test]
+fn what_came_is_shown_short_on_one_line_and_without_hidden_characters() {
+    let long = "é".repeat(1_000_000);
+    let violation = first(&object(&json!({"x": {"type": "integer"}}), &[]), &json!({"x": long}));
+    assert!(violation.found.chars().count() <= 90, "{}", violation.found);
+    let violation =
+        first(&object(&json!({"x": {"type": "integer"}}), &[]), &json!({"x": "a\n\u{202e}b\u{0}"}));
+    assert_eq!(violation.found, r#"string "a\n\u{202e}b\u0000""#);
+    let violation = first(&object(&json!({}), &[]), &json!({"a\u{202e}\n": 1}));
+    assert!(!violation.message.contains(['\u{202e}', '\n']), "{}", violation.message);
+}
+
+#[test]
+fn what_is_to_be_redacted_is_told_by_its_type_alone() {
+    let schema = object(
+        &json!({"password": {"minLength": 9}, "user": {"minLength": 9}, "login": {"type": "string"}}),
+        &[],
+    );
+    let hidden = ["/password".to_owned(), "/login/secret".to_owned()];
+    let told = |instance: Value| schema.check_hiding(&instance, &hidden).unwrap_err().remove(0).found;
+    assert_eq!(told(json!({"password": "hunter2"})), "string");
+    assert_eq!(told(json!({"login": {"secret": "hunter2"}})), "object", "a parent would show the child");
+    assert_eq!(told(json!({"user": "joe"})), "string \"joe\"");
+}
+
+/// Requirements 9.8.
+#[test]
+fn nothing_is_coerced_but_an_integral_float_is_an_integer() {
+    let schema = object(&json!({"n": {"type": "integer"}, "b": {"type": "boolean"}}), &[]);
+    for taken in [json!({"n": 1}), json!({"n": 1.0}), json!({"n": 1e3}), json!({"b": true})] {
+        assert_eq!(schema.check(&taken), Ok(()), "{taken}");
+    }
+    for refused in [
+        json!({"n": "1"}),
+        json!({"n": 1.5}),
+        json!({"n": true}),
+        json!({"b": "true"}),
+        json!({"b": 1}),
+        json!({"n": null}),
+    ] {
+        assert!(schema.check(&refused).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn integers_beyond_what_a_double_holds_are_compared_exactly() {
+    let schema = object(&json!({"n": {"type": "integer", "maximum": 9_007_199_254_740_993_u64}}), &[]);
+    assert_eq!(schema.check(&json!({"n": 9_007_199_254_740_993_u64})), Ok(()));
+    assert!(schema.check(&json!({"n": 9_007_199_254_740_994_u64})).is_err());
+    let constant = object(&json!({"n": {"const": u64::MAX}}), &[]);
+    assert_eq!(constant.check(&json!({"n": u64::MAX})), Ok(()));
+    assert!(constant.check(&json!({"n": u64::MAX - 1})).is_err());
+}
+
+#[test]
+fn a_result_is_told_in_the_words_of_a_result() {
+    let schema =
+        any(&json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})).unwrap();
+    assert_eq!(first(&schema, &json!({})).message, "Missing required field 'n'");
+    assert_eq!(first(&schema, &json!({"n": ""})).message, "Field 'n' must be an integer, not string \"\",");
+    assert_eq!(first(&schema, &json!(1)).message, "The result must be an object, not integer 1,");
+}
+
+#[test]
+fn the_hint_names_the_properties_with_their_types() {
+    let schema = compile(&json!({
+        "type": "object",
+        "properties": {
+            "path": {"type": "string"},
+            "mode": {"enum": ["read", "write"]},
+            "at": {"$ref": "#/$defs/at"},
+            "tags": {"type": "array", "items": {"type": ["string", "null"]}},
+            "size": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "free": {},
+        },
+        "required": ["path"],
+        "$defs": {"at": {"type": "object"}},
+    }))
+    .unwrap();
+    assert_eq!(
+        schema.hint(),
+        "send an object with `path`: string (required), `at`: object (optional), `free`: any value (optional), \
+         `mode`: \"read\" or \"write\" (optional), `size`: integer or null (optional), \
+         `tags`: array of string or null (optional)"
+    );
+    assert_eq!(object(&json!({}), &[]).hint(), "send an object without arguments: {}");
+}
+
+#[test]
+fn the_root_of_arguments_says_that_it_is_an_object() {
+    assert!(compile(&json!({"type": "object"})).is_ok());
+    for source in [
+        json!({}),
+        json!(true),
+        json!({"type": "array"}),
+        json!({"type": ["object", "null"]}),
+        json!({"$ref": "#/$defs/a"}),
+    ] {
+        let refused = compile(&source).expect_err("no object");
+        assert!(refused.hint.contains("\"type\":\"object\""), "{}", refused.hint);
+    }
+    assert!(any(&json!({})).is_ok() && any(&json!(true)).is_ok() && any(&json!({"type": "array"})).is_ok());
+}
+
+#[test]
+fn what_is_no_schema_is_refused_with_its_place() {
+    let refused = any(&json!({"properties": {"a": {"type": "strin"}}})).expect_err("no type");
+    assert_eq!(refused.pointer, "/properties/a/type");
+    for source in [
+        json!(1),
+        json!({"minimum": "1"}),
+        json!({"required": "a"}),
+        json!({"pattern": "("}),
+        json!({"items": 1}),
+    ] {
+        assert!(any(&source).is_err(), "{source}");
+    }
+}
+
+#[test]
+fn a_reference_that_leaves_the_schema_is_refused_without_looking() {
+    for reference in [
+        "https://example.com/a.json",
+        "http://127.0.0.1/",
+        "file:///etc/passwd",
+        "other.json",
+        "//host/x",
+        "urn:x",
+    ] {
+        let refused = any(&json!({"$ref": reference})).expect_err(reference);
+        assert!(refused.message.contains("leaves the schema"), "{}", refused.message);
+    }
+    assert!(any(&json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}})).is_ok());
+    assert!(any(&json!({"$ref": "#a", "$defs": {"x": {"$anchor": "a", "type": "string"}}})).is_ok());
+    assert!(any(&json!({"$ref": "#/$defs/a%20b", "$defs": {"a b": {}}})).is_ok());
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_refused() {
+    for reference in ["#/$defs/b", "#b", "#/$defs/a/type", "#/%zz"] {
+        assert!(any(&json!({"$ref": reference, "$defs": {"a": {"type": "string"}}})).is_err(), "{reference}");
+    }
+}
+
+#[test]
+fn what_changes_the_meaning_of_references_is_refused() {
+    for source in [
+        json!({"$dynamicRef": "#a"}),
+        json!({"properties": {"a": {"$id": "https://example.com/"}}}),
+        json!({"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}}),
+        json!({"$schema": "http://json-schema.org/draft-04/schema#"}),
+        json!({"$schema": "https://example.com/dialect"}),
+    ] {
+        assert!(any(&source).is_err(), "{source}");
+    }
+    assert!(
+        any(&json!({"$id": "https://example.com/a", "$schema": "http://json-schema.org/draft-07/schema#"}))
+            .is_ok()
+    );
+    assert!(
+        any(&json!({"properties": {"$id": {"type": "string"}, "$ref": {"type": "string"}}})).is_ok(),
+        "names of properties"
+    );
+    assert!(
+        any(&json!({"default": {"$ref": "https://example.com/"}, "examples": [{"$id": "x"}]})).is_ok(),
+        "plain data"
+    );
+}
+
+#[test]
+fn look_around_and_back_references_are_refused_and_linear_patterns_are_not() {
+    for pattern in ["(?=a)b", "(a)\\1", "(?<!a)b"] {
+        assert!(any(&json!({"pattern": pattern})).is_err(), "{pattern}");
+    }
+    assert!(any(&json!({"pattern": "^[a-z]{1,64}(\\.[a-z]+)*$"})).is_ok());
+}
+
+/// What runs must run at once; the machine may be slow, not a thousand times as slow.
+fn soon<T>(work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    result
+}
+
+#[test]
+fn a_pattern_that_would_make_a_backtracking_engine_hang_is_matched_in_linear_time() {
+    let schema = any(&json!({"pattern": "^(a+)+$"})).unwrap();
+    assert!(soon(|| schema.check(&json!("a".repeat(100_000) + "!"))).is_err());
+    assert_eq!(schema.check(&json!("aaa")), Ok(()));
+}
+
+#[test]
+fn a_pattern_with_many_states_is_not_run_over_a_long_text() {
+    let schema = any(&json!({"pattern": "^[01]*1[01]{1000}$"})).unwrap();
+    assert!(
+        soon(|| schema.check(&json!("10".repeat(500_000)))).unwrap_err()[0].message.contains("too large")
+    );
+    assert_eq!(schema.check(&json!("1".repeat(1_001))), Ok(()));
+    assert!(any(&json!({"pattern": "((a{100}){100}){100}"})).is_err(), "a pattern too large to compile");
+}
+
+/// `$defs` of `count` schemas where each refers to the next by way of `link`.
+fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
+    let mut defs: serde_json::Map<String, Value> = (0..count)
+        .map(|index| (format!("d{index}"), link(json!({"$ref": format!("#/$defs/d{}", index + 1)}))))
+        .collect();
+    defs.insert(format!("d{count}"), json!({"type": "string"}));
+    json!({"$ref": "#/$defs/d0", "$defs": defs})
+}
+
+#[test]
+fn exponential_references_are_refused_and_a_few_of_them_pass() {
+    let links: [fn(Value) -> Value; 4] = [
+        |next| json!({"allOf": [next, next]}),
+        |next| json!({"anyOf": [next, next]}),
+        |next| json!({"properties": {"a": next, "b": next}}),
+        |next| json!({"items": next, "contains": next}),
+    ];
+    for link in links {
+        assert!(soon(|| any(&chain(60, link))).is_err(), "{}", link(json!("next")));
+        assert!(any(&chain(3, link)).is_ok(), "{}", link(json!("next")));
+    }
+}
+
+#[test]
+fn a_long_chain_of_references_is_refused_without_using_up_the_stack() {
+    assert!(any(&chain(1_900, |next| next)).is_err());
+    assert!(any(&chain(10, |next| next)).is_ok());
+    assert!(any(&chain(500, |next| json!({"items": next}))).is_ok());
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_at_the_same_place_is_refused() {
+    for source in [
+        json!({"$ref": "#"}),
+        json!({"allOf": [{"$ref": "#"}]}),
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}, {}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}),
+    ] {
+        assert!(any(&source).expect_err("a cycle").message.contains("itself"), "{source}");
+    }
+}
+
+#[test]
+fn a_recursive_schema_passes_unless_it_meets_itself_twice_at_one_place() {
+    for source in [
+        json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}),
+        json!({"type": "object", "properties": {"x": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"}}),
+        json!({"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "object", "additionalProperties": {"$ref": "#"}}, {"type": "string"}]}),
+    ] {
+        let schema = any(&source).expect("a tree");
+        let deep = (0..100).fold(json!({}), |inner, _| json!({"left": inner}));
+        assert_eq!(schema.check(&deep), Ok(()), "{source}");
+    }
+    for source in [
+        json!({"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]}),
+        json!({"properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}}),
+        json!({"allOf": [{"additionalProperties": {"$ref": "#"}}, {"properties": {"a": {"$ref": "#"}}}]}),
+        json!({"items": {"$ref": "#"}, "contains": {"$ref": "#"}}),
+    ] {
+        assert!(any(&source).expect_err("doubling").message.contains("meet"), "{source}");
+    }
+}
+
+#[test]
+fn types_that_all_refer_to_each_other_are_held_once() {
+    let count = 24;
+    let defs: serde_json::Map<String, Value> = (0..count)
+        .map(|index| {
+            let properties: Value = (0..count)
+                .map(|other| (format!("p{other}"), json!({"$ref": format!("#/$defs/t{other}")})))
+                .collect();
+            (format!("t{index}"), json!({"type": "object", "properties": properties}))
+        })
+        .collect();
+    let schema = soon(|| any(&json!({"$ref": "#/$defs/t0", "$defs": defs}))).expect("an expression tree");
+    assert_eq!(schema.check(&json!({"p3": {"p7": {}}})), Ok(()));
+    assert!(schema.check(&json!({"p3": {"p7": 1}})).is_err());
+}
+
+#[test]
+fn a_schema_of_a_thousand_arguments_or_variants_passes() {
+    let properties: Value =
+        (0..1_000).map(|index| (format!("p{index}"), json!({"type": "string", "maxLength": 5}))).collect();
+    assert!(soon(|| compile(&json!({"type": "object", "properties": properties}))).is_ok());
+    let variants: Vec<Value> = (0..100)
+        .map(|index| json!({"type": "object", "properties": {"kind": {"const": index}, (format!("v{index}")): {"type": "string"}}, "required": ["kind"]}))
+        .collect();
+    assert!(soon(|| any(&json!({"oneOf": variants}))).is_ok());
+}
+
+#[test]
+fn deep_huge_and_overfull_schemas_are_refused() {
+    let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"items": inner}));
+    assert!(any(&nested(32)).is_ok());
+    assert!(any(&nested(33)).is_err());
+    let described = |bytes: usize| json!({"description": "x".repeat(bytes)});
+    assert!(any(&described(SCHEMA_BYTES - 100)).is_ok());
+    assert!(any(&described(SCHEMA_BYTES)).is_err());
+    let repeated = |count: usize, schema: Value| json!({"prefixItems": vec![schema; count]});
+    for (most, schema) in [
+        (32, json!({"uniqueItems": true})),
+        (64, json!({"pattern": "a"})),
+        (64, json!({"patternProperties": {"a": {}}})),
+    ] {
+        assert!(any(&repeated(most, schema.clone())).is_ok(), "{schema}");
+        assert!(any(&repeated(most + 1, schema.clone())).is_err(), "{schema}");
+    }
+    assert!(soon(|| any(&repeated(10_000, json!({})))).is_err());
+}
+
+#[test]
+fn unevaluated_properties_nested_in_each_other_are_refused() {
+    let nested = |levels| {
+        (0..levels).fold(
+            json!({"properties": {"a": {}}}),
+            |inner, _| json!({"anyOf": [inner], "unevaluatedProperties": false}),
+        )
+    };
+    assert!(any(&nested(3)).is_ok());
+    assert!(soon(|| any(&nested(20))).is_err());
+}
+
+#[test]
+fn many_misfits_in_a_large_value_are_told_soon_and_briefly() {
+    let schema = any(&json!({"items": {"type": "object", "required": ["a"]}})).unwrap();
+    let violations = soon(|| schema.check(&json!(vec![0; 400_000]))).unwrap_err();
+    assert!(violations.len() <= 8);
+    assert_eq!(violations[0].pointer, "/0");
+}
+
+#[test]
+fn a_value_too_large_for_a_heavy_schema_is_refused_before_the_work() {
+    let branches: Vec<Value> =
+        (0..200).map(|index| json!({"items": {"not": {"const": index}, "minimum": -1}})).collect();
+    let schema = any(&json!({"allOf": branches})).unwrap();
+    assert!(soon(|| schema.check(&json!(vec![500; 500_000]))).unwrap_err()[0].message.contains("too large"));
+    assert_eq!(schema.check(&json!([500])), Ok(()));
+}
+
+/// A recursive list whose every level is reached over `links` references and alternatives.
+fn linked(links: usize) -> Value {
+    let mut defs: serde_json::Map<String, Value> = (0..links)
+        .map(|index| {
+            (
+                format!("d{index}"),
+                json!({"anyOf": [{"type": "null"}, {"$ref": format!("#/$defs/d{}", index + 1)}]}),
+            )
+        })
+        .collect();
+    defs.insert(format!("d{links}"), json!({"type": "array", "items": {"$ref": "#/$defs/d0"}}));
+    json!({"$ref": "#/$defs/d0", "$defs": defs})
+}
+
+/// A thread of the daemon's runtime has 2 MiB of stack; half of it is left for its callers.
+#[test]
+fn the_deepest_values_against_the_longest_chains_fit_the_stack() {
+    let schemas: Vec<Schema> = [0, 4, 8, 11].map(|links| any(&linked(links)).expect("a schema")).into();
+    assert!(any(&linked(12)).is_err(), "the longest is among them");
+    let check = move || {
+        for (schema, depth) in
+            schemas.iter().flat_map(|schema| [30, 58, 62, 126].map(|depth| (schema, depth)))
+        {
+            let deep = (0..depth).fold(json!([1]), |inner, _| json!([inner]));
+            schema.check(&deep).expect_err("a number at the bottom");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(check).expect("a thread");
+    thread.join().expect("fits the stack");
+}
+
+#[test]
+fn a_value_too_deep_for_a_long_chain_is_refused_before_the_work() {
+    let deep = |levels| (0..levels).fold(json!([]), |inner, _| json!([inner]));
+    let schema = any(&linked(11)).unwrap();
+    assert_eq!(schema.check(&deep(50)), Ok(()));
+    assert!(schema.check(&deep(100)).unwrap_err()[0].message.contains("too deeply nested"));
+    assert_eq!(any(&linked(3)).unwrap().check(&deep(100)), Ok(()));
+}
+
+#[test]
+fn bodies_nested_in_bodies_by_references_compile_within_the_stack() {
+    let wraps: [fn(Value) -> Value; 4] = [
+        |inner| json!({"items": inner}),
+        |inner| json!({"properties": {"a": inner}, "additionalProperties": false}),
+        |inner| json!({"prefixItems": [inner], "uniqueItems": false, "minItems": 0}),
+        |inner| json!({"oneOf": [{"items": inner}, {"type": "null"}]}),
+    ];
+    let compile = move || {
+        for (wrap, times) in wraps.into_iter().zip([28, 28, 28, 13]) {
+            let link = |next: Value| (0..times).fold(next, |inner, _| wrap(inner));
+            any(&chain(20, link)).expect("a schema");
+        }
+    };
+    let thread = std::thread::Builder::new().stack_size(1536 << 10).spawn(compile).expect("a thread");
+    thread.join().expect("fits the stack");
+}

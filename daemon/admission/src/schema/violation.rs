@@ -1,0 +1,326 @@
+//! How a misfit is told: the place, what was expected, what came (R2).
+//!
+//! A sentence names what the model wrote, by the words of the call and not of JSON Schema, and ends so that
+//! the tool's name can follow it: "Missing required argument 'path'" + " for tool 'call_files_write'". What came is
+//! shown as its type and a short excerpt, with hidden characters written out; where the plugin asked for
+//! redaction, as its type alone.
+
+use std::io;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, ValidationError};
+use serde_json::Value;
+
+use super::SchemaRole;
+use super::hint::{distinct, either, kind, value};
+use crate::nearest::nearest;
+use crate::text::{list, show};
+
+/// Longest excerpt of what came, in characters.
+const EXCERPT_CHARS: usize = 80;
+/// Longest name or pointer in a sentence, in characters.
+const PLACE_CHARS: usize = 120;
+/// Alternatives that a sentence names.
+const OPTIONS: usize = 12;
+/// How far into nested alternatives the misfit is followed.
+const DEPTH: usize = 8;
+
+/// One place where a value does not fit its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// JSON pointer of the place; of what is missing, where it belongs.
+    pub pointer: String,
+    /// What fits there.
+    pub expected: String,
+    /// What came: its type, and a short excerpt.
+    pub found: String,
+    /// The sentence, without the tool's name.
+    pub message: String,
+}
+
+impl Violation {
+    /// A value that was not checked at all, since that would take too much.
+    pub(super) fn beyond_checking(role: SchemaRole, what: &str) -> Self {
+        let words = Words::of(role);
+        Self {
+            pointer: String::new(),
+            expected: "a smaller or flatter value".to_owned(),
+            found: format!("a value {what}"),
+            message: format!("{} {} {what} to be checked against the schema,", words.whole, words.be),
+        }
+    }
+}
+
+/// The words for arguments and for results.
+struct Words {
+    whole: &'static str,
+    be: &'static str,
+    part: &'static str,
+    part_inside: &'static str,
+}
+
+impl Words {
+    fn of(role: SchemaRole) -> Self {
+        match role {
+            SchemaRole::Input => {
+                Self { whole: "The arguments", be: "are", part: "Argument", part_inside: "argument" }
+            }
+            SchemaRole::Output => Self { whole: "The result", be: "is", part: "Field", part_inside: "field" },
+        }
+    }
+}
+
+/// Tells the misfits of one check.
+pub(super) struct Teller<'a> {
+    pub(super) schema: &'a Value,
+    pub(super) role: SchemaRole,
+    /// JSON pointers whose values are not shown.
+    pub(super) hidden: &'a [String],
+}
+
+impl Teller<'_> {
+    /// One violation for each name in question, and one for any other misfit.
+    pub(super) fn tell(&self, error: &ValidationError<'_>) -> Vec<Violation> {
+        self.tell_within(error, DEPTH)
+    }
+
+    fn tell_within(&self, error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
+        let pointer = error.instance_path().as_str();
+        match error.kind() {
+            ValidationErrorKind::Required { property } => {
+                vec![self.missing(error, pointer, property.as_str().unwrap_or_default())]
+            }
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => unexpected
+                .iter()
+                .take(super::VIOLATIONS)
+                .map(|name| self.unknown(error, pointer, name))
+                .collect(),
+            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+                match closest(context).filter(|_| depth > 0) {
+                    Some(inner) => {
+                        inner.iter().flat_map(|error| self.tell_within(error, depth - 1)).collect()
+                    }
+                    None => vec![self.unfit(error, pointer, self.alternatives(error, context))],
+                }
+            }
+            kind => vec![self.unfit(error, pointer, expected(kind))],
+        }
+    }
+
+    fn missing(&self, error: &ValidationError<'_>, pointer: &str, name: &str) -> Violation {
+        let expected = self.beside(error).and_then(|schema| schema.get("properties")?.get(name));
+        let pointer = join(pointer, name);
+        Violation {
+            expected: expected.map_or_else(|| "a value".to_owned(), |schema| kind(self.schema, schema)),
+            found: "nothing".to_owned(),
+            message: format!("Missing required {} '{}'", Words::of(self.role).part_inside, place(&pointer)),
+            pointer,
+        }
+    }
+
+    fn unknown(&self, error: &ValidationError<'_>, pointer: &str, name: &str) -> Violation {
+        let known = self.beside(error).and_then(|schema| schema.get("properties")?.as_object());
+        let names = || known.into_iter().flat_map(|known| known.keys()).map(String::as_str);
+        let pointer = join(pointer, name);
+        let meant =
+            nearest(name, names()).map(|name| format!(" (did you mean '{}'?)", show(name, PLACE_CHARS)));
+        let part = Words::of(self.role).part_inside;
+        Violation {
+            expected: match known.is_some_and(|known| !known.is_empty()) {
+                true => format!("only {}", list(names(), OPTIONS)),
+                false => format!("no {part}"),
+            },
+            found: format!("{part} `{}`", show(name, EXCERPT_CHARS)),
+            message: format!("Unknown {part} '{}'{}", place(&pointer), meant.unwrap_or_default()),
+            pointer,
+        }
+    }
+
+    fn unfit(&self, error: &ValidationError<'_>, pointer: &str, expected: String) -> Violation {
+        let found = self.found(pointer, error.instance());
+        let words = Words::of(self.role);
+        let subject = match pointer {
+            "" => words.whole.to_owned(),
+            pointer => format!("{} '{}'", words.part, place(pointer)),
+        };
+        let message = format!("{subject} must be {expected}, not {found},");
+        Violation { pointer: pointer.to_owned(), expected, found, message }
+    }
+
+    fn alternatives(&self, error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> String {
+        let keyword = error.kind().keyword();
+        let branches = self.beside(error).and_then(|schema| schema.get(keyword)?.as_array());
+        match branches {
+            Some(branches) => either(branches.iter().map(|branch| kind(self.schema, branch)), OPTIONS),
+            None => format!("one of {} forms", context.len()),
+        }
+    }
+
+    /// The schema in which the keyword stands that did not fit.
+    fn beside(&self, error: &ValidationError<'_>) -> Option<&Value> {
+        let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
+        self.schema.pointer(parent)
+    }
+
+    fn found(&self, pointer: &str, instance: &Value) -> String {
+        let covers = |above: &str, below: &str| {
+            below.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let is_hidden = self.hidden.iter().any(|hidden| covers(hidden, pointer) || covers(pointer, hidden));
+        match is_hidden {
+            true => type_name(instance).to_owned(),
+            false => shown(instance),
+        }
+    }
+}
+
+/// Of several alternatives the one that was meant, if that can be told: the only one that did not
+/// already fail at the type of the value itself.
+fn closest<'a, 'b>(context: &'a [Vec<ValidationError<'b>>]) -> Option<&'a [ValidationError<'b>]> {
+    let shallowest = |errors: &[ValidationError<'_>]| {
+        errors.iter().map(|error| error.instance_path().segments().count()).min().unwrap_or_default()
+    };
+    let here = context.iter().map(|errors| shallowest(errors)).min()?;
+    let mut meant = context.iter().filter(|errors| {
+        !errors.iter().any(|error| {
+            let at_value = error.instance_path().segments().count() == here;
+            let decides = matches!(
+                error.kind(),
+                ValidationErrorKind::Type { .. }
+                    | ValidationErrorKind::Constant { .. }
+                    | ValidationErrorKind::Enum { .. }
+            );
+            at_value && decides
+        })
+    });
+    let first = meant.next()?;
+    meant.next().is_none().then_some(first.as_slice())
+}
+
+/// What a keyword expects, so that "must be …" reads well.
+fn expected(kind: &ValidationErrorKind) -> String {
+    use ValidationErrorKind as Kind;
+    match kind {
+        Kind::Type { kind: TypeKind::Single(kind) } => with_article(*kind).to_owned(),
+        Kind::Type { kind: TypeKind::Multiple(kinds) } => {
+            either(kinds.into_iter().map(|kind| with_article(kind).to_owned()), OPTIONS)
+        }
+        Kind::Enum { options } => match options.as_array() {
+            Some(options) => format!("one of {}", distinct(options.iter().map(value), OPTIONS).join(", ")),
+            None => "one of the allowed values".to_owned(),
+        },
+        Kind::Constant { expected_value } => value(expected_value),
+        Kind::Minimum { limit } => format!("at least {limit}"),
+        Kind::Maximum { limit } => format!("at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        Kind::MinLength { limit } => format!("a string of at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("a string of at most {limit} characters"),
+        Kind::Pattern { pattern } => format!("a string that matches `{}`", show(pattern, PLACE_CHARS)),
+        Kind::Format { format } => format!("a string in the format `{}`", show(format, PLACE_CHARS)),
+        Kind::ContentEncoding { content_encoding } => {
+            format!("a string encoded as `{}`", show(content_encoding, PLACE_CHARS))
+        }
+        Kind::ContentMediaType { content_media_type } => {
+            format!("text of type `{}`", show(content_media_type, PLACE_CHARS))
+        }
+        Kind::FromUtf8 { .. } => "a string that decodes to UTF-8".to_owned(),
+        Kind::MinItems { limit } => format!("an array of at least {limit} items"),
+        Kind::MaxItems { limit } => format!("an array of at most {limit} items"),
+        Kind::AdditionalItems { limit } => format!("an array of at most {limit} items"),
+        Kind::UnevaluatedItems { .. } => "an array without further items".to_owned(),
+        Kind::UniqueItems => "an array without equal items".to_owned(),
+        Kind::Contains => "an array that contains the items it must".to_owned(),
+        Kind::MinProperties { limit } => format!("an object of at least {limit} properties"),
+        Kind::MaxProperties { limit } => format!("an object of at most {limit} properties"),
+        Kind::PropertyNames { error } => {
+            format!("an object with other keys: each must be {}", expected(error.kind()))
+        }
+        Kind::OneOfMultipleValid { .. } => "of exactly one of the allowed forms".to_owned(),
+        Kind::FalseSchema => "left out".to_owned(),
+        Kind::Not { schema } => format!("other than what `{}` describes", value(schema)),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => "of one of the allowed forms".to_owned(),
+        Kind::Required { .. } | Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. } => {
+            "an object with the properties that the schema names".to_owned()
+        }
+        Kind::BacktrackLimitExceeded { .. }
+        | Kind::RegexEngineFailure { .. }
+        | Kind::Custom { .. }
+        | Kind::Referencing(_) => "a value that can be checked".to_owned(),
+    }
+}
+
+fn with_article(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::Array => "an array",
+        JsonType::Boolean => "a boolean",
+        JsonType::Integer => "an integer",
+        JsonType::Null => "null",
+        JsonType::Number => "a number",
+        JsonType::Object => "an object",
+        JsonType::String => "a string",
+    }
+}
+
+fn type_name(instance: &Value) -> &'static str {
+    match instance {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The type of a value and the beginning of its text.
+fn shown(instance: &Value) -> String {
+    if instance.is_null() {
+        return "null".to_owned();
+    }
+    let mut start = Start { bytes: Vec::new(), left: EXCERPT_CHARS * 4 + 4 };
+    // A value longer than what is shown ends the writing early, which is no failure.
+    let _ = serde_json::to_writer(&mut start, instance);
+    let text = String::from_utf8_lossy(&start.bytes);
+    format!(
+        "{} {}",
+        type_name(instance),
+        show(text.trim_end_matches(char::REPLACEMENT_CHARACTER), EXCERPT_CHARS)
+    )
+}
+
+/// Keeps the first bytes that are written and refuses the rest, so that showing the start of a megabyte
+/// does not write out the megabyte.
+struct Start {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.left);
+        self.bytes.extend(bytes.iter().take(taken));
+        self.left -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn join(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// A place in words: the bare name at the top, the JSON pointer further down.
+fn place(pointer: &str) -> String {
+    let name = pointer.strip_prefix('/').filter(|name| !name.contains('/'));
+    match name {
+        Some(name) => show(&name.replace("~1", "/").replace("~0", "~"), PLACE_CHARS),
+        None => show(pointer, PLACE_CHARS),
+    }
+}

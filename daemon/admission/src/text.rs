@@ -1,0 +1,104 @@
+//! Text that a model or an operator reads: which characters may stand in it, and how it is shown.
+//!
+//! Control characters move cursors and split log lines; bidirectional controls make a text read otherwise
+//! than it is; invisible characters carry what a person does not see and a model does. None of them may
+//! stand in what a plugin says of itself, and in excerpts of what a caller sent they are written out.
+
+/// Whether a character is one that a reader cannot see, or that changes how its neighbours read.
+///
+/// Tab and line feed are not: usage texts have lines. U+FE0F is not, since it belongs to common symbols.
+pub(crate) fn is_hidden(letter: char) -> bool {
+    if letter == '\t' || letter == '\n' {
+        return false;
+    }
+    letter.is_control()
+        || matches!(letter,
+            // Soft hyphen, grapheme joiner, fillers of Hangul, Khmer and Mongolian.
+            '\u{ad}' | '\u{34f}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{3164}' | '\u{ffa0}'
+            // Marks, embeddings, overrides and isolates of the bidirectional algorithm.
+            | '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            // Zero-width characters, line and paragraph separators, invisible operators, the byte order mark.
+            | '\u{200b}'..='\u{200d}' | '\u{2028}'..='\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
+            | '\u{feff}'
+            // Variation selectors but the common one, annotations, tags: each can smuggle bytes.
+            | '\u{fe00}'..='\u{fe0e}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The first hidden character of a text.
+pub(crate) fn hidden_character(text: &str) -> Option<char> {
+    text.chars().find(|letter| is_hidden(*letter))
+}
+
+/// At most `max_chars` characters of a text on one line, with hidden ones written out.
+pub(crate) fn show(text: &str, max_chars: usize) -> String {
+    let mut shown = String::new();
+    let mut left = max_chars;
+    for letter in text.chars() {
+        if left == 0 {
+            shown.push('…');
+            break;
+        }
+        left -= 1;
+        match letter {
+            '\n' => shown.push_str("\\n"),
+            '\t' => shown.push_str("\\t"),
+            letter if is_hidden(letter) => shown.extend(letter.escape_unicode()),
+            letter => shown.push(letter),
+        }
+    }
+    shown
+}
+
+/// Backtick-quoted words in a row, at most `most` of them.
+pub(crate) fn list<'a>(words: impl Iterator<Item = &'a str>, most: usize) -> String {
+    let mut words = words.peekable();
+    let shown: Vec<String> = words.by_ref().take(most).map(|word| format!("`{}`", show(word, 64))).collect();
+    let rest = if words.peek().is_some() { ", …" } else { "" };
+    format!("{}{rest}", shown.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_text_in_any_script_hides_nothing() {
+        for text in ["plain", "two\nlines\tand a tab", "żółć", "日本語", "العربية", "❤\u{fe0f}"]
+        {
+            assert_eq!(hidden_character(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn control_bidirectional_and_invisible_characters_are_found() {
+        for letter in [
+            '\0',
+            '\u{1b}',
+            '\r',
+            '\u{7f}',
+            '\u{85}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{200b}',
+            '\u{feff}',
+            '\u{e0041}',
+        ] {
+            assert_eq!(hidden_character(&format!("a{letter}b")), Some(letter));
+        }
+    }
+
+    #[test]
+    fn a_shown_text_is_one_short_line_without_hidden_characters() {
+        assert_eq!(show("a\nb\u{202e}c", 80), "a\\nb\\u{202e}c");
+        assert_eq!(show("abcdef", 3), "abc…");
+        assert_eq!(show("abc", 3), "abc");
+    }
+
+    #[test]
+    fn a_list_says_when_it_leaves_something_out() {
+        assert_eq!(list(["a", "b"].into_iter(), 2), "`a`, `b`");
+        assert_eq!(list(["a", "b", "c"].into_iter(), 2), "`a`, `b`, …");
+    }
+}

@@ -1,0 +1,85 @@
+//! The plugin contract on the host's side: bindings made from `wit/`, and what each import answers.
+//!
+//! Everything here is harmless by shape: it reads facts of the call or appends to bounded buffers.
+
+use wasmtime::component::{HasSelf, Linker};
+
+use crate::outcome::LogLevel;
+use crate::state::CallState;
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    world: "toolgate:plugin/plugin",
+    exports: { default: async },
+});
+
+pub(crate) use exports::toolgate::plugin::tools::Outcome;
+pub(crate) use toolgate::plugin::types::Failure;
+
+pub(crate) fn link(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
+    Plugin::add_to_linker::<_, HasSelf<CallState>>(linker, |state| state)
+}
+
+impl toolgate::plugin::types::Host for CallState {}
+
+impl toolgate::plugin::context::Host for CallState {
+    fn call_id(&mut self) -> String {
+        self.context.call_id.clone()
+    }
+
+    fn deadline_ms(&mut self) -> u64 {
+        let left = self.context.deadline.saturating_duration_since(tokio::time::Instant::now());
+        u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn get(&mut self, key: String) -> Option<String> {
+        let context = &self.context;
+        match key.as_str() {
+            "session" => Some(context.session.clone()),
+            "conversation" => context.conversation.clone(),
+            "organization" => Some(context.organization.clone()),
+            "agent" => Some(context.agent.clone()),
+            "user" => context.user.clone(),
+            "channel" => context.channel.clone(),
+            _ => None,
+        }
+    }
+}
+
+impl toolgate::plugin::config::Host for CallState {
+    fn definition(&mut self) -> Option<String> {
+        self.context.definition.clone()
+    }
+
+    fn settings(&mut self) -> String {
+        self.context.settings.clone()
+    }
+}
+
+impl toolgate::plugin::log::Host for CallState {
+    fn write(
+        &mut self,
+        at: toolgate::plugin::log::Level,
+        event: String,
+        message: String,
+        fields: Vec<(String, String)>,
+    ) {
+        use toolgate::plugin::log::Level;
+        let level = match at {
+            Level::Debug => LogLevel::Debug,
+            Level::Info => LogLevel::Info,
+            Level::Warn => LogLevel::Warn,
+            Level::Error => LogLevel::Error,
+        };
+        self.log.write(level, event, message, fields);
+    }
+}
+
+impl toolgate::plugin::progress::Host for CallState {
+    /// Counted as log: until somebody listens to events, a report is a line of the log.
+    fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) {
+        let mut fields = vec![("done".to_owned(), done.to_string())];
+        fields.extend(total.map(|total| ("total".to_owned(), total.to_string())));
+        self.log.write(LogLevel::Info, "progress".into(), message.unwrap_or_default(), fields);
+    }
+}

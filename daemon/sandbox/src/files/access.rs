@@ -1,0 +1,271 @@
+//! What one call may do with files, and what it did.
+//!
+//! [`FileAccess`] lives in the call's store. What streams and threads need too lies in its [`Lane`]: the
+//! call's way into the pool, narrow enough that a call cannot fill it, and the record of effects. Whatever
+//! happens in a thread is written down there, by the thread, when it happens: a call that is stopped in
+//! the middle does not lose what it has already done.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::effect::{BeforeEffect, Effect};
+use crate::workspace::tree::HeldFile;
+use crate::workspace::{FileError, QuotaKind, Refusal, Turn, Workspace};
+
+/// Operations of one call that may be under way at once. A guest is one thread; more than one come only
+/// from streams that it does not wait for.
+const OPERATIONS_MAX: usize = 4;
+
+/// Files and folders that one call may hold open: each is one of the daemon's own descriptors.
+const OPEN_MAX: usize = 128;
+
+/// Entries of folders that one call may be in the middle of listing. A listing is read in one go and kept
+/// by the host, at about a hundred bytes an entry.
+pub(crate) const LISTED_MAX: u64 = 65_536;
+
+/// Effects that are kept word for word. A call that touches more files than this is told by their number.
+const EFFECTS_MAX: usize = 32;
+
+/// Longest path in an effect, in characters.
+const DETAIL_CHARS_MAX: usize = 256;
+
+/// A call's files: its workspace if it was granted one, and what became of it.
+#[derive(Debug)]
+pub struct FileAccess {
+    pub(crate) lane: Option<Arc<Lane>>,
+    pub(crate) writable: bool,
+    pub(crate) open: HashMap<u32, Descriptor>,
+    pub(crate) listings: HashMap<u32, u64>,
+    before_effect: BeforeEffect,
+    intent: Intent,
+}
+
+/// Whether the call's intent is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Intent {
+    Unneeded,
+    Recorded,
+    Failed,
+}
+
+/// What stands behind a descriptor, beside what wasmtime-wasi keeps of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Descriptor {
+    Folder { path: Arc<str>, _place: Option<Arc<OwnedSemaphorePermit>> },
+    File(Arc<GuestFile>),
+}
+
+/// An open file of a guest. Streams and running operations keep it alive, and with it its place in the
+/// quota.
+#[derive(Debug)]
+pub(crate) struct GuestFile {
+    pub(crate) held: HeldFile,
+    pub(crate) path: Arc<str>,
+    pub(crate) writable: bool,
+    pub(crate) _place: OwnedSemaphorePermit,
+}
+
+impl FileAccess {
+    /// Reading and writing in the workspace, or nothing without one.
+    pub fn new(workspace: Option<Workspace>, before_effect: BeforeEffect) -> Self {
+        Self {
+            lane: workspace.map(|workspace| Arc::new(Lane::new(workspace))),
+            writable: true,
+            open: HashMap::new(),
+            listings: HashMap::new(),
+            before_effect,
+            intent: Intent::Unneeded,
+        }
+    }
+
+    /// Reading only.
+    pub fn read_only(workspace: Workspace) -> Self {
+        Self { writable: false, ..Self::new(Some(workspace), BeforeEffect::refused()) }
+    }
+
+    /// What was done and refused so far, in order; the last one says how many were left out.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        self.lane.as_ref().map(|lane| lane.record().take()).unwrap_or_default()
+    }
+
+    /// The name of the limit that refused a write, if one did.
+    pub fn quota_refused(&self) -> Option<&'static str> {
+        let kind = self.lane.as_ref()?.record().quota_refused?;
+        Some(kind.limit_name())
+    }
+
+    /// Whether a change was refused because the intent of the call could not be recorded.
+    pub fn effect_refused(&self) -> bool {
+        self.intent == Intent::Failed
+    }
+
+    /// Operations that have not ended, which is more than none only after a call was stopped in the middle.
+    /// Their effects may still happen, and are then in no record.
+    pub fn unfinished(&self) -> u64 {
+        self.lane.as_ref().map_or(0, |lane| lane.unfinished.load(Ordering::Acquire))
+    }
+
+    /// Before anything changes: it must be allowed, and the intent on disk.
+    pub(crate) async fn begin_change(&mut self, path: &str) -> Result<(), FileError> {
+        if !self.writable {
+            return Err(self.refuse(Refusal::ReadOnly.into(), path));
+        }
+        if self.intent == Intent::Unneeded {
+            self.intent = match self.before_effect.recorded().await {
+                Ok(()) => Intent::Recorded,
+                Err(why) => {
+                    tracing::error!(why, "the intent of a call could not be recorded");
+                    Intent::Failed
+                }
+            };
+        }
+        match self.intent {
+            Intent::Failed => Err(io::Error::from(rustix::io::Errno::IO).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes a refusal, and gives it back.
+    pub(crate) fn refuse(&self, error: FileError, path: &str) -> FileError {
+        if let Some(lane) = &self.lane {
+            lane.note_refusal(&error, path);
+        }
+        error
+    }
+}
+
+/// A call's way to its workspace.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) workspace: Workspace,
+    operations: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    record: Mutex<Record>,
+    unfinished: AtomicU64,
+}
+
+impl Lane {
+    fn new(workspace: Workspace) -> Self {
+        Self {
+            workspace,
+            operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
+            places: Arc::new(Semaphore::new(OPEN_MAX)),
+            record: Mutex::default(),
+            unfinished: AtomicU64::new(0),
+        }
+    }
+
+    /// A place for one more open file or folder.
+    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, FileError> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| Refusal::TooManyOpen.into())
+    }
+
+    /// Runs something that changes nothing and walks no path.
+    pub(crate) async fn read<R: Send + 'static>(
+        self: Arc<Self>,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> io::Result<R> {
+        let kept = (self.begin(), self.operation().await?);
+        self.workspace.pool().run(kept, work).await
+    }
+
+    /// Runs something when it is the call's turn, and writes down how it went: as a write where `writes`,
+    /// and refusals always.
+    pub(crate) async fn take_turn<R: Send + 'static>(
+        self: Arc<Self>,
+        path: Arc<str>,
+        writes: bool,
+        work: impl FnOnce(&Workspace, &Turn) -> Result<R, FileError> + Send + 'static,
+    ) -> Result<R, FileError> {
+        let kept = (self.begin(), self.operation().await?);
+        let turn = self.workspace.turn().await;
+        let pool = self.workspace.pool().clone();
+        let work = move || {
+            let done = work(&self.workspace, &turn);
+            match &done {
+                Ok(_) if writes => self.record().add("workspace_write", shown(&path)),
+                Ok(_) => {}
+                Err(error) => self.note_refusal(error, &path),
+            }
+            done
+        };
+        pool.run(kept, work).await?
+    }
+
+    fn note_refusal(&self, error: &FileError, path: &str) {
+        let mut record = self.record();
+        match error {
+            FileError::Refused(refusal) if refusal.is_denial() => {
+                record.add("file_denied", format!("{}: {refusal}", shown(path)));
+            }
+            FileError::Quota(exceeded) => {
+                record.quota_refused.get_or_insert(exceeded.kind);
+                record.add("quota_exceeded", format!("{}: {}", shown(path), exceeded.kind.limit_name()));
+            }
+            FileError::Refused(_) | FileError::Io(_) => {}
+        }
+    }
+
+    async fn operation(&self) -> io::Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.operations).acquire_owned().await.map_err(io::Error::other)
+    }
+
+    fn begin(self: &Arc<Self>) -> Unfinished {
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        Unfinished(Arc::clone(self))
+    }
+
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts one operation until it is over, in whatever thread that is.
+struct Unfinished(Arc<Lane>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        self.0.unfinished.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What a call did.
+#[derive(Debug, Default)]
+struct Record {
+    effects: Vec<Effect>,
+    left_out: u64,
+    quota_refused: Option<QuotaKind>,
+}
+
+impl Record {
+    /// Adds an effect unless it is there already.
+    fn add(&mut self, kind: &'static str, detail: String) {
+        let effect = Effect { kind, detail };
+        if self.effects.contains(&effect) {
+            return;
+        }
+        if self.effects.len() == EFFECTS_MAX {
+            self.left_out += 1;
+        } else {
+            self.effects.push(effect);
+        }
+    }
+
+    fn take(&mut self) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.effects);
+        if self.left_out > 0 {
+            let detail = format!("{} more", std::mem::take(&mut self.left_out));
+            effects.push(Effect { kind: "file_effects_left_out", detail });
+        }
+        effects
+    }
+}
+
+/// A guest's path for people to read: short, and on one line.
+fn shown(path: &str) -> String {
+    path.escape_debug().take(DETAIL_CHARS_MAX).collect()
+}

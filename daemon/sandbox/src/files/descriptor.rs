@@ -1,0 +1,394 @@
+//! The functions of a descriptor, one by one.
+//!
+//! Three kinds: those that look at what is open already go to wasmtime-wasi as they are; those that take a
+//! path walk it in the workspace and look at what lies there; those that change something first see to it
+//! that the call's intent is on disk.
+
+use std::sync::Arc;
+
+use cap_std::fs::Dir;
+use rustix::io::Errno;
+use wasmtime::component::Resource;
+use wasmtime_wasi::filesystem::{self, Descriptor, WasiFilesystemCtxView};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
+    HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+};
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
+use wasmtime_wasi::OpenMode;
+
+use super::access::{self, LISTED_MAX};
+use super::delegate::{in_this_thread, now};
+use super::stream::{FileReader, FileWriter};
+use super::{FilesView, into_code};
+use crate::workspace::operations::{OpenRequest, Position};
+use crate::workspace::path::RelativePath;
+use crate::workspace::{FileError, Refusal, Turn, Workspace, tree};
+
+type Fd = Resource<Descriptor>;
+
+impl HostDescriptor for FilesView<'_> {
+    async fn advise(&mut self, fd: Fd, offset: u64, bytes: u64, advice: Advice) -> FsResult<()> {
+        self.look(&fd, move |wasi, fd| now(wasi.advise(fd, offset, bytes, advice))).await
+    }
+
+    async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
+        self.look(&fd, |wasi, fd| now(wasi.sync_data(fd))).await
+    }
+
+    async fn sync(&mut self, fd: Fd) -> FsResult<()> {
+        self.look(&fd, |wasi, fd| now(wasi.sync(fd))).await
+    }
+
+    async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
+        self.look(&fd, |wasi, fd| now(wasi.get_flags(fd))).await
+    }
+
+    async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
+        self.look(&fd, |wasi, fd| now(wasi.get_type(fd))).await
+    }
+
+    async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
+        self.look(&fd, |wasi, fd| now(wasi.stat(fd))).await
+    }
+
+    async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
+        self.look(&fd, |wasi, fd| now(wasi.metadata_hash(fd))).await
+    }
+
+    async fn read(&mut self, fd: Fd, bytes: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
+        self.look(&fd, move |wasi, fd| now(wasi.read(fd, bytes, offset))).await
+    }
+
+    async fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
+        let other = self.wasi.table.get(&b)?.clone();
+        let compared = self.look(&a, move |wasi, a| {
+            let b = wasi.table.push(other)?;
+            let same = wasmtime_wasi::runtime::poll_noop(std::pin::pin!(wasi.is_same_object(a, b)));
+            Ok(matches!(same, Some(Ok(true))))
+        });
+        Ok(compared.await.unwrap_or(false))
+    }
+
+    async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: u64) -> FsResult<u64> {
+        let file = self.writable_file(&fd)?;
+        let path = Arc::clone(&file.path);
+        self.access.begin_change(&path).await.map_err(into_code)?;
+        let written = bytes.len() as u64;
+        let write = move |workspace: &Workspace, turn: &Turn| {
+            workspace.write_to(turn, &file.held, &bytes, Position::At(offset))
+        };
+        self.lane()?.take_turn(path, written > 0, write).await.map_err(into_code)?;
+        Ok(written)
+    }
+
+    async fn set_size(&mut self, fd: Fd, size: u64) -> FsResult<()> {
+        let file = self.writable_file(&fd)?;
+        let path = Arc::clone(&file.path);
+        self.access.begin_change(&path).await.map_err(into_code)?;
+        let resize = move |workspace: &Workspace, turn: &Turn| workspace.resize(turn, &file.held, size);
+        self.lane()?.take_turn(path, true, resize).await.map_err(into_code)
+    }
+
+    async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
+        let path = self.path(&fd, None)?;
+        self.access.begin_change(&path).await.map_err(into_code)?;
+        self.look(&fd, move |wasi, fd| now(wasi.set_times(fd, accessed, modified))).await
+    }
+
+    async fn set_times_at(
+        &mut self,
+        fd: Fd,
+        flags: PathFlags,
+        path: String,
+        accessed: NewTimestamp,
+        modified: NewTimestamp,
+    ) -> FsResult<()> {
+        let shown = self.path(&fd, Some(&path))?;
+        self.access.begin_change(&shown).await.map_err(into_code)?;
+        // Always as if links were to be followed, so that one is refused and not touched.
+        self.look_at(&fd, flags | PathFlags::SYMLINK_FOLLOW, path, true, move |wasi, fd, name| {
+            now(wasi.set_times_at(fd, times_flags(&name), name, accessed, modified))
+        })
+        .await
+    }
+
+    async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
+        let stat = |wasi: &mut WasiFilesystemCtxView<'_>, fd, name| now(wasi.stat_at(fd, PathFlags::empty(), name));
+        self.look_at(&fd, flags, path, false, stat).await
+    }
+
+    async fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+        self.look_at(&fd, flags, path, false, |wasi, fd, name| {
+            now(wasi.metadata_hash_at(fd, PathFlags::empty(), name))
+        })
+        .await
+    }
+
+    async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
+        self.look_at(&fd, PathFlags::SYMLINK_FOLLOW, path, false, |wasi, fd, name| {
+            // There are no links, so this says what it says about a file: it is none.
+            now(wasi.readlink_at(fd, name))
+        })
+        .await
+    }
+
+    async fn read_directory(&mut self, fd: Fd) -> FsResult<Resource<DirectoryEntryStream>> {
+        let folder = self.folder(&fd)?;
+        let descriptor = self.wasi.table.get(&fd)?.clone();
+        let left = LISTED_MAX - self.access.listings.values().sum::<u64>();
+        let path = self.path(&fd, None)?;
+        let listed = self.lane()?.take_turn(path, false, move |_, _| {
+            let entries = tree::open_directory(&folder, ".")?.entries()?.take(left as usize + 1).count() as u64;
+            if entries > left {
+                return Err(Errno::NOMEM.into());
+            }
+            let listing = in_this_thread(descriptor, |wasi, fd| {
+                let listing = now(wasi.read_directory(fd))?;
+                Ok(wasi.table.delete(listing)?)
+            });
+            Ok((entries, listing))
+        });
+        let (entries, listing) = listed.await.map_err(into_code)?;
+        let listing = self.wasi.table.push(listing?)?;
+        self.access.listings.insert(listing.rep(), entries);
+        Ok(listing)
+    }
+
+    async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.change_at(&fd, path, |workspace, turn, base, path| workspace.create_directory(turn, base, path)).await
+    }
+
+    async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_directory(turn, base, path)).await
+    }
+
+    async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
+        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_file(turn, base, path)).await
+    }
+
+    async fn rename_at(&mut self, fd: Fd, from: String, to_fd: Fd, to: String) -> FsResult<()> {
+        let to_base = self.folder(&to_fd)?;
+        let to = self.parse(&to_fd, &to)?;
+        self.change_at(&fd, from, move |workspace, turn, base, from| {
+            workspace.rename(turn, (base, from), (&to_base, &to))
+        })
+        .await
+    }
+
+    async fn link_at(&mut self, fd: Fd, _: PathFlags, _: String, to_fd: Fd, to: String) -> FsResult<()> {
+        self.folder(&fd)?;
+        self.refuse_link(&to_fd, &to)
+    }
+
+    async fn symlink_at(&mut self, fd: Fd, _: String, path: String) -> FsResult<()> {
+        self.refuse_link(&fd, &path)
+    }
+
+    async fn open_at(
+        &mut self,
+        fd: Fd,
+        _: PathFlags,
+        path: String,
+        how: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<Fd> {
+        let base = self.folder(&fd)?;
+        let request = open_request(how, flags)?;
+        let parsed = self.parse(&fd, &path)?;
+        let shown = self.path(&fd, Some(&path))?;
+        if request.changes() {
+            self.access.begin_change(&shown).await.map_err(into_code)?;
+        }
+        let lane = self.lane()?;
+        let place = lane.place().map_err(into_code)?;
+        let changes = request.create || request.truncate;
+        let opened = lane.take_turn(Arc::clone(&shown), changes, move |workspace, turn| {
+            workspace.open_at(turn, &base, &parsed, request)
+        });
+        let opened = opened.await.map_err(into_code)?;
+        self.give(opened, request, shown, place)
+    }
+
+    fn read_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<DynInputStream>> {
+        let file = self.file(&fd)?;
+        let reader: DynInputStream = Box::new(FileReader::new(self.lane()?, file, offset));
+        Ok(self.wasi.table.push(reader)?)
+    }
+
+    fn write_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<DynOutputStream>> {
+        self.writer(&fd, Position::At(offset))
+    }
+
+    fn append_via_stream(&mut self, fd: Fd) -> FsResult<Resource<DynOutputStream>> {
+        self.writer(&fd, Position::End)
+    }
+
+    fn drop(&mut self, fd: Fd) -> wasmtime::Result<()> {
+        self.access.open.remove(&fd.rep());
+        self.wasi.table.delete(fd)?;
+        Ok(())
+    }
+}
+
+impl HostDirectoryEntryStream for FilesView<'_> {
+    async fn read_directory_entry(
+        &mut self,
+        listing: Resource<DirectoryEntryStream>,
+    ) -> FsResult<Option<DirectoryEntry>> {
+        loop {
+            let listing = Resource::new_borrow(listing.rep());
+            match self.wasi.read_directory_entry(listing).await {
+                // A name that is not UTF-8 cannot be told. It must not hide those that can.
+                Err(error) if error.downcast_ref() == Some(&ErrorCode::IllegalByteSequence) => {}
+                entry => return entry,
+            }
+        }
+    }
+
+    fn drop(&mut self, listing: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
+        self.access.listings.remove(&listing.rep());
+        self.wasi.table.delete(listing)?;
+        Ok(())
+    }
+}
+
+impl FilesView<'_> {
+    /// Asks wasmtime-wasi about something that is open.
+    async fn look<R: Send + 'static>(
+        &mut self,
+        fd: &Fd,
+        question: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd) -> FsResult<R> + Send + 'static,
+    ) -> FsResult<R> {
+        let descriptor = self.wasi.table.get(fd)?.clone();
+        // Goes along, so that a file stays counted while it is in use.
+        let known = self.access.open.get(&fd.rep()).cloned();
+        let answer = self.lane()?.read(move || {
+            let answer = in_this_thread(descriptor, question);
+            drop(known);
+            answer
+        });
+        answer.await?
+    }
+
+    /// Walks to what lies under a path and asks wasmtime-wasi about it, by its name in its folder.
+    async fn look_at<R: Send + 'static>(
+        &mut self,
+        fd: &Fd,
+        flags: PathFlags,
+        path: String,
+        writes: bool,
+        question: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd, String) -> FsResult<R> + Send + 'static,
+    ) -> FsResult<R> {
+        let base = self.folder(fd)?;
+        let shown = self.path(fd, Some(&path))?;
+        let path = self.parse(fd, &path)?;
+        let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
+        let permissions = self.permissions();
+        let answer = self.lane()?.take_turn(shown, writes, move |_, _| {
+            let (folder, name) = find(&base, &path, follow)?;
+            let folder = filesystem::Dir::new(folder.into_std_file(), permissions, OpenMode::READ, true);
+            Ok(in_this_thread(Descriptor::Dir(folder), |wasi, fd| question(wasi, fd, name)))
+        });
+        answer.await.map_err(into_code)?
+    }
+
+    /// Changes what lies under a path.
+    async fn change_at<R: Send + 'static>(
+        &mut self,
+        fd: &Fd,
+        path: String,
+        change: impl FnOnce(&Workspace, &Turn, &Dir, &RelativePath) -> Result<R, FileError> + Send + 'static,
+    ) -> FsResult<R> {
+        let base = self.folder(fd)?;
+        let shown = self.path(fd, Some(&path))?;
+        let path = self.parse(fd, &path)?;
+        self.access.begin_change(&shown).await.map_err(into_code)?;
+        let changed = self.lane()?.take_turn(shown, true, move |workspace, turn| change(workspace, turn, &base, &path));
+        changed.await.map_err(into_code)
+    }
+
+    fn writer(&mut self, fd: &Fd, position: Position) -> FsResult<Resource<DynOutputStream>> {
+        // The intent is on disk since the file was opened for writing.
+        let file = self.writable_file(fd)?;
+        let writer: DynOutputStream = Box::new(FileWriter::new(self.lane()?, file, position));
+        Ok(self.wasi.table.push(writer)?)
+    }
+
+    fn folder(&self, fd: &Fd) -> FsResult<Dir> {
+        match self.wasi.table.get(fd)? {
+            Descriptor::Dir(folder) => Ok(Dir::from_std_file(folder.dir.try_clone()?)),
+            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
+        }
+    }
+
+    fn parse(&self, fd: &Fd, path: &str) -> FsResult<RelativePath> {
+        let parsed = RelativePath::from_guest(path).map_err(FileError::from);
+        match parsed {
+            Ok(parsed) => Ok(parsed),
+            Err(refused) => Err(into_code(self.access.refuse(refused, &self.path(fd, Some(path))?))),
+        }
+    }
+
+    /// The guest's own words for what it is about, from the top of the workspace where it can be.
+    fn path(&self, fd: &Fd, below: Option<&str>) -> FsResult<Arc<str>> {
+        let base = match self.access.open.get(&fd.rep()) {
+            Some(access::Descriptor::Folder { path, .. }) => path,
+            Some(access::Descriptor::File(file)) => &file.path,
+            None => return Err(ErrorCode::BadDescriptor.into()),
+        };
+        Ok(match below {
+            None => Arc::clone(base),
+            Some(below) if base.is_empty() => below.into(),
+            Some(below) => format!("{base}/{below}").into(),
+        })
+    }
+
+    fn refuse_link(&self, fd: &Fd, path: &str) -> FsResult<()> {
+        self.folder(fd)?;
+        let path = self.path(fd, Some(path))?;
+        Err(into_code(self.access.refuse(Refusal::LinkCreation.into(), &path)))
+    }
+}
+
+/// The folder something lies in, and its name there. A link is refused where it would be followed.
+fn find(base: &Dir, path: &RelativePath, follow: bool) -> Result<(Dir, String), FileError> {
+    let Some((parents, name)) = path.split() else {
+        return Ok((base.try_clone()?, ".".to_owned()));
+    };
+    let folder = tree::enter(base, parents)?;
+    let found = tree::look(&folder, name)?.ok_or(Errno::NOENT)?;
+    if found.is_symlink() && (follow || path.wants_directory) {
+        return Err(Refusal::Symlink.into());
+    }
+    if path.wants_directory && !found.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    Ok((folder, name.to_owned()))
+}
+
+/// A folder's own times are not set the way a name in it is.
+fn times_flags(name: &str) -> PathFlags {
+    if name == "." { PathFlags::SYMLINK_FOLLOW } else { PathFlags::empty() }
+}
+
+fn open_request(how: OpenFlags, flags: DescriptorFlags) -> FsResult<OpenRequest> {
+    let synchronous = DescriptorFlags::FILE_INTEGRITY_SYNC
+        | DescriptorFlags::DATA_INTEGRITY_SYNC
+        | DescriptorFlags::REQUESTED_WRITE_SYNC;
+    if flags.intersects(synchronous) {
+        return Err(ErrorCode::Unsupported.into());
+    }
+    let making = OpenFlags::CREATE | OpenFlags::EXCLUSIVE | OpenFlags::TRUNCATE;
+    if how.contains(OpenFlags::DIRECTORY) && how.intersects(making) {
+        return Err(ErrorCode::Invalid.into());
+    }
+    Ok(OpenRequest {
+        read: flags.contains(DescriptorFlags::READ) || !flags.contains(DescriptorFlags::WRITE),
+        write: flags.contains(DescriptorFlags::WRITE),
+        create: how.contains(OpenFlags::CREATE),
+        exclusive: how.contains(OpenFlags::EXCLUSIVE),
+        truncate: how.contains(OpenFlags::TRUNCATE),
+        directory: how.contains(OpenFlags::DIRECTORY),
+    })
+}

@@ -1,0 +1,161 @@
+//! The host functions as a guest calls them, without a guest.
+
+use super::*;
+use crate::effect::{BeforeEffect, Effect};
+use crate::workspace::{FilePool, Quota, Used, Workspace};
+use bytes::Bytes;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+use types::{DescriptorFlags, ErrorCode, HostDescriptor, HostDirectoryEntryStream, NewTimestamp, OpenFlags, PathFlags};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::filesystem::WasiFilesystemCtx;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, StreamError};
+
+mod changes;
+mod paths;
+mod streams;
+
+const ROOMY: Quota = Quota { bytes: 1 << 20, files: 200 };
+const NONE: OpenFlags = OpenFlags::empty();
+const READ: DescriptorFlags = DescriptorFlags::READ;
+const WRITE: DescriptorFlags = DescriptorFlags::WRITE;
+const FOLLOW: PathFlags = PathFlags::SYMLINK_FOLLOW;
+
+type Fd = Resource<Descriptor>;
+
+/// A call's side of the host functions, over a folder that the test can plant things in.
+struct Guest {
+    folder: Arc<TempDir>,
+    workspace: Workspace,
+    table: ResourceTable,
+    ctx: WasiFilesystemCtx,
+    access: FileAccess,
+    top: u32,
+}
+
+impl Guest {
+    async fn new(quota: Quota) -> Self {
+        let folder = Arc::new(TempDir::new().unwrap());
+        let workspace = Workspace::open(folder.path(), quota, FilePool::default()).await.unwrap();
+        let allowed = BeforeEffect::new(|| async { Ok(()) });
+        let access = FileAccess::new(Some(workspace.clone()), allowed);
+        Self::with(folder, workspace, access)
+    }
+
+    /// Another call of the same session.
+    fn sibling(&self) -> Self {
+        let access = FileAccess::new(Some(self.workspace.clone()), BeforeEffect::new(|| async { Ok(()) }));
+        Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
+    }
+
+    fn read_only(&self) -> Self {
+        let access = FileAccess::read_only(self.workspace.clone());
+        Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
+    }
+
+    fn with(folder: Arc<TempDir>, workspace: Workspace, access: FileAccess) -> Self {
+        let (table, ctx) = (ResourceTable::new(), WasiFilesystemCtx::default());
+        let mut guest = Self { folder, workspace, table, ctx, access, top: 0 };
+        let given = preopens::Host::get_directories(&mut guest.view()).unwrap();
+        guest.top = given[0].0.rep();
+        guest
+    }
+
+    fn view(&mut self) -> FilesView<'_> {
+        FilesView::new(WasiFilesystemCtxView { ctx: &mut self.ctx, table: &mut self.table }, &mut self.access)
+    }
+
+    fn top(&self) -> Fd {
+        Resource::new_borrow(self.top)
+    }
+
+    fn host(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    async fn open(&mut self, path: &str, how: OpenFlags, flags: DescriptorFlags) -> Result<u32, ErrorCode> {
+        let top = self.top();
+        let opened = self.view().open_at(top, FOLLOW, path.to_owned(), how, flags).await;
+        opened.map(|fd| fd.rep()).map_err(code)
+    }
+
+    async fn create(&mut self, path: &str) -> Result<u32, ErrorCode> {
+        self.open(path, OpenFlags::CREATE, READ | WRITE).await
+    }
+
+    async fn write(&mut self, fd: u32, bytes: &[u8], offset: u64) -> Result<u64, ErrorCode> {
+        self.view().write(borrow(fd), bytes.to_vec(), offset).await.map_err(code)
+    }
+
+    async fn put(&mut self, path: &str, bytes: &[u8]) {
+        let fd = self.create(path).await.unwrap();
+        self.write(fd, bytes, 0).await.unwrap();
+        self.close(fd);
+    }
+
+    async fn get(&mut self, path: &str) -> Result<Vec<u8>, ErrorCode> {
+        let fd = self.open(path, NONE, READ).await?;
+        let read = self.view().read(borrow(fd), 1000, 0).await.map_err(code)?;
+        self.close(fd);
+        Ok(read.0)
+    }
+
+    async fn mkdir(&mut self, path: &str) -> Result<(), ErrorCode> {
+        let top = self.top();
+        self.view().create_directory_at(top, path.to_owned()).await.map_err(code)
+    }
+
+    async fn unlink(&mut self, path: &str) -> Result<(), ErrorCode> {
+        let top = self.top();
+        self.view().unlink_file_at(top, path.to_owned()).await.map_err(code)
+    }
+
+    async fn rmdir(&mut self, path: &str) -> Result<(), ErrorCode> {
+        let top = self.top();
+        self.view().remove_directory_at(top, path.to_owned()).await.map_err(code)
+    }
+
+    async fn rename(&mut self, from: &str, to: &str) -> Result<(), ErrorCode> {
+        let (top, same) = (self.top(), self.top());
+        self.view().rename_at(top, from.to_owned(), same, to.to_owned()).await.map_err(code)
+    }
+
+    async fn list(&mut self) -> Vec<String> {
+        let top = self.top();
+        let listing = self.view().read_directory(top).await.map_err(code).unwrap();
+        let mut names = Vec::new();
+        while let Some(entry) =
+            self.view().read_directory_entry(Resource::new_borrow(listing.rep())).await.map_err(code).unwrap()
+        {
+            names.push(entry.name);
+        }
+        HostDirectoryEntryStream::drop(&mut self.view(), listing).unwrap();
+        names.sort();
+        names
+    }
+
+    fn close(&mut self, fd: u32) {
+        HostDescriptor::drop(&mut self.view(), Resource::new_own(fd)).unwrap();
+    }
+
+    fn used(&self) -> Used {
+        self.workspace.used()
+    }
+}
+
+fn borrow(fd: u32) -> Fd {
+    Resource::new_borrow(fd)
+}
+
+fn code(error: FsError) -> ErrorCode {
+    error.downcast().expect("an error code, not a trap")
+}
+
+fn effect(kind: &'static str, detail: &str) -> Effect {
+    Effect { kind, detail: detail.to_owned() }
+}

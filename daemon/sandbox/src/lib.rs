@@ -1,0 +1,32 @@
+//! Runs one admitted call of a tool in a fresh WebAssembly instance, under all of its limits.
+//!
+//! This is the only crate that names wasmtime. It takes an [`Admitted`](toolgate_admission::Admitted)
+//! call, which only the gate can make, and gives back what came of it: never a panic, never a trap that
+//! reaches the caller as anything but a structured error. It decides nothing about who may call what.
+//!
+//! Read in this order: [`engine`] (what every guest shares), [`imports`] (what a component may ask the
+//! host for), [`run`](mod@run) (the life of one call), [`trap`] (how an end becomes an error).
+
+#![deny(unsafe_code)]
+
+mod engine;
+mod imports;
+mod component;
+mod contract;
+mod state;
+mod limiter;
+mod sink;
+mod egress;
+pub mod effect;
+pub mod files;
+pub mod workspace;
+mod outcome;
+mod run;
+mod trap;
+
+pub use component::{Component, LoadError};
+pub use effect::{BeforeEffect, Effect};
+pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
+pub use outcome::{EXCEPTION_EVENT, Finished, LogLevel, LogLine, Output, Usage};
+pub use run::{CallClock, CallContext};
+pub use workspace::Workspace;

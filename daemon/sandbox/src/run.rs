@@ -1,0 +1,305 @@
+//! The life of one call: a store, an instance, one exported function, and everything dropped again.
+//!
+//! The deadline is around the whole of it, since a guest that waits in a host call burns no fuel and
+//! passes no epoch check: dropping the future is what stops it. Usage is read from the store after the
+//! end, whichever end it was; the store outlives the future for that reason.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use toolgate_admission::{Admitted, CallError, Capabilities, ErrorType, Limits};
+use wasmtime::{CallHook, Store, StoreContextMut};
+
+use crate::component::Component;
+use crate::contract::{Failure, Outcome};
+use crate::effect::BeforeEffect;
+use crate::engine::Sandbox;
+use crate::limiter::saturating;
+use crate::outcome::{EXCEPTION_EVENT, Finished, LogLevel, Output, Usage};
+use crate::state::{CallState, HOST_CALL_FUEL};
+use crate::trap;
+use crate::workspace::Workspace;
+
+/// Limits of `describe`: it computes a text and may do nothing else.
+const DESCRIBE_LIMITS: Limits = Limits {
+    fuel: 2_000_000_000,
+    deadline_ms: 10_000,
+    output_bytes: 4 * 1024 * 1024,
+    host_call_bytes: 4 * 1024 * 1024 + 64 * 1024,
+    ..Limits::DEFAULT
+};
+
+/// Longest text of a failure that is passed on, in bytes. A message is for reading.
+const FAILURE_MESSAGE_BYTES: usize = 4 * 1024;
+
+/// Largest `details` of a failure that is passed on, in bytes.
+const FAILURE_DETAILS_BYTES: usize = 16 * 1024;
+
+/// Everything about a call that its limits and its component do not say.
+pub struct CallContext {
+    /// Id of the call, unique in its session.
+    pub call_id: String,
+    /// Id of the session.
+    pub session: String,
+    /// The orchestrator's conversation.
+    pub conversation: Option<String>,
+    /// The organization's name.
+    pub organization: String,
+    /// The agent's name.
+    pub agent: String,
+    /// Whom the orchestrator says it acts for.
+    pub user: Option<String>,
+    /// Where the conversation takes place.
+    pub channel: Option<String>,
+    /// When the call is stopped; time in the queue counts.
+    pub deadline: tokio::time::Instant,
+    /// The session's files. Reached only where they are granted.
+    pub workspace: Option<Workspace>,
+    /// What time it is for the guest.
+    pub clock: CallClock,
+    /// Seed of the guest's random numbers.
+    pub seed: [u8; 32],
+    /// The organization's settings for the plugin, as JSON text.
+    pub settings: String,
+    /// The definition, for a component that serves many plugins.
+    pub definition: Option<String>,
+    /// Awaited before the call's first effect.
+    pub before_effect: BeforeEffect,
+}
+
+/// The guest's clock, so that a call can be run again with the same time.
+#[derive(Clone, Debug)]
+pub enum CallClock {
+    /// Runs on from a moment.
+    Running {
+        /// Wall time at the start of the call.
+        started: SystemTime,
+        /// The same moment on the machine's steady clock.
+        origin: Instant,
+    },
+    /// Stands still at the epoch: for `describe`, which must not depend on time.
+    Stopped,
+}
+
+impl CallClock {
+    /// The clock of a call that starts now.
+    pub fn start(now: SystemTime) -> Self {
+        Self::Running { started: now, origin: Instant::now() }
+    }
+
+    pub(crate) fn since_epoch(&self) -> Duration {
+        match self {
+            Self::Running { started, .. } => {
+                started.duration_since(UNIX_EPOCH).unwrap_or_default() + self.elapsed()
+            }
+            Self::Stopped => Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        match self {
+            Self::Running { origin, .. } => origin.elapsed(),
+            Self::Stopped => Duration::ZERO,
+        }
+    }
+}
+
+impl Sandbox {
+    /// Runs one admitted call. Never panics and never fails: whatever happens inside is an outcome.
+    ///
+    /// Dropping the future stops the call at once and frees its instance.
+    pub async fn run(&self, call: &Admitted<Component>, context: CallContext) -> Finished {
+        let tool = call.tool().name.as_str();
+        let arguments = call.arguments().raw();
+        self.enter(call.component(), call.limits(), call.granted(), context, async |plugin, store| {
+            plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
+        })
+        .await
+    }
+
+    /// Asks a component what it is. No capability, fixed limits, a clock that stands still.
+    pub async fn describe(&self, component: &Component) -> Result<String, CallError> {
+        let finished = self
+            .enter(
+                component,
+                &DESCRIBE_LIMITS,
+                &Capabilities::default(),
+                CallContext::describing(),
+                async |plugin, store| {
+                    let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
+                    Ok(described.map(Outcome::Output))
+                },
+            )
+            .await;
+        match finished.outcome? {
+            Output::Result(json) | Output::Client(json) => Ok(json),
+        }
+    }
+
+    async fn enter(
+        &self,
+        component: &Component,
+        limits: &Limits,
+        granted: &Capabilities,
+        context: CallContext,
+        call: impl AsyncFnOnce(&crate::contract::Plugin, &mut Store<CallState>) -> wasmtime::Result<Result<Outcome, Failure>>,
+    ) -> Finished {
+        let began = Instant::now();
+        let deadline = context.deadline;
+        let mut store = self.store(CallState::new(context, limits, granted), limits);
+        let mut executed = false;
+        let ended = tokio::time::timeout_at(deadline, async {
+            let plugin = component.plugin().instantiate_async(&mut store).await?;
+            executed = true;
+            call(&plugin, &mut store).await
+        })
+        .await;
+        let outcome = match ended {
+            Ok(Ok(Ok(outcome))) => accept(outcome, limits),
+            Ok(Ok(Err(failure))) => Err(blame(failure, &store, limits)),
+            Ok(Err(error)) => {
+                executed |= store.get_fuel().is_ok_and(|left| left < limits.fuel);
+                Err(trap::explain(&error, store.data(), limits))
+            }
+            Err(_) => Err(trap::deadline_exceeded(limits)),
+        };
+        finish(store, outcome, executed, limits, began)
+    }
+
+    fn store(&self, state: CallState, limits: &Limits) -> Store<CallState> {
+        let mut store = Store::new(&self.inner.engine, state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(saturating(limits.host_call_bytes));
+        store.set_max_component_handles(saturating(limits.component_handles));
+        store.call_hook(charge_host_call);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_async_yield_and_update(1);
+        // Only fails where fuel is off, and then the first instruction would trap.
+        if let Err(error) = store.set_fuel(limits.fuel) {
+            tracing::error!(%error, "fuel cannot be set");
+        }
+        store
+    }
+}
+
+/// Fuel sees instructions of the guest only, so each host call is charged for, and counted.
+fn charge_host_call(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -> wasmtime::Result<()> {
+    match hook {
+        CallHook::CallingHost => {
+            let calls = &mut store.data_mut().host_calls;
+            calls.made = calls.made.saturating_add(1);
+            calls.inside = true;
+            if calls.made > calls.limit {
+                return Err(trap::TooManyHostCalls.into());
+            }
+            let fuel = store.get_fuel()?;
+            store.set_fuel(fuel.saturating_sub(HOST_CALL_FUEL))
+        }
+        CallHook::ReturningFromHost => {
+            store.data_mut().host_calls.inside = false;
+            Ok(())
+        }
+        CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
+    }
+}
+
+fn accept(outcome: Outcome, limits: &Limits) -> Result<Output, CallError> {
+    let output = match outcome {
+        Outcome::Output(json) => Output::Result(json),
+        Outcome::Client(json) => Output::Client(json),
+    };
+    let (Output::Result(json) | Output::Client(json)) = &output;
+    if json.len() as u64 > limits.output_bytes {
+        return Err(trap::output_too_large(limits));
+    }
+    Ok(output)
+}
+
+/// A plugin's own failure, unless the host itself saw why the call could not succeed.
+fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallError {
+    if let Some(seen) = trap::seen_by_host(store.data(), limits) {
+        return seen;
+    }
+    let message = cut(&failure.message, FAILURE_MESSAGE_BYTES);
+    let (error_type, message) = match failure.code.as_str() {
+        "INVALID_ARGUMENTS" => {
+            let rest = message.strip_prefix("Validation Error: ").unwrap_or(message);
+            (ErrorType::InvalidArguments, format!("Validation Error: {rest}"))
+        }
+        _ => (ErrorType::ToolFailed, message.to_owned()),
+    };
+    let hint = match error_type {
+        ErrorType::InvalidArguments => "change the arguments as the message says and call again",
+        _ if failure.retryable => "the same call can succeed later",
+        _ => "read the message; the same call will fail again",
+    };
+    let error = CallError::new(error_type, message, hint).retryable(failure.retryable);
+    match details(failure.details.as_deref()) {
+        Some(details) => error.with_details(details),
+        None => error,
+    }
+}
+
+fn details(json: Option<&str>) -> Option<serde_json::Value> {
+    json.filter(|json| json.len() <= FAILURE_DETAILS_BYTES)
+        .and_then(|json| serde_json::from_str(json).ok())
+}
+
+/// The longest prefix of at most `bytes` bytes that ends between characters.
+fn cut(text: &str, bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes)]
+}
+
+fn finish(
+    mut store: Store<CallState>,
+    outcome: Result<Output, CallError>,
+    executed: bool,
+    limits: &Limits,
+    began: Instant,
+) -> Finished {
+    let fuel_left = store.get_fuel().unwrap_or(0);
+    let state = store.data_mut();
+    let mut effects = state.access.take_effects();
+    effects.extend(state.egress.take());
+    if let Err(error) = &outcome
+        && error.error_type == ErrorType::ToolCrashed
+    {
+        let fields = vec![("error_type".to_owned(), error.error_type.as_str().to_owned())];
+        state.log.write(LogLevel::Error, EXCEPTION_EVENT.into(), error.message.clone(), fields);
+    }
+    let (log, log_lines_dropped, log_bytes) = state.log.finish();
+    let output_bytes = match &outcome {
+        Ok(Output::Result(json) | Output::Client(json)) => json.len() as u64,
+        Err(_) => 0,
+    };
+    let usage = Usage {
+        fuel: limits.fuel.saturating_sub(fuel_left),
+        memory_bytes: state.limiter.memory_bytes(),
+        duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        host_calls: state.host_calls.made,
+        egress_bytes: 0,
+        output_bytes,
+        log_bytes,
+    };
+    Finished { outcome, usage, executed, effects, log, log_lines_dropped }
+}
+
+impl CallContext {
+    fn describing() -> Self {
+        Self {
+            call_id: "describe".into(),
+            session: String::new(),
+            conversation: None,
+            organization: String::new(),
+            agent: String::new(),
+            user: None,
+            channel: None,
+            deadline: tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms),
+            workspace: None,
+            clock: CallClock::Stopped,
+            seed: [0; 32],
+            settings: "{}".into(),
+            definition: None,
+            before_effect: BeforeEffect::refused(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What one call owns inside its store. Dropped with it, whatever happened.
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::SeedableRng;
+use toolgate_admission::{FilesystemAccess, Capabilities, Limits};
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
+use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_io::IoView;
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use crate::egress::Egress;
+use crate::files::{FileAccess, FilesView};
+use crate::limiter::{CallLimiter, saturating};
+use crate::run::{CallClock, CallContext};
+use crate::sink::{LogBuffer, PrintSink, Printer};
+
+/// Fuel that one call from the guest to the host costs, in instructions. The cheapest ones take about
+/// that long; what they move is bounded by limits of its own.
+pub(crate) const HOST_CALL_FUEL: u64 = 500;
+
+/// The data of a store.
+pub(crate) struct CallState {
+    pub(crate) context: CallContext,
+    pub(crate) limiter: CallLimiter,
+    pub(crate) log: LogBuffer,
+    pub(crate) access: FileAccess,
+    pub(crate) egress: Egress,
+    pub(crate) host_calls: HostCalls,
+    wasi: WasiCtx,
+    http: WasiHttpCtx,
+    table: ResourceTable,
+}
+
+/// Counts calls from the guest to the host.
+#[derive(Debug)]
+pub(crate) struct HostCalls {
+    pub(crate) made: u64,
+    pub(crate) limit: u64,
+    /// Whether the guest is inside one right now, so that a failure can be told from one of its answer.
+    pub(crate) inside: bool,
+}
+
+impl CallState {
+    pub(crate) fn new(context: CallContext, limits: &Limits, granted: &Capabilities) -> Self {
+        let log = LogBuffer::new(saturating(limits.log_bytes));
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(saturating(limits.resources));
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(saturating(limits.header_bytes));
+        let workspace = match granted.filesystem {
+            FilesystemAccess::Workspace => context.workspace.clone(),
+            FilesystemAccess::None => None,
+        };
+        Self {
+            limiter: CallLimiter::new(limits),
+            access: FileAccess::new(workspace, context.before_effect.clone()),
+            egress: Egress::default(),
+            host_calls: HostCalls { made: 0, limit: limits.host_calls, inside: false },
+            wasi: wasi(&context, limits, &log),
+            http,
+            table,
+            log,
+            context,
+        }
+    }
+
+    /// The guest's view of the workspace.
+    pub(crate) fn files(&mut self) -> FilesView<'_> {
+        FilesView::new(
+            WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table },
+            &mut self.access,
+        )
+    }
+}
+
+/// A context that gives nothing but time, random numbers and a place to print.
+fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer) -> WasiCtx {
+    let mut seed = context.seed;
+    let secure = ChaCha12Rng::from_seed(seed);
+    // A generator of its own, so that reading one says nothing about the other.
+    seed[0] ^= 1;
+    let insecure = ChaCha12Rng::from_seed(seed);
+    let half: [u8; 16] = std::array::from_fn(|at| context.seed[at] ^ context.seed[at + 16]);
+    let mut builder = WasiCtx::builder();
+    builder
+        .stdout(PrintSink::new(log, Printer::Stdout))
+        .stderr(PrintSink::new(log, Printer::Stderr))
+        .secure_random(secure)
+        .insecure_random(insecure)
+        .insecure_random_seed(u128::from_le_bytes(half))
+        .max_random_size(limits.random_bytes)
+        .wall_clock(context.clock.clone())
+        .monotonic_clock(context.clock.clone())
+        .allow_blocking_current_thread(false)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    builder.build()
+}
+
+impl WasiView for CallState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+impl IoView for CallState {
+    fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+}
+
+impl WasiHttpView for CallState {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.egress }
+    }
+}
+
+impl HostWallClock for CallClock {
+    fn resolution(&self) -> std::time::Duration {
+        std::time::Duration::from_nanos(1)
+    }
+
+    fn now(&self) -> std::time::Duration {
+        self.since_epoch()
+    }
+}
+
+impl HostMonotonicClock for CallClock {
+    fn resolution(&self) -> u64 {
+        1
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}

@@ -1,0 +1,247 @@
+//! What a workspace holds, counted while it changes.
+//!
+//! Room is taken here before anything grows and given back after it has shrunk, so the count is never
+//! below the truth. Sizes are logical: a file with a hole counts in full, since reading it would.
+//!
+//! A file that is removed while somebody holds it open stays on the disk, and can go on growing. So it
+//! stays counted too, until the last one lets go: open, remove, write for ever ends at the quota.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a workspace may hold. Both count together, folders as files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Sum of the sizes of all files.
+    pub bytes: u64,
+    /// Files and folders.
+    pub files: u64,
+}
+
+/// What a workspace holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Sum of the sizes of all files, those that are removed but still open included.
+    pub bytes: u64,
+    /// Files and folders, those that are removed but still open included.
+    pub files: u64,
+}
+
+/// Which quota a change would have broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaKind {
+    /// `workspace_bytes`
+    Bytes,
+    /// `workspace_files`
+    Files,
+}
+
+impl QuotaKind {
+    /// The name of the limit.
+    pub fn limit_name(self) -> &'static str {
+        match self {
+            Self::Bytes => "workspace_bytes",
+            Self::Files => "workspace_files",
+        }
+    }
+}
+
+/// A change was refused because the workspace would have held too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the workspace is full: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", name = self.kind.limit_name())]
+pub struct QuotaExceeded {
+    /// Which limit.
+    pub kind: QuotaKind,
+    /// What it allows.
+    pub limit: u64,
+    /// What was in use.
+    pub used: u64,
+    /// What was asked for on top.
+    pub asked: u64,
+}
+
+/// A file, whatever it is called: device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+/// The counts of one workspace, shared by all who use it.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    used: Used,
+    open: HashMap<FileId, OpenFile>,
+}
+
+#[derive(Debug, Default)]
+struct OpenFile {
+    holders: u32,
+    /// The size of the file if it is removed already. Still part of what is used.
+    removed_bytes: Option<u64>,
+}
+
+impl Ledger {
+    pub(crate) fn starting_with(used: Used) -> Self {
+        Self(Mutex::new(Counts { used, open: HashMap::new() }))
+    }
+
+    pub(crate) fn used(&self) -> Used {
+        self.counts().used
+    }
+
+    pub(crate) fn reserve_bytes(&self, asked: u64, quota: Quota) -> Result<(), QuotaExceeded> {
+        let mut counts = self.counts();
+        counts.used.bytes = reserve(QuotaKind::Bytes, counts.used.bytes, asked, quota.bytes)?;
+        Ok(())
+    }
+
+    pub(crate) fn reserve_files(&self, asked: u64, quota: Quota) -> Result<(), QuotaExceeded> {
+        let mut counts = self.counts();
+        counts.used.files = reserve(QuotaKind::Files, counts.used.files, asked, quota.files)?;
+        Ok(())
+    }
+
+    pub(crate) fn release(&self, freed: Used) {
+        self.counts().used.release(freed);
+    }
+
+    /// A file is held open from now on, until [`Holder`] is dropped.
+    pub(crate) fn hold(self: &Arc<Self>, file: FileId) -> Holder {
+        self.counts().open.entry(file).or_default().holders += 1;
+        Holder { ledger: Arc::clone(self), file }
+    }
+
+    pub(crate) fn is_held(&self, file: FileId) -> bool {
+        self.counts().open.contains_key(&file)
+    }
+
+    /// The last name of a file is gone. Its room comes back now, or with the last one who holds it.
+    pub(crate) fn removed(&self, file: FileId, bytes: u64) {
+        let mut counts = self.counts();
+        match counts.open.get_mut(&file) {
+            Some(open) => open.removed_bytes = Some(bytes),
+            None => counts.used.release(Used { bytes, files: 1 }),
+        }
+    }
+
+    /// A held file has another size now. What is used was changed by `reserve_bytes` and `release`.
+    pub(crate) fn resized(&self, file: FileId, bytes: u64) {
+        if let Some(open) = self.counts().open.get_mut(&file)
+            && open.removed_bytes.is_some()
+        {
+            open.removed_bytes = Some(bytes);
+        }
+    }
+
+    fn let_go(&self, file: FileId) {
+        let mut counts = self.counts();
+        let Some(open) = counts.open.get_mut(&file) else { return };
+        open.holders -= 1;
+        if open.holders == 0 {
+            let removed_bytes = open.removed_bytes;
+            counts.open.remove(&file);
+            if let Some(bytes) = removed_bytes {
+                counts.used.release(Used { bytes, files: 1 });
+            }
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        // The arithmetic under the lock does not panic; were it to, the numbers would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Used {
+    fn release(&mut self, freed: Self) {
+        // Saturating: somebody outside may have changed the folder, and a count must not wrap for that.
+        self.bytes = self.bytes.saturating_sub(freed.bytes);
+        self.files = self.files.saturating_sub(freed.files);
+    }
+}
+
+fn reserve(kind: QuotaKind, used: u64, asked: u64, limit: u64) -> Result<u64, QuotaExceeded> {
+    match used.checked_add(asked) {
+        Some(sum) if sum <= limit || asked == 0 => Ok(sum),
+        _ => Err(QuotaExceeded { kind, limit, used, asked }),
+    }
+}
+
+/// Keeps a file counted, even removed, for as long as somebody can write to it.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    ledger: Arc<Ledger>,
+    pub(crate) file: FileId,
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.ledger.let_go(self.file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUOTA: Quota = Quota { bytes: 100, files: 2 };
+    const FILE: FileId = FileId { device: 1, inode: 7 };
+
+    fn ledger() -> Arc<Ledger> {
+        Arc::new(Ledger::default())
+    }
+
+    #[test]
+    fn b2_room_is_taken_up_to_the_quota_and_not_beyond() {
+        let ledger = ledger();
+        ledger.reserve_bytes(60, QUOTA).unwrap();
+        ledger.reserve_bytes(40, QUOTA).unwrap();
+        let refused = ledger.reserve_bytes(1, QUOTA).unwrap_err();
+        assert_eq!(refused, QuotaExceeded { kind: QuotaKind::Bytes, limit: 100, used: 100, asked: 1 });
+        ledger.release(Used { bytes: 1, files: 0 });
+        ledger.reserve_bytes(1, QUOTA).unwrap();
+    }
+
+    #[test]
+    fn asking_for_everything_there_is_does_not_wrap() {
+        let ledger = ledger();
+        ledger.reserve_bytes(1, QUOTA).unwrap();
+        assert!(ledger.reserve_bytes(u64::MAX, QUOTA).is_err());
+        ledger.release(Used { bytes: 5, files: 5 });
+        assert_eq!(ledger.used(), Used::default());
+    }
+
+    #[test]
+    fn a_workspace_above_a_narrowed_quota_can_still_be_used_without_growing() {
+        let ledger = Ledger::starting_with(Used { bytes: 500, files: 9 });
+        ledger.reserve_bytes(0, QUOTA).unwrap();
+        assert!(ledger.reserve_bytes(1, QUOTA).is_err());
+        assert!(ledger.reserve_files(1, QUOTA).is_err());
+    }
+
+    #[test]
+    fn a_removed_file_is_counted_until_the_last_holder_lets_go() {
+        let ledger = Arc::new(Ledger::starting_with(Used { bytes: 10, files: 1 }));
+        let (first, second) = (ledger.hold(FILE), ledger.hold(FILE));
+        ledger.removed(FILE, 10);
+        ledger.reserve_bytes(20, QUOTA).unwrap();
+        ledger.resized(FILE, 30);
+        drop(first);
+        assert_eq!(ledger.used(), Used { bytes: 30, files: 1 });
+        drop(second);
+        assert_eq!(ledger.used(), Used::default());
+    }
+
+    #[test]
+    fn a_file_that_nobody_holds_is_released_at_once() {
+        let ledger = Arc::new(Ledger::starting_with(Used { bytes: 10, files: 1 }));
+        drop(ledger.hold(FILE));
+        assert_eq!(ledger.used(), Used { bytes: 10, files: 1 });
+        ledger.removed(FILE, 10);
+        assert_eq!(ledger.used(), Used::default());
+    }
+}

@@ -1,0 +1,363 @@
+//! The changes a workspace can go through, each with its bookkeeping. Blocking.
+//!
+//! All of them, and all walks along a path, happen one after the other: whoever works holds the
+//! workspace's [`Turn`]. Sizes cannot change between being read and being counted, nobody sees the
+//! temporary file of a write that replaces another, and a call that was stopped in the middle leaves at
+//! most one operation behind it. Reading from an open file needs no turn.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use cap_std::fs::{Dir, Metadata};
+use rustix::io::Errno;
+use wasmtime_wasi::Rng;
+
+use super::ledger::Used;
+use super::path::{RESERVED_PREFIX, Refusal, RelativePath};
+use super::tree::{self, DEPTH_MAX, HeldFile, id_of};
+use super::{FileError, Turn, Workspace};
+
+/// How a guest wants to open something.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OpenRequest {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) create: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) truncate: bool,
+    pub(crate) directory: bool,
+}
+
+impl OpenRequest {
+    /// Whether opening it, or what it is opened for, can change anything.
+    pub(crate) fn changes(self) -> bool {
+        self.write || self.create || self.truncate
+    }
+}
+
+/// What was opened.
+pub(crate) enum Opened {
+    Directory(Dir),
+    File(HeldFile),
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Position {
+    At(u64),
+    End,
+}
+
+impl Workspace {
+    pub(crate) fn open_at(
+        &self,
+        _turn: &Turn,
+        base: &Dir,
+        path: &RelativePath,
+        request: OpenRequest,
+    ) -> Result<Opened, FileError> {
+        let Some((parents, name)) = path.split() else {
+            return open_here(base, request);
+        };
+        let parent = tree::enter(base, parents)?;
+        match tree::look(&parent, name)? {
+            None if !request.create => Err(Errno::NOENT.into()),
+            None if path.wants_directory => Err(Errno::ISDIR.into()),
+            None => self.create_file(&parent, name, request),
+            Some(found) if found.is_symlink() => Err(Refusal::Symlink.into()),
+            Some(_) if request.create && request.exclusive => Err(Errno::EXIST.into()),
+            Some(found) if found.is_dir() && request.changes() => Err(Errno::ISDIR.into()),
+            Some(found) if found.is_dir() => Ok(Opened::Directory(tree::open_directory(&parent, name)?)),
+            Some(found) if !found.is_file() => Err(Refusal::NotRegular.into()),
+            Some(_) if path.wants_directory || request.directory => Err(Errno::NOTDIR.into()),
+            Some(_) => self.open_file(&parent, name, request),
+        }
+    }
+
+    fn create_file(&self, parent: &Dir, name: &str, request: OpenRequest) -> Result<Opened, FileError> {
+        let ledger = &self.shared.ledger;
+        ledger.reserve_files(1, self.quota)?;
+        match tree::create_file(parent, name, request.read, ledger) {
+            Ok(file) => Ok(Opened::File(file)),
+            Err(error) => {
+                ledger.release(Used { bytes: 0, files: 1 });
+                Err(error)
+            }
+        }
+    }
+
+    fn open_file(&self, parent: &Dir, name: &str, request: OpenRequest) -> Result<Opened, FileError> {
+        let (held, bytes) = tree::open_file(parent, name, request.read, request.changes(), &self.shared.ledger)?;
+        // Not left to the kernel: what is emptied is looked at first, and its room comes back.
+        if request.truncate && bytes > 0 {
+            held.file.set_len(0)?;
+            self.release_bytes(bytes);
+        }
+        Ok(Opened::File(held))
+    }
+
+    /// Writes all of `bytes`, or reports an error; takes room for what the file grows by, holes included.
+    pub(crate) fn write_to(
+        &self,
+        _turn: &Turn,
+        held: &HeldFile,
+        bytes: &[u8],
+        position: Position,
+    ) -> Result<(), FileError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let before = held.file.metadata()?.len();
+        let start = match position {
+            Position::At(offset) => offset,
+            Position::End => before,
+        };
+        let end = start.checked_add(bytes.len() as u64).ok_or(Errno::FBIG)?;
+        let growth = end.saturating_sub(before);
+        self.shared.ledger.reserve_bytes(growth, self.quota)?;
+        let written = held.file.write_all_at(bytes, start);
+        self.settle(held, before + growth);
+        Ok(written?)
+    }
+
+    /// Changes the size of a file. A hole counts as if it were written.
+    pub(crate) fn resize(&self, _turn: &Turn, held: &HeldFile, size: u64) -> Result<(), FileError> {
+        let before = held.file.metadata()?.len();
+        self.shared.ledger.reserve_bytes(size.saturating_sub(before), self.quota)?;
+        let resized = held.file.set_len(size);
+        self.settle(held, before.max(size));
+        Ok(resized?)
+    }
+
+    /// Gives back what was taken for a file and not used, by what the disk says now.
+    fn settle(&self, held: &HeldFile, counted: u64) {
+        // Cannot fail on an open file; if it does, the count stays on the safe side.
+        let now = held.file.metadata().map_or(counted, |metadata| metadata.len());
+        self.release_bytes(counted.saturating_sub(now));
+        self.shared.ledger.resized(held.holder.file, now);
+    }
+
+    pub(crate) fn create_directory(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+        let (parents, name) = path.split().ok_or(Errno::EXIST)?;
+        let parent = tree::enter(base, parents)?;
+        if tree::look(&parent, name)?.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        self.make_directory(&parent, name)
+    }
+
+    pub(crate) fn make_directory(&self, parent: &Dir, name: &str) -> Result<(), FileError> {
+        if tree::depth_of(parent, self.shared.top)? >= DEPTH_MAX {
+            return Err(Refusal::TooDeep.into());
+        }
+        self.shared.ledger.reserve_files(1, self.quota)?;
+        parent.create_dir(name).inspect_err(|_| self.shared.ledger.release(Used { bytes: 0, files: 1 }))?;
+        Ok(())
+    }
+
+    pub(crate) fn remove_directory(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+        let (parents, name) = path.split().ok_or(Errno::BUSY)?;
+        tree::enter(base, parents)?.remove_dir(name)?;
+        self.shared.ledger.release(Used { bytes: 0, files: 1 });
+        Ok(())
+    }
+
+    pub(crate) fn remove_file(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+        let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
+        let parent = tree::enter(base, parents)?;
+        let found = tree::look(&parent, name)?.ok_or(Errno::NOENT)?;
+        if found.is_dir() {
+            return Err(Errno::ISDIR.into());
+        }
+        if path.wants_directory {
+            return Err(Errno::NOTDIR.into());
+        }
+        parent.remove_file(name)?;
+        self.forget(&found);
+        Ok(())
+    }
+
+    /// Moves a file or a folder. What it replaces is released.
+    pub(crate) fn rename(
+        &self,
+        _turn: &Turn,
+        (from_base, from): (&Dir, &RelativePath),
+        (to_base, to): (&Dir, &RelativePath),
+    ) -> Result<(), FileError> {
+        let (from_parents, from_name) = from.split().ok_or(Errno::BUSY)?;
+        let (to_parents, to_name) = to.split().ok_or(Errno::BUSY)?;
+        let from_parent = tree::enter(from_base, from_parents)?;
+        let source = tree::look(&from_parent, from_name)?.ok_or(Errno::NOENT)?;
+        if (from.wants_directory || to.wants_directory) && !source.is_dir() {
+            return Err(Errno::NOTDIR.into());
+        }
+        check_movable(&source)?;
+        let to_parent = tree::enter(to_base, to_parents)?;
+        if source.is_dir() {
+            self.check_depth(&tree::open_directory(&from_parent, from_name)?, &to_parent)?;
+        }
+        let target = tree::look(&to_parent, to_name)?;
+        from_parent.rename(from_name, &to_parent, to_name)?;
+        if let Some(replaced) = target.filter(|target| id_of(target) != id_of(&source)) {
+            self.forget(&replaced);
+        }
+        Ok(())
+    }
+
+    fn check_depth(&self, moved: &Dir, to_parent: &Dir) -> Result<(), FileError> {
+        let depth = tree::depth_of(to_parent, self.shared.top)? + 1 + tree::height_of(moved)?;
+        if depth > DEPTH_MAX { Err(Refusal::TooDeep.into()) } else { Ok(()) }
+    }
+
+    /// Counts something out whose name is gone.
+    fn forget(&self, removed: &Metadata) {
+        if removed.is_file() {
+            self.shared.ledger.removed(id_of(removed), removed.len());
+        } else {
+            self.shared.ledger.release(Used { bytes: 0, files: 1 });
+        }
+    }
+
+    /// Puts a whole file in place, new or instead of another, so that nobody ever sees half of it. Makes the
+    /// folders on the way.
+    pub(crate) fn replace(&self, _turn: &Turn, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
+        let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
+        let top = &self.shared.root;
+        let existing = existing_folders(top, parents)?;
+        let missing = &parents[existing.len()..];
+        let parent = existing.last().unwrap_or(top);
+        let replaced = if missing.is_empty() { look_for_file(parent, name)? } else { None };
+        // The room of a file that somebody holds open does not come back yet.
+        let credit = replaced.as_ref().filter(|replaced| !self.shared.ledger.is_held(id_of(replaced)));
+        let room = self.reserve_replacement(credit, missing.len(), bytes.len() as u64)?;
+        let mut made = Vec::new();
+        let done = self.stage(bytes, |temporary| {
+            let parent = make_folders(self, parent.try_clone()?, missing, &mut made)?;
+            top.rename(temporary, &parent, name)?;
+            Ok(parent)
+        });
+        match done {
+            Ok(parent) => {
+                match (credit, &replaced) {
+                    (Some(credit), _) => self.release_bytes(credit.len().saturating_sub(bytes.len() as u64)),
+                    (None, Some(held)) => self.forget(held),
+                    (None, None) => {}
+                }
+                // The name is on disk before the write is answered.
+                Ok(parent.open(".")?.sync_all()?)
+            }
+            Err(error) => {
+                remove_folders(&made);
+                self.shared.ledger.release(room);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes the room a replacement needs on top of what the replaced file gives back.
+    fn reserve_replacement(&self, credit: Option<&Metadata>, folders: usize, bytes: u64) -> Result<Used, FileError> {
+        let ledger = &self.shared.ledger;
+        let room = Used {
+            bytes: bytes.saturating_sub(credit.map_or(0, Metadata::len)),
+            files: folders as u64 + u64::from(credit.is_none()),
+        };
+        ledger.reserve_files(room.files, self.quota)?;
+        if let Err(full) = ledger.reserve_bytes(room.bytes, self.quota) {
+            ledger.release(Used { bytes: 0, files: room.files });
+            return Err(full.into());
+        }
+        Ok(room)
+    }
+
+    fn release_bytes(&self, bytes: u64) {
+        self.shared.ledger.release(Used { bytes, files: 0 });
+    }
+
+    /// Writes a temporary file, hands its name on to be moved, and removes it where that fails.
+    fn stage<R>(&self, bytes: &[u8], place: impl FnOnce(&str) -> Result<R, FileError>) -> Result<R, FileError> {
+        let top = &self.shared.root;
+        let temporary = temporary_name();
+        let file = tree::create_file(top, &temporary, false, &self.shared.ledger)?;
+        let done = write_durably(&file, bytes).map_err(FileError::from).and_then(|()| place(&temporary));
+        if done.is_err() {
+            drop(top.remove_file(&temporary));
+        }
+        done
+    }
+}
+
+fn open_here(base: &Dir, request: OpenRequest) -> Result<Opened, FileError> {
+    if request.create && request.exclusive {
+        return Err(Errno::EXIST.into());
+    }
+    if request.changes() {
+        return Err(Errno::ISDIR.into());
+    }
+    Ok(Opened::Directory(tree::open_directory(base, ".")?))
+}
+
+fn check_movable(source: &Metadata) -> Result<(), FileError> {
+    if source.is_symlink() {
+        return Err(Refusal::Symlink.into());
+    }
+    if source.is_dir() || source.is_file() { Ok(()) } else { Err(Refusal::NotRegular.into()) }
+}
+
+/// The folders of a path that are there already, from the top down.
+fn existing_folders(top: &Dir, names: &[String]) -> Result<Vec<Dir>, FileError> {
+    let mut folders: Vec<Dir> = Vec::new();
+    for name in names {
+        let here = folders.last().unwrap_or(top);
+        if tree::look(here, name)?.is_none() {
+            break;
+        }
+        folders.push(tree::open_directory(here, name)?);
+    }
+    Ok(folders)
+}
+
+fn look_for_file(parent: &Dir, name: &str) -> Result<Option<Metadata>, FileError> {
+    match tree::look(parent, name)? {
+        None => Ok(None),
+        Some(found) if found.is_dir() => Err(Errno::ISDIR.into()),
+        Some(found) if found.is_symlink() => Err(Refusal::Symlink.into()),
+        Some(found) if !found.is_file() => Err(Refusal::NotRegular.into()),
+        Some(found) => Ok(Some(found)),
+    }
+}
+
+fn make_folders(
+    workspace: &Workspace,
+    mut here: Dir,
+    names: &[String],
+    made: &mut Vec<(Dir, String)>,
+) -> Result<Dir, FileError> {
+    for name in names {
+        if tree::depth_of(&here, workspace.shared.top)? >= DEPTH_MAX {
+            return Err(Refusal::TooDeep.into());
+        }
+        here.create_dir(name)?;
+        made.push((here.try_clone()?, name.clone()));
+        here = tree::open_directory(&here, name)?;
+    }
+    Ok(here)
+}
+
+/// Undoes [`make_folders`] as far as it came.
+fn remove_folders(made: &[(Dir, String)]) {
+    for (parent, name) in made.iter().rev() {
+        drop(parent.remove_dir(name));
+    }
+}
+
+fn write_durably(held: &HeldFile, bytes: &[u8]) -> io::Result<()> {
+    held.file.write_all_at(bytes, 0)?;
+    held.file.sync_data()
+}
+
+/// A name that nothing inside can have guessed, so that none can be in the way.
+fn temporary_name() -> String {
+    let mut random = [0; 16];
+    wasmtime_wasi::thread_rng().fill_bytes(&mut random);
+    format!("{RESERVED_PREFIX}{:032x}", u128::from_le_bytes(random))
+}

@@ -1,0 +1,312 @@
+//! One batch of the index: records in, rows out, intent and outcome folded into one.
+//!
+//! Most calls begin and end within one batch and become one insert. Those that were running at its end are inserted as `running` and
+//! remembered in [`Keys`], which also gives effects the keys of their call, so that neither effects nor outcomes
+//! repeat them in the log. Rows of one batch share what they have in common, since a copy of every name would be most of the cost.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
+
+use super::format::{RecordHeader, RecordKind};
+use super::index::{BATCH_ROWS, IndexError, integer};
+use super::place::Place;
+use super::record::{Kind, Status};
+
+const COLUMNS: [&str; 12] = [
+    "sequence",
+    "at_ms",
+    "kind",
+    "organization",
+    "agent",
+    "session",
+    "call",
+    "tool",
+    "status",
+    "error_type",
+    "place",
+    "close_place",
+];
+
+/// What calls are found by, and what an effect or an outcome needs to know of its call.
+#[derive(Clone, Debug, Default)]
+pub struct Keys {
+    organization: Option<Arc<str>>,
+    agent: Option<Arc<str>>,
+    session: Option<Arc<str>>,
+    call: Option<Arc<str>>,
+    tool: Option<Arc<str>>,
+}
+
+impl Keys {
+    pub fn from_row(row: &SqliteRow) -> Self {
+        let text = |column: &str| row.get::<Option<&str>, _>(column).map(Arc::from);
+        Self {
+            organization: text("organization"),
+            agent: text("agent"),
+            session: text("session"),
+            call: text("call"),
+            tool: text("tool"),
+        }
+    }
+}
+
+/// Indexed intents without an outcome, by sequence.
+pub type Running = HashMap<u64, Keys>;
+
+#[derive(Default)]
+pub struct Batch {
+    rows: Vec<NewRow>,
+    /// Index in `rows` by sequence.
+    calls: HashMap<u64, usize>,
+    /// Outcomes of calls that are in the file already.
+    closes: Vec<Close>,
+    /// Where the last record is.
+    pub last: Place,
+}
+
+struct NewRow {
+    sequence: u64,
+    at_ms: u64,
+    kind: Kind,
+    keys: Keys,
+    status: Option<Status>,
+    error_type: Option<Arc<str>>,
+    place: Place,
+    closed: Option<Place>,
+}
+
+struct Close {
+    of: u64,
+    status: Status,
+    error_type: Option<Arc<str>>,
+    place: Place,
+}
+
+#[derive(Deserialize)]
+struct IntentKeys<'a> {
+    #[serde(borrow)]
+    organization: Cow<'a, str>,
+    #[serde(borrow)]
+    agent: Cow<'a, str>,
+    #[serde(borrow)]
+    session: Cow<'a, str>,
+    #[serde(borrow)]
+    call: Cow<'a, str>,
+    #[serde(borrow)]
+    tool: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct OutcomeKeys<'a> {
+    status: Status,
+    #[serde(borrow, default)]
+    error_type: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct AdminKeys<'a> {
+    #[serde(borrow, default)]
+    organization: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    outcome: Cow<'a, str>,
+}
+
+impl Batch {
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS
+    }
+
+    pub fn add(
+        &mut self,
+        running: &Running,
+        header: &RecordHeader,
+        payload: &[u8],
+        place: Place,
+    ) -> Result<(), IndexError> {
+        self.last = place;
+        let read = match header.kind {
+            RecordKind::CallOpen => {
+                serde_json::from_slice(payload).map(|keys| self.open(header, &keys, place))
+            }
+            RecordKind::CallClose => {
+                serde_json::from_slice(payload).map(|outcome| self.close(header, &outcome, place))
+            }
+            RecordKind::Admin => serde_json::from_slice(payload).map(|act| self.admin(header, &act, place)),
+            RecordKind::Effect => {
+                self.effect(running, header, place);
+                Ok(())
+            }
+            RecordKind::Recovery => {
+                self.rows.push(NewRow::new(header, Kind::Recovery, Keys::default(), place));
+                Ok(())
+            }
+        };
+        read.map_err(|error| IndexError::Log { place, what: error.to_string() })
+    }
+
+    fn open(&mut self, header: &RecordHeader, keys: &IntentKeys<'_>, place: Place) {
+        let before = self.rows.last().map(|row| &row.keys);
+        let keys = Keys {
+            organization: shared(before.and_then(|keys| keys.organization.as_ref()), &keys.organization),
+            agent: shared(before.and_then(|keys| keys.agent.as_ref()), &keys.agent),
+            session: shared(before.and_then(|keys| keys.session.as_ref()), &keys.session),
+            call: shared(None, &keys.call),
+            tool: shared(before.and_then(|keys| keys.tool.as_ref()), &keys.tool),
+        };
+        self.calls.insert(header.sequence, self.rows.len());
+        self.rows
+            .push(NewRow { status: Some(Status::Running), ..NewRow::new(header, Kind::Call, keys, place) });
+    }
+
+    fn close(&mut self, header: &RecordHeader, outcome: &OutcomeKeys<'_>, place: Place) {
+        let (of, status, error_type) =
+            (header.of, outcome.status, outcome.error_type.as_deref().map(Arc::from));
+        match self.calls.get(&of).and_then(|index| self.rows.get_mut(*index)) {
+            Some(row) => (row.status, row.error_type, row.closed) = (Some(status), error_type, Some(place)),
+            None => self.closes.push(Close { of, status, error_type, place }),
+        }
+    }
+
+    fn effect(&mut self, running: &Running, header: &RecordHeader, place: Place) {
+        let here = self.calls.get(&header.of).and_then(|index| self.rows.get(*index)).map(|row| &row.keys);
+        let keys = here.or_else(|| running.get(&header.of)).cloned().unwrap_or_default();
+        self.rows.push(NewRow::new(header, Kind::Effect, keys, place));
+    }
+
+    fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, place: Place) {
+        let keys = Keys { organization: act.organization.as_deref().map(Arc::from), ..Keys::default() };
+        let (status, error_type) = match &*act.outcome {
+            "ok" => (Status::Ok, None),
+            error => (Status::Error, Some(Arc::from(error))),
+        };
+        self.rows.push(NewRow {
+            status: Some(status),
+            error_type,
+            ..NewRow::new(header, Kind::Admin, keys, place)
+        });
+    }
+
+    /// Writes the rows; the caller's transaction holds them together with the position.
+    pub async fn store(&self, connection: &mut SqliteConnection, full: &Arc<str>) -> Result<(), sqlx::Error> {
+        self.insert_rows(connection, full).await?;
+        self.update_rows(connection).await?;
+        self.insert_span(connection).await
+    }
+
+    async fn insert_rows(
+        &self,
+        connection: &mut SqliteConnection,
+        full: &Arc<str>,
+    ) -> Result<(), sqlx::Error> {
+        let count = self.rows.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let sql = if count == BATCH_ROWS { full.clone() } else { insert_sql(count) };
+        let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql)).persistent(count == BATCH_ROWS);
+        for row in &self.rows {
+            query = query
+                .bind(integer(row.sequence))
+                .bind(integer(row.at_ms))
+                .bind(kind_code(row.kind))
+                .bind(row.keys.organization.clone())
+                .bind(row.keys.agent.clone())
+                .bind(row.keys.session.clone())
+                .bind(row.keys.call.clone())
+                .bind(row.keys.tool.clone())
+                .bind(row.status.map(status_code))
+                .bind(row.error_type.clone())
+                .bind(row.place.packed())
+                .bind(row.closed.map(Place::packed));
+        }
+        query.execute(connection).await.map(drop)
+    }
+
+    async fn update_rows(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        if self.closes.is_empty() {
+            return Ok(());
+        }
+        let mut query = QueryBuilder::<Sqlite>::new(
+            "UPDATE rows SET status = column2, error_type = column3, close_place = column4 FROM (",
+        );
+        query.push_values(&self.closes, |mut values, close| {
+            values
+                .push_bind(integer(close.of))
+                .push_bind(status_code(close.status))
+                .push_bind(close.error_type.clone())
+                .push_bind(close.place.packed());
+        });
+        query.push(") WHERE sequence = column1");
+        query.build().persistent(false).execute(connection).await.map(drop)
+    }
+
+    /// One small row a batch is what stands in for an index over times: it bounds the sequences that a time range can have.
+    async fn insert_span(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let (Some(first), Some(last)) = (self.rows.first(), self.rows.last()) else { return Ok(()) };
+        let times = || self.rows.iter().map(|row| row.at_ms);
+        sqlx::query("INSERT INTO spans VALUES ($1, $2, $3, $4)")
+            .bind(integer(first.sequence))
+            .bind(integer(last.sequence))
+            .bind(integer(times().min().unwrap_or(0)))
+            .bind(integer(times().max().unwrap_or(0)))
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+
+    /// After the commit: who is running now.
+    pub fn settle(self, running: &mut Running) {
+        for close in &self.closes {
+            running.remove(&close.of);
+        }
+        let still = self.rows.into_iter().filter(|row| row.status == Some(Status::Running));
+        running.extend(still.map(|row| (row.sequence, row.keys)));
+    }
+}
+
+/// The statement that inserts so many rows at once; SQLite allows 32,766 variables in one.
+pub fn insert_sql(rows: usize) -> Arc<str> {
+    let values = format!("({})", ["?"; COLUMNS.len()].join(", "));
+    format!("INSERT INTO rows ({}) VALUES {}", COLUMNS.join(", "), vec![values; rows].join(", ")).into()
+}
+
+/// The same text as the row before has, or a copy.
+fn shared(before: Option<&Arc<str>>, text: &str) -> Option<Arc<str>> {
+    Some(before.filter(|before| &***before == text).cloned().unwrap_or_else(|| text.into()))
+}
+
+impl NewRow {
+    fn new(header: &RecordHeader, kind: Kind, keys: Keys, place: Place) -> Self {
+        let RecordHeader { sequence, at_ms, .. } = *header;
+        Self { sequence, at_ms, kind, keys, status: None, error_type: None, place, closed: None }
+    }
+}
+
+/// As it is stored; never change one, only add.
+pub fn kind_code(kind: Kind) -> i64 {
+    match kind {
+        Kind::Call => 0,
+        Kind::Effect => 1,
+        Kind::Admin => 2,
+        Kind::Recovery => 3,
+    }
+}
+
+/// As it is stored; the partial index over running calls counts on their 0.
+pub fn status_code(status: Status) -> i64 {
+    match status {
+        Status::Running => 0,
+        Status::Ok => 1,
+        Status::Error => 2,
+        Status::ClientRequired => 3,
+        Status::ApprovalRequired => 4,
+        Status::Cancelled => 5,
+        Status::Crashed => 6,
+        Status::Unknown => 7,
+    }
+}

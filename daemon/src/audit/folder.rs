@@ -1,0 +1,147 @@
+//! The audit folder: names, the lock, and files with their space taken in advance.
+//!
+//! `00000001.segment`, `00000002.segment`, … are the log; `spare` is the next one, allocated while the disk still has room and
+//! renamed into place with its header already synced, so that a file with a segment's name always begins with a whole header. `head` is the anchor (see `head.rs`), `lock` keeps a second
+//! daemon out. Space is really allocated (`fallocate`), not just sized: a write into it does not fail for want of blocks,
+//! which is what lets the last outcomes in on a full disk. Where a file system has no `fallocate`, zeros are written.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+use super::error::StartError;
+
+const EXTENSION: &str = "segment";
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// A folder of segments, by path.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    dir: PathBuf,
+}
+
+impl Folder {
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_path_buf() }
+    }
+
+    /// Makes the folder, for its owner alone, where there is none.
+    pub fn create(&self) -> Result<(), StartError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
+        made.map_err(StartError::io("make the folder", &self.dir))
+    }
+
+    /// A second holder is refused.
+    pub fn lock(&self) -> Result<FolderLock, StartError> {
+        let path = self.dir.join("lock");
+        let file = create_private(&path, false).map_err(StartError::io("open", &path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(FolderLock(file)),
+            Err(Errno::WOULDBLOCK) => Err(StartError::Held { dir: self.dir.clone() }),
+            Err(error) => Err(StartError::io("lock", &path)(error.into())),
+        }
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn segment(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:08}.{EXTENSION}"))
+    }
+
+    pub fn spare(&self) -> PathBuf {
+        self.dir.join("spare")
+    }
+
+    pub fn head(&self) -> PathBuf {
+        self.dir.join("head")
+    }
+
+    /// Numbers of the segments that are there, in order.
+    pub fn segments(&self) -> io::Result<Vec<u64>> {
+        let mut numbers = Vec::new();
+        for entry in self.dir.read_dir()? {
+            numbers.extend(segment_number(&entry?.path()));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Makes renames and new names in the folder durable.
+    pub fn sync(&self) -> io::Result<()> {
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// A new spare with its space taken. One that a crash left is made anew, since its start may be written to.
+    pub fn make_spare(&self, bytes: u64) -> io::Result<File> {
+        let path = self.spare();
+        remove_if_there(&path)?;
+        let file = create_private(&path, true)?;
+        // A half-allocated spare would hold space that nobody uses just when there is none.
+        allocate(&file, bytes).inspect_err(|_| drop(remove_if_there(&path)))?;
+        Ok(file)
+    }
+
+    /// Gives the spare, whose header is synced, its place in the log.
+    pub fn adopt_spare(&self, number: u64) -> io::Result<()> {
+        std::fs::rename(self.spare(), self.segment(number))?;
+        self.sync()
+    }
+}
+
+/// Held until it is dropped.
+pub struct FolderLock(File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is about to be has a copy of it until it begins.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+fn segment_number(path: &Path) -> Option<u64> {
+    let stem = path.file_stem()?.to_str()?;
+    (path.extension()? == EXTENSION).then(|| stem.parse().ok())?
+}
+
+/// Opens for reading and writing, readable by the owner alone.
+pub fn create_private(path: &Path, new: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .create_new(new)
+        .mode(0o600)
+        .open(path)
+}
+
+pub fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the blocks of the first `bytes`; what is in them stays, what is new reads as zeros.
+pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, file.metadata()?.len(), bytes),
+        result => Ok(result?),
+    }
+}
+
+/// Overwrites `from..to` with zeros.
+pub fn write_zeros(file: &File, mut from: u64, to: u64) -> io::Result<()> {
+    while from < to {
+        let count = usize::try_from(to - from).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
+        file.write_all_at(&ZEROS[..count], from)?;
+        from += count as u64;
+    }
+    Ok(())
+}

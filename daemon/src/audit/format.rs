@@ -1,0 +1,274 @@
+//! The bytes of a segment file. Pure: slices in, values out.
+//!
+//! ```text
+//! segment   header | record | record | … | zeros to the preallocated end
+//! header    magic 8 · version u32 · count of open calls u32 · segment u64 · first sequence u64 · made at u64 · 0 u64
+//!           · last hash of the segment before 32 · digest 32 · sequences of the open calls u64 each
+//! record    length u32 · kind u32 · checksum u64 · sequence u64 · of u64 · at u64 · durable u64 · hash 32 · payload · zeros to 8
+//! ```
+//! Little endian, everything on a multiple of eight. `checksum` is the start of the payload's SHA-256, so that a record can be judged
+//! alone; `hash` = SHA-256(hash before, the 48 bytes before it, SHA-256 of the payload), where the hash before the first record is
+//! the digest of the header. A header lists the calls that were open when its segment began: recovery reads one segment, however long a
+//! call lasts. `durable` says how far this segment was synced when the record was written: an intact record whose `durable` lies beyond
+//! a damaged place proves that the place was acknowledged, which is how damage is told from a torn end. No payload can imitate a
+//! record, since JSON text has no zero bytes and the length's high byte is always zero.
+
+use ring::digest;
+
+use super::record::Sha256;
+
+pub const MAGIC: [u8; 8] = *b"TGAUDIT\n";
+pub const VERSION: u32 = 1;
+pub const RECORD_HEADER_BYTES: usize = 80;
+/// One record's payload: well over the largest arguments, and below 2^24, as the module's head needs it.
+pub const PAYLOAD_BYTES_MAX: usize = (1 << 24) - 1;
+const CHAINED_BYTES: usize = 48;
+const SEGMENT_FIXED_BYTES: usize = 112;
+const DIGEST_AT: usize = 80;
+
+pub type Hash = [u8; 32];
+
+/// What kind of payload follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    CallOpen = 1,
+    CallClose = 2,
+    Effect = 3,
+    Admin = 4,
+    Recovery = 5,
+}
+
+impl RecordKind {
+    fn read(number: u32) -> Option<Self> {
+        [Self::CallOpen, Self::CallClose, Self::Effect, Self::Admin, Self::Recovery]
+            .into_iter()
+            .find(|kind| *kind as u32 == number)
+    }
+}
+
+/// The start of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    pub segment: u64,
+    pub first_sequence: u64,
+    pub made_at_ms: u64,
+    pub previous_hash: Hash,
+    /// Sequences of the intents that had no outcome yet, in order.
+    pub open_calls: Vec<u64>,
+}
+
+/// Why the start of a file is not a header.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    Short,
+    Version(u32),
+    Damaged,
+}
+
+impl SegmentHeader {
+    pub const fn bytes_for(open_calls: u64) -> u64 {
+        SEGMENT_FIXED_BYTES as u64 + 8 * open_calls
+    }
+
+    pub fn bytes(&self) -> u64 {
+        Self::bytes_for(self.open_calls.len() as u64)
+    }
+
+    /// The bytes on disk, and the hash that the first record is chained to.
+    pub fn encode(&self) -> (Vec<u8>, Hash) {
+        let mut bytes = Vec::with_capacity(SEGMENT_FIXED_BYTES + 8 * self.open_calls.len());
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&u32::try_from(self.open_calls.len()).unwrap_or(u32::MAX).to_le_bytes());
+        for number in [self.segment, self.first_sequence, self.made_at_ms, 0] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.previous_hash);
+        bytes.extend_from_slice(&[0; 32]);
+        for sequence in &self.open_calls {
+            bytes.extend_from_slice(&sequence.to_le_bytes());
+        }
+        let digest = segment_digest(&bytes);
+        bytes[DIGEST_AT..SEGMENT_FIXED_BYTES].copy_from_slice(&digest);
+        (bytes, digest)
+    }
+
+    /// Reads a header from the start of `bytes`; `Short` asks for more of them.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, Hash), HeaderError> {
+        let fixed = bytes.get(..SEGMENT_FIXED_BYTES).ok_or(HeaderError::Short)?;
+        match (fixed[..8] == MAGIC, u32_at(fixed, 8)) {
+            (true, VERSION) => {}
+            // No version has the number 0: these are zeros where something was.
+            (false, _) | (true, 0) => return Err(HeaderError::Damaged),
+            (true, version) => return Err(HeaderError::Version(version)),
+        }
+        let end = SEGMENT_FIXED_BYTES + 8 * u32_at(fixed, 12) as usize;
+        let whole = bytes.get(..end).ok_or(HeaderError::Short)?;
+        let digest = segment_digest(whole);
+        if fixed[DIGEST_AT..] != digest {
+            return Err(HeaderError::Damaged);
+        }
+        let open_calls = whole[SEGMENT_FIXED_BYTES..]
+            .as_chunks()
+            .0
+            .iter()
+            .map(|number| u64::from_le_bytes(*number))
+            .collect();
+        let header = Self {
+            segment: u64_at(fixed, 16),
+            first_sequence: u64_at(fixed, 24),
+            made_at_ms: u64_at(fixed, 32),
+            previous_hash: hash_at(fixed, 48),
+            open_calls,
+        };
+        Ok((header, digest))
+    }
+}
+
+/// Over everything but the digest itself.
+fn segment_digest(bytes: &[u8]) -> Hash {
+    let mut context = digest::Context::new(&digest::SHA256);
+    context.update(&bytes[..DIGEST_AT]);
+    context.update(&bytes[SEGMENT_FIXED_BYTES..]);
+    finish(context)
+}
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    pub length: u32,
+    pub kind: RecordKind,
+    pub checksum: u64,
+    pub sequence: u64,
+    /// The sequence of the intent that an outcome or effect belongs to; 0 for the others.
+    pub of: u64,
+    pub at_ms: u64,
+    pub durable: u64,
+    pub hash: Hash,
+}
+
+impl RecordHeader {
+    /// Header, payload and padding.
+    pub fn bytes(&self) -> u64 {
+        record_bytes(self.length as usize) as u64
+    }
+
+    /// Whether this payload is the one that was written under this header.
+    pub fn fits(&self, payload: &[u8]) -> bool {
+        checksum(&Sha256::of(payload).0) == self.checksum
+    }
+}
+
+pub const fn record_bytes(payload_bytes: usize) -> usize {
+    (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
+}
+
+/// Room at the front of a record under construction; the payload is serialized behind it.
+pub fn begin(record: &mut Vec<u8>) {
+    record.resize(RECORD_HEADER_BYTES, 0);
+}
+
+/// What the caller can fill in without knowing the place: everything that costs time. The payload's digest waits where the hash will be.
+pub fn finish_payload(record: &mut Vec<u8>, kind: RecordKind, of: u64, at_ms: u64) {
+    let payload = &record[RECORD_HEADER_BYTES..];
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let digest = Sha256::of(payload).0;
+    record.resize(record_bytes(length as usize), 0);
+    put(record, 0, &length.to_le_bytes());
+    put(record, 4, &(kind as u32).to_le_bytes());
+    put(record, 8, &digest[..8]);
+    put(record, 24, &of.to_le_bytes());
+    put(record, 32, &at_ms.to_le_bytes());
+    put(record, 48, &digest);
+}
+
+/// What only the writer knows: order, place and chain. Returns the record's hash.
+pub fn seal(record: &mut [u8], sequence: u64, durable: u64, previous: &Hash) -> Hash {
+    put(record, 16, &sequence.to_le_bytes());
+    put(record, 40, &durable.to_le_bytes());
+    let digest = hash_at(record, 48);
+    let hash = chain(previous, &record[..CHAINED_BYTES], &digest);
+    put(record, 48, &hash);
+    hash
+}
+
+fn chain(previous: &Hash, chained: &[u8], payload_digest: &Hash) -> Hash {
+    let mut context = digest::Context::new(&digest::SHA256);
+    context.update(previous);
+    context.update(chained);
+    context.update(payload_digest);
+    finish(context)
+}
+
+/// What stands at the start of `bytes`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Found<'a> {
+    Record(RecordHeader, &'a [u8]),
+    /// Nothing but zeros where a header would be: the end.
+    Zeros,
+    /// A record that wants this many bytes in all.
+    Short(usize),
+    /// No record begins so.
+    Nonsense,
+}
+
+/// Reads a record without judging its content.
+pub fn find(bytes: &[u8]) -> Found<'_> {
+    let Some(head) = bytes.get(..RECORD_HEADER_BYTES) else { return Found::Short(RECORD_HEADER_BYTES) };
+    if head.iter().all(|byte| *byte == 0) {
+        return Found::Zeros;
+    }
+    let length = u32_at(head, 0);
+    let (Some(kind), 1..=PAYLOAD_BYTES_MAX) = (RecordKind::read(u32_at(head, 4)), length as usize) else {
+        return Found::Nonsense;
+    };
+    let Some(payload) = bytes.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + length as usize) else {
+        return Found::Short(record_bytes(length as usize));
+    };
+    let header = RecordHeader {
+        length,
+        kind,
+        checksum: u64_at(head, 8),
+        sequence: u64_at(head, 16),
+        of: u64_at(head, 24),
+        at_ms: u64_at(head, 32),
+        durable: u64_at(head, 40),
+        hash: hash_at(head, 48),
+    };
+    Found::Record(header, payload)
+}
+
+/// The hash that a record read by [`find`] should have.
+pub fn expected_hash(bytes: &[u8], previous: &Hash, payload_digest: &Hash) -> Hash {
+    chain(previous, &bytes[..CHAINED_BYTES], payload_digest)
+}
+
+pub fn checksum(digest: &Hash) -> u64 {
+    u64_at(digest, 0)
+}
+
+fn finish(context: digest::Context) -> Hash {
+    hash_at(context.finish().as_ref(), 0)
+}
+
+fn put(record: &mut [u8], at: usize, bytes: &[u8]) {
+    record[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(number)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(number)
+}
+
+fn hash_at(bytes: &[u8], at: usize) -> Hash {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(&bytes[at..at + 32]);
+    hash
+}

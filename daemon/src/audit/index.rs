@@ -1,0 +1,339 @@
+//! Folds the log into rows that can be searched: `audit-index.db`, a SQLite file that may lag and may be deleted.
+//!
+//! One row is one call (intent and outcome), effect, administrative act or recovery. A row has what searches filter by, and the places of its
+//! records in the segments; content stays in the log alone, so that a search answers from what the chain protects, and the index stays small. Its own
+//! thread reads what is synced and writes batches of up to [`BATCH_ROWS`] in one transaction together with the position reached, so
+//! it goes on after a crash where it was; a position that the log does not confirm starts it anew. The index is never synced for the sake of a call.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, SqlitePool};
+use tokio::sync::watch;
+
+use super::error::{AuditError, StartError};
+use super::fold::{Batch, Keys, Running, insert_sql};
+use super::folder::{Folder, remove_if_there};
+use super::head::Head;
+use super::place::Place;
+use super::progress::Progress;
+use super::reader::{Link, Reader, Step, read_one};
+use super::record::Sha256;
+
+/// Rows of one transaction: beyond this the cost of a row hardly falls, and a search waits longer for the batch before its own.
+pub const BATCH_ROWS: usize = 500;
+/// Raised with every change of the tables; an index of another version is made anew.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, place INTEGER NOT NULL,
+  last_place INTEGER NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL, organization TEXT, agent TEXT,
+  session TEXT, call TEXT, tool TEXT, status INTEGER, error_type TEXT, place INTEGER NOT NULL, close_place INTEGER);
+CREATE INDEX rows_by_organization ON rows (organization);
+CREATE INDEX rows_by_session ON rows (session);
+CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
+CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
+";
+
+/// The running index.
+pub struct Index {
+    pub reading: SqlitePool,
+    progress: Arc<Progress>,
+    reached: watch::Receiver<Reached>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How far the indexer is, and how often it failed to get further.
+#[derive(Clone, Debug, Default)]
+struct Reached {
+    sequence: u64,
+    failures: u64,
+    reason: Arc<str>,
+}
+
+impl Index {
+    /// Opens or makes the file and starts the thread.
+    pub async fn start(path: &Path, folder: Folder, progress: Arc<Progress>) -> Result<Self, StartError> {
+        let connection = open(path, &folder).await.map_err(|error| StartError::Index(error.to_string()))?;
+        let reading = options(path).read_only(true);
+        // Without idle time-outs the pool has no task that wakes up by itself.
+        let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
+        let (sender, reached) = watch::channel(Reached::default());
+        let own_from = progress.durable().sequence;
+        let insert_full = insert_sql(BATCH_ROWS);
+        let mut indexer =
+            Indexer { connection, folder, progress: progress.clone(), own_from, insert_full, state: None };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.map_err(|error| StartError::Index(error.to_string()))?;
+        let thread = std::thread::Builder::new()
+            .name("audit-index".into())
+            .spawn(move || runtime.block_on(indexer.run(&sender)))
+            .map_err(|error| StartError::Index(error.to_string()))?;
+        Ok(Self { reading: pool.connect_lazy_with(reading), progress, reached, thread: Some(thread) })
+    }
+
+    /// Returns when everything up to `sequence`, which must be on disk, can be found.
+    pub async fn caught_up(&self, sequence: u64) -> Result<(), AuditError> {
+        let mut reached = self.reached.clone();
+        let failures = reached.borrow_and_update().failures;
+        self.progress.want(sequence);
+        let waited =
+            reached.wait_for(|reached| reached.sequence >= sequence || reached.failures > failures).await;
+        match waited {
+            Ok(reached) if reached.sequence >= sequence => Ok(()),
+            Ok(reached) => Err(AuditError::Index { reason: reached.reason.clone() }),
+            Err(_) => Err(AuditError::Closed),
+        }
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        self.progress.close();
+        if let Some(thread) = self.thread.take() {
+            // Its panic was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .disable_statement_logging()
+}
+
+/// Opens the index; one that cannot be read, or is not of this log or version, is made anew.
+async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
+    match try_open(path, folder).await {
+        Err(sqlx::Error::Database(error)) => {
+            tracing::warn!(event = "audit_index_rebuilt", %error, "the audit index could not be read and is made anew");
+            for end in ["", "-wal", "-shm"] {
+                let mut name = path.as_os_str().to_owned();
+                name.push(end);
+                remove_if_there(&PathBuf::from(name)).map_err(sqlx::Error::Io)?;
+            }
+            try_open(path, folder).await
+        }
+        opened => opened,
+    }
+}
+
+async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
+    let mut connection = options(path).create_if_missing(true).connect().await?;
+    let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
+    if version != VERSION || !is_of_this_log(&mut connection, folder).await? {
+        make_tables(&mut connection).await?;
+    }
+    Ok(connection)
+}
+
+async fn make_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    for table in ["position", "rows", "spans"] {
+        let drop = sqlx::AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));
+        sqlx::raw_sql(drop).execute(&mut *transaction).await?;
+    }
+    sqlx::raw_sql(TABLES).execute(&mut *transaction).await?;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PRAGMA user_version = {VERSION}")))
+        .execute(&mut *transaction)
+        .await?;
+    transaction.commit().await
+}
+
+/// Whether the last record that was indexed is still the one at its place.
+async fn is_of_this_log(connection: &mut SqliteConnection, folder: &Folder) -> Result<bool, sqlx::Error> {
+    let Some((position, last)) = Position::load(connection).await? else { return Ok(true) };
+    let found = read_one(folder, last);
+    Ok(found.is_ok_and(|(header, _)| header.sequence == position.sequence && header.hash == position.hash.0))
+}
+
+/// The place behind the last record that was indexed.
+type Position = Head;
+
+impl Position {
+    async fn load(connection: &mut SqliteConnection) -> Result<Option<(Self, Place)>, sqlx::Error> {
+        let query = sqlx::query("SELECT sequence, place, last_place, hash FROM position");
+        let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
+        let (next, last) = (Place::unpacked(row.get("place")), Place::unpacked(row.get("last_place")));
+        let hash = Sha256::parse(row.get("hash")).unwrap_or(Sha256([0; 32]));
+        let position =
+            Head { sequence: natural(row.get("sequence")), segment: next.segment, offset: next.offset, hash };
+        Ok(Some((position, last)))
+    }
+
+    async fn store(&self, connection: &mut SqliteConnection, last: Place) -> Result<(), sqlx::Error> {
+        let next = Place { segment: self.segment, offset: self.offset };
+        sqlx::query("INSERT OR REPLACE INTO position VALUES (1, $1, $2, $3, $4)")
+            .bind(integer(self.sequence))
+            .bind(next.packed())
+            .bind(last.packed())
+            .bind(self.hash.to_string())
+            .execute(connection)
+            .await
+            .map(drop)
+    }
+}
+
+struct Indexer {
+    connection: SqliteConnection,
+    folder: Folder,
+    progress: Arc<Progress>,
+    /// Records after this one were written by this process, and are not judged again.
+    own_from: u64,
+    /// The statement for a whole batch, prepared once.
+    insert_full: Arc<str>,
+    /// What the file says; read again after a failure.
+    state: Option<Loaded>,
+}
+
+struct Loaded {
+    position: Position,
+    running: Running,
+}
+
+impl Indexer {
+    async fn run(&mut self, sender: &watch::Sender<Reached>) {
+        while let Some(durable) = self.progress.wait(self.sequence()) {
+            if let Err(error) = self.catch_up(durable, sender).await {
+                tracing::error!(event = "audit_index_failed", %error, "the audit index does not get on; a search tries again");
+                self.state = None;
+                self.progress.pause();
+                sender.send_modify(|reached| {
+                    reached.failures += 1;
+                    reached.reason = error.to_string().into();
+                });
+            }
+        }
+    }
+
+    fn sequence(&self) -> u64 {
+        self.state.as_ref().map_or(0, |state| state.position.sequence)
+    }
+
+    async fn catch_up(&mut self, durable: Head, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
+        let mut state = match self.state.take() {
+            Some(state) => state,
+            None => load(&mut self.connection, &self.folder).await?,
+        };
+        loop {
+            sender.send_modify(|reached| reached.sequence = state.position.sequence);
+            if state.position.sequence >= durable.sequence {
+                self.state = Some(state);
+                return Ok(());
+            }
+            self.index_batch(&mut state, durable).await?;
+        }
+    }
+
+    async fn index_batch(&mut self, state: &mut Loaded, durable: Head) -> Result<(), IndexError> {
+        let (batch, position) = self.read_batch(state, durable)?;
+        let mut transaction = self.connection.begin().await?;
+        batch.store(&mut transaction, &self.insert_full).await?;
+        position.store(&mut transaction, batch.last).await?;
+        transaction.commit().await?;
+        batch.settle(&mut state.running);
+        state.position = position;
+        Ok(())
+    }
+
+    fn read_batch(&self, state: &Loaded, durable: Head) -> Result<(Batch, Position), IndexError> {
+        let mut batch = Batch::default();
+        let mut position = state.position;
+        while position.sequence < durable.sequence && !batch.is_full() {
+            let next = self.read_segment(&mut batch, &state.running, position, durable)?;
+            if next == position {
+                let what = format!("it ends before record {}, which is on disk", durable.sequence);
+                return Err(IndexError::Log {
+                    place: Place { segment: next.segment, offset: next.offset },
+                    what,
+                });
+            }
+            position = next;
+        }
+        Ok((batch, position))
+    }
+
+    /// Reads on in one segment until it ends or the batch is full.
+    fn read_segment(
+        &self,
+        batch: &mut Batch,
+        running: &Running,
+        from: Position,
+        durable: Head,
+    ) -> Result<Position, IndexError> {
+        let limit = if from.segment == durable.segment { durable.offset } else { u64::MAX };
+        let mut reader = Reader::open(&self.folder, from.segment)?.at(from.offset).limited(limit);
+        if from.sequence >= self.own_from {
+            reader = reader.unjudged();
+        }
+        let mut link = Link { hash: from.hash.0, sequence: from.sequence + 1 };
+        while !batch.is_full() {
+            match reader.next(&mut link)? {
+                Step::Record { offset, header, payload } => {
+                    batch.add(running, &header, payload, Place { segment: from.segment, offset })?
+                }
+                Step::Bad(what) => {
+                    return Err(IndexError::Log {
+                        place: Place { segment: from.segment, offset: reader.offset() },
+                        what,
+                    });
+                }
+                Step::End if from.segment < durable.segment => {
+                    return first_place(&self.folder, from.segment + 1, link.sequence - 1);
+                }
+                Step::End => break,
+            }
+        }
+        Ok(Position {
+            sequence: link.sequence - 1,
+            segment: from.segment,
+            offset: reader.offset(),
+            hash: Sha256(link.hash),
+        })
+    }
+}
+
+/// Where the first record of a segment stands.
+fn first_place(folder: &Folder, segment: u64, sequence: u64) -> Result<Position, IndexError> {
+    let mut reader = Reader::open(folder, segment)?;
+    let damaged =
+        || IndexError::Log { place: Place { segment, offset: 0 }, what: "its header is damaged".into() };
+    let (_, hash) = reader.header()?.map_err(|_| damaged())?;
+    Ok(Position { sequence, segment, offset: reader.offset(), hash: Sha256(hash) })
+}
+
+async fn load(connection: &mut SqliteConnection, folder: &Folder) -> Result<Loaded, IndexError> {
+    let position = match Position::load(connection).await? {
+        Some((position, _)) => position,
+        None => first_place(folder, 1, 0)?,
+    };
+    let query = "SELECT sequence, organization, agent, session, call, tool FROM rows WHERE status = 0";
+    let rows = sqlx::query(query).fetch_all(connection).await?;
+    let running = rows.iter().map(|row| (natural(row.get("sequence")), Keys::from_row(row))).collect();
+    Ok(Loaded { position, running })
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    #[error("could not read a segment: {0}")]
+    Io(#[from] std::io::Error),
+    #[error("segment {} at offset {}: {what}", place.segment, place.offset)]
+    Log { place: Place, what: String },
+}
+
+/// SQLite has no unsigned numbers; nothing here comes near the end of the signed ones.
+pub fn integer(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub fn natural(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

@@ -1,0 +1,210 @@
+//! What the log promises, on real files: in memory where the machine has a folder for that, since a promise about every byte is
+//! tested at every byte.
+
+mod chain;
+mod recovery;
+mod search;
+mod space;
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use tempfile::TempDir;
+
+use super::folder::Folder;
+use super::format::{RecordHeader, RecordKind};
+use super::reader::{Link, Reader, Step};
+use super::*;
+
+const SEGMENT_BYTES: u64 = 64 * 1024;
+
+/// A folder of its own for a log and its index.
+struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        Self { dir: tempfile::tempdir_in(base).expect("a folder") }
+    }
+
+    fn settings(&self) -> AuditSettings {
+        AuditSettings {
+            segment_bytes: SEGMENT_BYTES,
+            reserve_bytes: 8 * 1024,
+            ..AuditSettings::new(self.audit_dir())
+        }
+    }
+
+    fn audit_dir(&self) -> PathBuf {
+        self.dir.path().join("audit")
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::at(&self.audit_dir())
+    }
+
+    async fn start(&self) -> Audit {
+        self.start_after_crash().await.0
+    }
+
+    async fn start_after_crash(&self) -> (Audit, Recovery) {
+        Audit::start(&self.settings()).await.expect("the log starts")
+    }
+
+    async fn refused(&self) -> StartError {
+        Audit::start(&self.settings()).await.err().expect("the log is refused")
+    }
+
+    fn verify(&self) -> VerifyReport {
+        verify_folder(&self.audit_dir(), None).expect("the log can be read")
+    }
+
+    /// Puts a segment there as a crash might have left it.
+    fn with_segment(bytes: &[u8]) -> Self {
+        let place = Self::new();
+        place.folder().create().expect("a folder");
+        std::fs::write(place.folder().segment(1), bytes).expect("a segment");
+        place
+    }
+
+    /// The bytes of a segment, without the preallocated zeros.
+    fn segment(&self, number: u64) -> Vec<u8> {
+        let mut bytes = std::fs::read(self.folder().segment(number)).expect("a segment");
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(used);
+        bytes
+    }
+}
+
+/// A record as it is in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    offset: u64,
+    end: u64,
+    header: RecordHeader,
+    payload: Vec<u8>,
+}
+
+/// All good records of one segment.
+fn records(folder: &Folder, segment: u64) -> Vec<Found> {
+    let mut reader = Reader::open(folder, segment).expect("a segment");
+    let Ok((header, hash)) = reader.header().expect("it can be read") else { return Vec::new() };
+    let mut link = Link { hash, sequence: header.first_sequence };
+    let mut found = Vec::new();
+    while let Step::Record { offset, header, payload } = reader.next(&mut link).expect("it can be read") {
+        let end = offset + super::format::RECORD_HEADER_BYTES as u64 + u64::from(header.length);
+        found.push(Found { offset, end, header, payload: payload.to_vec() });
+    }
+    found
+}
+
+fn intent(call: &str) -> CallIntent<'_> {
+    CallIntent {
+        organization: "acme".into(),
+        session: "s1".into(),
+        call: call.into(),
+        agent: "helper".into(),
+        user: Some("u1".into()),
+        conversation: None,
+        channel: None,
+        tool: "files/read".into(),
+        wire_name: "call_files_read".into(),
+        arguments: Some(raw(r#"{"path":"notes.txt"}"#)),
+        arguments_sha256: Sha256::of(br#"{"path":"notes.txt"}"#),
+        verdict: Verdict::Run,
+        reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        policy_revision: 3,
+        plugin: Some(PluginStamp { version: "0.1.0".into(), digest: "sha256:00".into() }),
+        source: "http".into(),
+        principal: "token-1".into(),
+    }
+}
+
+fn large_intent(call: &str) -> CallIntent<'_> {
+    CallIntent { arguments: Some(raw(&format!("{{\"text\":\"{}\"}}", "x".repeat(9000)))), ..intent(call) }
+}
+
+fn raw(json: &str) -> Cow<'static, RawValue> {
+    Cow::Owned(RawValue::from_string(json.to_owned()).expect("JSON"))
+}
+
+fn ok() -> CallOutcome<'static> {
+    CallOutcome {
+        status: Status::Ok,
+        error_type: None,
+        executed: Executed::Yes,
+        usage: Usage { fuel: 1000, ..Usage::default() },
+        duration_us: 12,
+        output: Some(OutputStamp { sha256: Sha256::of(b"{}"), bytes: 2 }),
+    }
+}
+
+fn failed(error_type: &'static str) -> CallOutcome<'static> {
+    CallOutcome { status: Status::Error, error_type: Some(error_type.into()), output: None, ..ok() }
+}
+
+fn act(action: &str) -> AdminRecord<'_> {
+    AdminRecord {
+        organization: None,
+        principal: "token-0".into(),
+        action: action.into(),
+        target: "files".into(),
+        outcome: "ok".into(),
+        revision: Some(1),
+        details: None,
+        source: "http".into(),
+    }
+}
+
+async fn call(audit: &Audit, id: &str) {
+    let entry = audit.open(intent(id)).expect("it is taken");
+    audit.close(entry, ok()).await.expect("it is on disk");
+}
+
+async fn row(audit: &Audit, id: &str) -> Row {
+    audit.lookup("s1", id).await.expect("the index answers").expect("the call is known")
+}
+
+/// Looks again until it is so; a test that waits for what never comes fails after a while.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(30), "waited for {what}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// This test program again, to run one ignored test of it as a process of its own.
+fn child(test: &str, dir: &Path) -> (String, Vec<(String, String)>) {
+    let program = std::env::current_exe().expect("a path").display().to_string();
+    let arguments =
+        format!("'{program}' --exact audit::tests::{test} --ignored --nocapture --test-threads=1");
+    (arguments, vec![("AUDIT_TEST_DIR".into(), dir.display().to_string())])
+}
+
+/// The folder that a child was told to work in.
+fn child_dir() -> PathBuf {
+    std::env::var_os("AUDIT_TEST_DIR").expect("started by another test").into()
+}
+
+fn run_to_end(shell: &str, environment: Vec<(String, String)>) {
+    let output = Command::new("sh").arg("-c").arg(shell).envs(environment).output().expect("a shell");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}

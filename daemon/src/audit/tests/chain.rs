@@ -1,0 +1,244 @@
+//! Recording, group commit, the chain, and what `verify` sees.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_at_the_same_time_share_their_syncs() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..64 {
+        let audit = audit.clone();
+        callers.spawn(async move {
+            for number in 0..20 {
+                call(&audit, &format!("{caller}-{number}")).await;
+            }
+        });
+    }
+    callers.join_all().await;
+    let counts = audit.counts();
+    assert_eq!(counts.records, 2 * 64 * 20);
+    assert!(counts.syncs * 4 < 64 * 20, "{} syncs for {} calls", counts.syncs, 64 * 20);
+    let report = audit.verify().await.expect("it can be read");
+    assert!(report.ok, "{report:?}");
+    assert_eq!((report.records, report.anchor), (counts.records, Anchor::Daemon));
+}
+
+#[tokio::test]
+async fn a_call_alone_waits_for_one_sync() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    assert_eq!(audit.counts().syncs, 1);
+}
+
+#[tokio::test]
+async fn an_intent_that_nobody_waits_for_reaches_the_file_without_a_sync() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let entry = audit.open(intent("c1")).expect("it is taken");
+    until("the intent to be written", || records(&place.folder(), 1).len() == 1).await;
+    assert_eq!(audit.counts().syncs, 0);
+    entry.synced().await.expect("it is on disk");
+    entry.intent_sync().synced().await.expect("it still is");
+    assert_eq!(audit.counts().syncs, 1);
+}
+
+#[tokio::test]
+async fn an_entry_that_is_dropped_is_cancelled() {
+    let place = Place::new();
+    let audit = place.start().await;
+    drop(audit.open(intent("dropped")).expect("it is taken"));
+    // The future of a close that is never polled has taken the entry along, and recorded the outcome.
+    drop(audit.close(audit.open(intent("closed")).expect("it is taken"), ok()));
+    let dropped = row(&audit, "dropped").await;
+    assert_eq!(dropped.status, Some(Status::Cancelled));
+    assert_eq!(dropped.outcome.and_then(|outcome| outcome.error_type).as_deref(), Some("CANCELLED"));
+    assert_eq!(row(&audit, "closed").await.status, Some(Status::Ok));
+}
+
+#[tokio::test]
+async fn an_entry_that_is_dropped_by_a_panic_has_crashed() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let own = audit.clone();
+    let crashed = tokio::spawn(async move {
+        let _entry = own.open(intent("c1")).expect("it is taken");
+        panic!("as a bug would");
+    });
+    assert!(crashed.await.expect_err("it panics").is_panic());
+    assert_eq!(row(&audit, "c1").await.status, Some(Status::Crashed));
+}
+
+#[tokio::test]
+async fn a_record_that_is_too_large_is_refused_and_the_log_goes_on() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let huge = CallIntent { arguments: Some(raw(&format!("\"{}\"", "x".repeat(20_000)))), ..intent("huge") };
+    assert!(matches!(audit.open(huge), Err(AuditError::TooLarge { limit_bytes: 16_384, .. })));
+    call(&audit, "c1").await;
+}
+
+#[tokio::test]
+async fn the_folder_has_one_writer() {
+    let place = Place::new();
+    let audit = place.start().await;
+    assert!(matches!(place.refused().await, StartError::Held { .. }));
+    drop(audit);
+    call(&place.start().await, "c1").await;
+}
+
+#[tokio::test]
+async fn a_log_that_is_opened_again_goes_on_where_it_was() {
+    let place = Place::new();
+    call(&place.start().await, "c1").await;
+    let before = place.verify();
+    let (audit, recovery) = place.start_after_crash().await;
+    assert!(!recovery.is_needed(), "{recovery:?}");
+    assert_eq!(audit.head().hash, before.head.hash);
+    call(&audit, "c2").await;
+    drop(audit);
+    let report = place.verify();
+    assert!(report.ok, "{report:?}");
+    assert_eq!((report.records, report.segments, report.anchor), (4, 1, Anchor::HeadFile));
+}
+
+/// Some segments, with a call that is open all the time.
+async fn rotated(place: &Place) -> (Audit, Entry) {
+    let audit = place.start().await;
+    let open = audit.open(intent("open")).expect("it is taken");
+    for number in 0..30 {
+        let entry = audit.open(large_intent(&number.to_string())).expect("it is taken");
+        audit.close(entry, ok()).await.expect("it is on disk");
+    }
+    (audit, open)
+}
+
+#[tokio::test]
+async fn the_chain_goes_on_across_segments() {
+    let place = Place::new();
+    let (audit, open) = rotated(&place).await;
+    let report = audit.verify().await.expect("it can be read");
+    assert!(report.ok && report.segments > 4, "{report:?}");
+    audit.close(open, ok()).await.expect("it is on disk");
+    drop(audit);
+    let report = place.verify();
+    assert!(report.ok, "{report:?}");
+    assert_eq!(report.records, 62);
+}
+
+#[tokio::test]
+async fn a_call_that_outlives_its_segment_is_unknown_after_a_crash() {
+    let place = Place::new();
+    let (audit, open) = rotated(&place).await;
+    // The entry outlives the log, as that of a daemon that is killed: nothing closes it.
+    drop(audit);
+    drop(open);
+    let (audit, recovery) = place.start_after_crash().await;
+    assert_eq!(recovery, Recovery { unknown: 1, ..Recovery::default() });
+    assert_eq!(row(&audit, "open").await.status, Some(Status::Unknown));
+    assert_eq!(row(&audit, "7").await.status, Some(Status::Ok));
+}
+
+#[tokio::test]
+async fn every_flipped_bit_is_found() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    audit.admin(act("plugin.load")).await.expect("it is on disk");
+    drop(audit);
+    let path = place.folder().segment(1);
+    let good = std::fs::read(&path).expect("a segment");
+    let used = place.segment(1).len();
+    for at in 0..used + 16 {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 8);
+        std::fs::write(&path, bad).expect("it can be written");
+        let report = place.verify();
+        let found = report.first_bad.unwrap_or_else(|| panic!("byte {at} was changed and nobody saw it"));
+        assert!(!report.ok && found.file == path && found.offset <= at as u64, "{found:?} for byte {at}");
+    }
+    std::fs::write(&path, good).expect("it can be written");
+    assert!(place.verify().ok);
+}
+
+#[tokio::test]
+async fn records_that_are_taken_out_or_moved_are_found() {
+    let place = Place::new();
+    let audit = place.start().await;
+    for id in ["c1", "c2", "c3"] {
+        call(&audit, id).await;
+    }
+    drop(audit);
+    let path = place.folder().segment(1);
+    let good = std::fs::read(&path).expect("a segment");
+    let found = records(&place.folder(), 1);
+    let (second, third) = (found[2].offset as usize, found[4].offset as usize);
+    let first = found[0].offset as usize;
+    assert_eq!(second - first, third - second, "equal calls are equally long");
+    let out = [&good[..first], &good[second..]].concat();
+    let moved = [&good[..first], &good[second..third], &good[first..second], &good[third..]].concat();
+    let twice = [&good[..second], &good[first..]].concat();
+    for bad in [out, moved, twice] {
+        std::fs::write(&path, bad).expect("it can be written");
+        assert!(!place.verify().ok);
+    }
+}
+
+#[tokio::test]
+async fn segments_that_are_removed_or_swapped_are_found() {
+    let place = Place::new();
+    drop(rotated(&place).await);
+    let folder = place.folder();
+    let last = *folder.segments().expect("a list").last().expect("segments");
+    for number in [1, 2, last] {
+        let (path, aside) = (folder.segment(number), place.dir.path().join("aside"));
+        std::fs::rename(&path, &aside).expect("it can be moved");
+        let report = place.verify();
+        assert_eq!(report.first_bad.map(|bad| bad.file), Some(path.clone()));
+        std::fs::rename(&aside, &path).expect("it can be moved");
+    }
+    std::fs::copy(folder.segment(2), folder.segment(3)).expect("it can be copied");
+    assert_eq!(place.verify().first_bad.map(|bad| bad.file), Some(folder.segment(3)));
+}
+
+/// Two logs of the same calls are two chains, since the times of their segments differ; here one is put in the other's place.
+#[tokio::test]
+async fn a_chain_that_was_made_anew_is_found_by_the_anchor() {
+    let key = Some([7; 32]);
+    let (place, other) = (Place::new(), Place::new());
+    for (place, key, ids) in [(&place, key, ["c1", "c2"]), (&other, None, ["c1", "x2"])] {
+        let (audit, _) =
+            Audit::start(&AuditSettings { key, ..place.settings() }).await.expect("the log starts");
+        for id in ids {
+            call(&audit, id).await;
+        }
+    }
+    let verify = || verify_folder(&place.audit_dir(), key.as_ref()).expect("it can be read");
+    assert!(verify().ok);
+    std::fs::copy(other.folder().segment(1), place.folder().segment(1)).expect("it can be copied");
+    let report = verify();
+    assert!(report.first_bad.is_some_and(|bad| bad.what.contains("acknowledged")));
+    // With the anchor made anew too, only the key tells.
+    std::fs::copy(other.folder().head(), place.folder().head()).expect("it can be copied");
+    assert!(place.verify().ok);
+    assert_eq!(verify().first_bad.map(|bad| bad.file), Some(place.folder().head()));
+    let refused = Audit::start(&AuditSettings { key, ..place.settings() }).await.err();
+    assert!(matches!(refused, Some(StartError::Corrupt { file, .. }) if file == place.folder().head()));
+}
+
+#[tokio::test]
+async fn a_running_daemon_sees_that_its_log_was_changed() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    let path = place.folder().segment(1);
+    let good = std::fs::read(&path).expect("a segment");
+    let mut cut = good.clone();
+    cut[records(&place.folder(), 1)[1].offset as usize..].fill(0);
+    std::fs::write(&path, cut).expect("it can be written");
+    let report = audit.verify().await.expect("it can be read");
+    assert!(report.first_bad.is_some_and(|bad| bad.what.contains("record 2 was acknowledged")));
+    std::fs::write(&path, good).expect("it can be written");
+    assert!(audit.verify().await.expect("it can be read").ok);
+}

@@ -1,0 +1,277 @@
+//! What is left after a crash at any byte, and what no crash explains.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use super::super::head::Sealer;
+use super::super::recover::recover;
+use super::*;
+
+/// A log of calls, an effect, an act and a call without outcome; and its one segment.
+async fn written() -> (Vec<u8>, Vec<Found>) {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    let entry = audit.open(intent("c2")).expect("it is taken");
+    let effect = EffectRecord { effect: "workspace_write".into(), detail: "notes.txt".into() };
+    audit.effect(&entry, effect).expect("it is taken");
+    audit.admin(act("plugin.load")).await.expect("it is on disk");
+    audit.close(entry, failed("TOOL_FAILED")).await.expect("it is on disk");
+    let open = audit.open(intent("c3")).expect("it is taken");
+    open.synced().await.expect("it is on disk");
+    drop(audit);
+    drop(open);
+    (place.segment(1), records(&place.folder(), 1))
+}
+
+/// `bytes` is what a crash left; `whole` are the records that were written wholly.
+fn recovers_to(bytes: &[u8], whole: &[Found], at: usize) {
+    let place = Place::with_segment(bytes);
+    let opened = Opened::open(&place.settings()).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
+    block_on_here(opened.record_recovery()).expect("it is recorded");
+    drop(opened);
+    let found = records(&place.folder(), 1);
+    assert_eq!(&found[..whole.len()], whole, "cut at {at}");
+    let added: Vec<_> =
+        found[whole.len()..].iter().map(|record| (record.header.kind, record.header.of)).collect();
+    let opened = whole
+        .iter()
+        .filter(|record| record.header.kind == RecordKind::CallOpen)
+        .map(|record| record.header.sequence);
+    let closed = |sequence: &u64| {
+        whole
+            .iter()
+            .any(|record| record.header.kind == RecordKind::CallClose && record.header.of == *sequence)
+    };
+    let mut expected: Vec<_> = opened
+        .filter(|sequence| !closed(sequence))
+        .map(|sequence| (RecordKind::CallClose, sequence))
+        .collect();
+    expected.push((RecordKind::Recovery, 0));
+    assert_eq!(added, expected, "cut at {at}");
+    assert!(place.verify().ok, "cut at {at}");
+}
+
+fn block_on_here<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+/// Whatever was acknowledged before the cut is there, nothing is that was not, and calls without outcome are unknown.
+#[test]
+fn a_segment_that_ends_at_any_byte_recovers() {
+    let (bytes, written) = block_on(written());
+    for at in 0..=bytes.len() {
+        let whole = written.iter().take_while(|record| record.end <= at as u64).count();
+        recovers_to(&bytes[..at], &written[..whole], at);
+    }
+}
+
+/// The same with preallocated zeros behind the cut. A payload ends with `}`, so one that lacks a byte is not whole.
+#[test]
+fn a_segment_that_is_zero_from_any_byte_on_recovers() {
+    let (bytes, written) = block_on(written());
+    for at in 0..=bytes.len() {
+        let whole = written.iter().take_while(|record| record.end <= at as u64).count();
+        let mut zeroed = bytes.clone();
+        zeroed[at..].fill(0);
+        zeroed.resize(usize::try_from(SEGMENT_BYTES).expect("small"), 0);
+        recovers_to(&zeroed, &written[..whole], at);
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_outcome_is_shown_as_unknown() {
+    let (bytes, _) = written().await;
+    let place = Place::with_segment(&bytes);
+    let (audit, recovery) = place.start_after_crash().await;
+    assert_eq!(recovery, Recovery { unknown: 1, anchor_missing: true, ..Recovery::default() });
+    let unknown = row(&audit, "c3").await;
+    assert_eq!(unknown.status, Some(Status::Unknown));
+    let outcome = unknown.outcome.expect("an outcome");
+    assert_eq!((outcome.error_type.as_deref(), outcome.executed), (Some("UNKNOWN"), Executed::Unknown));
+    assert_eq!(row(&audit, "c1").await.status, Some(Status::Ok));
+    let noted =
+        audit.search(&Query { kind: Some(Kind::Recovery), ..Query::default() }).await.expect("it answers");
+    assert_eq!(noted.rows.into_iter().map(|row| row.recovery).collect::<Vec<_>>(), [Some(recovery)]);
+}
+
+/// Three intents that were written, but not synced: a crash may leave any part of them.
+async fn unsynced() -> (Vec<u8>, Vec<Found>) {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c0").await;
+    let entries: Vec<_> = ["c1", "c2", "c3"].map(|id| audit.open(intent(id)).expect("it is taken")).into();
+    until("the intents to be written", || records(&place.folder(), 1).len() == 5).await;
+    let (bytes, found) = (place.segment(1), records(&place.folder(), 1));
+    drop(entries);
+    (bytes, found)
+}
+
+#[tokio::test]
+async fn a_gap_in_what_was_never_synced_is_cut() {
+    let (mut bytes, found) = unsynced().await;
+    bytes[found[3].offset as usize..found[3].end as usize].fill(0);
+    let place = Place::with_segment(&bytes);
+    let (audit, recovery) = place.start_after_crash().await;
+    assert_eq!(recovery.unknown, 1);
+    assert_eq!(recovery.cut.map(|cut| (cut.segment, cut.offset)), Some((1, found[3].offset)));
+    assert_eq!(row(&audit, "c1").await.status, Some(Status::Unknown));
+    assert!(audit.lookup("s1", "c3").await.expect("it answers").is_none());
+}
+
+#[tokio::test]
+async fn damage_in_what_was_synced_is_refused() {
+    let (bytes, found) = written().await;
+    for record in &found[..found.len() - 2] {
+        for (what, at) in [("header", record.offset), ("payload", record.end - 1)] {
+            let mut bad = bytes.clone();
+            bad[at as usize] ^= 0xff;
+            let place = Place::with_segment(&bad);
+            match place.refused().await {
+                StartError::Corrupt { file, offset, .. } => {
+                    assert_eq!((file, offset), (place.folder().segment(1), record.offset), "{what}");
+                }
+                other => panic!("{what} of record {}: {other}", record.header.sequence),
+            }
+            assert_eq!(place.segment(1), bad, "nothing was touched");
+        }
+    }
+}
+
+#[tokio::test]
+async fn damage_at_the_end_is_refused_if_the_anchor_names_it() {
+    let place = Place::new();
+    call(&place.start().await, "c1").await;
+    let path = place.folder().segment(1);
+    let mut bytes = place.segment(1);
+    *bytes.last_mut().expect("bytes") ^= 1;
+    std::fs::write(&path, &bytes).expect("it can be written");
+    assert!(matches!(place.refused().await, StartError::Corrupt { .. }));
+    *bytes.last_mut().expect("bytes") ^= 1;
+    std::fs::write(&path, &bytes).expect("it can be written");
+    call(&place.start().await, "c2").await;
+}
+
+#[tokio::test]
+async fn an_end_that_was_cut_off_is_noted_for_good() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    call(&audit, "c2").await;
+    let head = audit.head();
+    drop(audit);
+    let found = records(&place.folder(), 1);
+    std::fs::write(place.folder().segment(1), &place.segment(1)[..found[2].offset as usize + 7])
+        .expect("it can be written");
+    assert!(!place.verify().ok);
+    let (audit, recovery) = place.start_after_crash().await;
+    let lost = Lost { after_sequence: 2, acknowledged_sequence: 4, acknowledged_hash: head.hash.to_string() };
+    assert_eq!(recovery.lost, Some(lost));
+    let report = audit.verify().await.expect("it can be read");
+    assert!(report.ok, "the chain itself is whole");
+    assert_eq!(report.suspicious.into_iter().map(|noted| noted.recovery).collect::<Vec<_>>(), [recovery]);
+    drop(audit);
+    let (_audit, again) = place.start_after_crash().await;
+    assert!(!again.is_needed(), "it is reported once: {again:?}");
+}
+
+#[tokio::test]
+async fn segments_that_are_missing_are_refused() {
+    let place = Place::new();
+    let audit = place.start().await;
+    for number in 0..30 {
+        let entry = audit.open(large_intent(&number.to_string())).expect("it is taken");
+        audit.close(entry, ok()).await.expect("it is on disk");
+    }
+    drop(audit);
+    let last = *place.folder().segments().expect("a list").last().expect("segments");
+    for number in [1, 2, last] {
+        let (path, aside) = (place.folder().segment(number), place.dir.path().join("aside"));
+        std::fs::rename(&path, &aside).expect("it can be moved");
+        assert!(matches!(place.refused().await, StartError::Missing { segment, .. } if segment == number));
+        std::fs::rename(&aside, &path).expect("it can be moved");
+    }
+    call(&place.start().await, "c1").await;
+}
+
+#[tokio::test]
+async fn a_segment_of_another_version_is_refused() {
+    let (mut bytes, _) = written().await;
+    bytes[8] = 2;
+    assert!(matches!(
+        Place::with_segment(&bytes).refused().await,
+        StartError::Version { found: 2, known: 1, .. }
+    ));
+}
+
+/// A crash may come between the cut and the first new record; nothing of what was torn may come back then.
+#[test]
+fn recovery_that_is_interrupted_starts_over() {
+    let (bytes, written) = block_on(written());
+    let at = written[4].end as usize - 3;
+    let place = Place::with_segment(&bytes[..at]);
+    for _ in 0..3 {
+        let recovered = recover(&place.folder(), Sealer::new(None), SEGMENT_BYTES).expect("it recovers");
+        assert_eq!((recovered.last_sequence, recovered.current.end), (4, written[4].offset));
+    }
+    assert_eq!(records(&place.folder(), 1), written[..4]);
+}
+
+#[test]
+fn a_killed_daemon_loses_nothing_that_it_acknowledged() {
+    let place = Place::new();
+    let (shell, environment) = super::child("recovery::calls_until_it_is_killed", place.dir.path());
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("exec {shell}")])
+        .envs(environment)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let acknowledged: Vec<String> = lines
+        .map_while(Result::ok)
+        .filter_map(|line| Some(line.strip_prefix("acknowledged ")?.to_owned()))
+        .take(300)
+        .collect();
+    child.kill().expect("it is killed");
+    child.wait().expect("it is gone");
+    assert_eq!(acknowledged.len(), 300);
+    block_on(async {
+        let (audit, recovery) = place.start_after_crash().await;
+        assert!(recovery.unknown >= 1 && !recovery.is_suspicious(), "{recovery:?}");
+        assert_eq!(row(&audit, "open").await.status, Some(Status::Unknown));
+        for id in acknowledged {
+            assert_eq!(row(&audit, &id).await.status, Some(Status::Ok), "{id}");
+        }
+        let running = Query { status: Some(Status::Running), ..Query::default() };
+        assert!(audit.search(&running).await.expect("it answers").rows.is_empty());
+        assert!(audit.verify().await.expect("it can be read").ok);
+    });
+}
+
+#[test]
+#[ignore = "run by a_killed_daemon_loses_nothing_that_it_acknowledged"]
+fn calls_until_it_is_killed() {
+    block_on(async {
+        let settings = AuditSettings {
+            segment_bytes: SEGMENT_BYTES,
+            reserve_bytes: 0,
+            ..AuditSettings::new(child_dir().join("audit"))
+        };
+        let (audit, _) = Audit::start(&settings).await.expect("the log starts");
+        let _open = audit.open(intent("open")).expect("it is taken");
+        let callers = (0..8).map(|caller| {
+            let audit = audit.clone();
+            tokio::spawn(async move {
+                for number in 0.. {
+                    let id = format!("{caller}-{number}");
+                    call(&audit, &id).await;
+                    println!("acknowledged {id}");
+                }
+            })
+        });
+        for caller in callers.collect::<Vec<_>>() {
+            caller.await.expect("it runs until it is killed");
+        }
+    });
+}

@@ -1,0 +1,247 @@
+//! The command line: one binary for those who run the daemon and those who use it.
+//!
+//! `serve`, `quickstart` and the hidden `compile-worker` hand on to the rooms that
+//! do the work. All others are clients of a running daemon and reach nothing but
+//! its HTTP interface, so that what they do passes the same checks, and stands in
+//! the same audit log, as what a program does.
+//!
+//! Results go to standard output, everything else to standard error. The exit
+//! status is 0 when it was done, 1 when it was refused or failed, 2 for a command
+//! that was not understood. A token is never an argument: those can be read by
+//! every user of the machine.
+
+mod agent;
+mod audit;
+mod call;
+mod document;
+mod failure;
+mod organization;
+mod plugin;
+mod print;
+mod remote;
+mod serve;
+mod token;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::config;
+pub use failure::Failure;
+use print::Printer;
+use remote::Remote;
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate quickstart                          see it work, with nothing set up
+  toolgate serve                               run the daemon, data in ./toolgate-data
+  toolgate plugin load weather.wasm            load a plugin into it
+  toolgate org put acme
+  toolgate agent put acme/bot --enabled 'weather/*'
+  toolgate call acme/bot weather/current '{\"city\": \"Paris\"}'";
+
+/// Runs the tools of AI agents: gated, checked, sandboxed, recorded.
+#[derive(Parser)]
+#[command(name = "toolgate", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start a daemon in a temporary folder and show real calls through it
+    Quickstart {
+        /// End after the calls; exit status 0 if all came out as they should
+        #[arg(long)]
+        once: bool,
+    },
+    /// Run the daemon
+    Serve(serve::ServeOptions),
+    /// Call a tool as an agent
+    Call(call::CallOptions),
+    /// Load, list, switch and remove plugins
+    Plugin(plugin::PluginOptions),
+    /// Make and list organizations
+    Org(organization::OrganizationOptions),
+    /// Make and list the agents of an organization
+    Agent(agent::AgentOptions),
+    /// Make, list and revoke tokens
+    Token(token::TokenOptions),
+    /// Search and verify the audit log
+    Audit(audit::AuditOptions),
+    /// Compile a plugin from standard input to standard output, under limits
+    #[command(hide = true)]
+    CompileWorker { memory_bytes: u64, cpu_seconds: u64 },
+}
+
+/// The whole program: reads the command line and the environment, once, and runs.
+pub fn main() -> ExitCode {
+    let environment_token = std::env::var_os("TOOLGATE_TOKEN");
+    let arguments = match parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(error) => return explain(&error),
+    };
+    if let Command::CompileWorker { memory_bytes, cpu_seconds } = arguments.command {
+        let status = crate::compile::worker(memory_bytes, cpu_seconds);
+        return ExitCode::from(u8::try_from(status).unwrap_or(1));
+    }
+    match run(arguments.command, environment_token) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(&mut anstream::stderr().lock()),
+    }
+}
+
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    // The table of settings is long: it is in `serve --help`, not in `serve -h`.
+    let command = Arguments::command().mut_subcommand("serve", |serve| {
+        serve.after_long_help(format!("{}\n{}", serve::EXAMPLES, config::help_text()))
+    });
+    Arguments::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+/// Help and version are answers, a command that was not understood is an error; clap
+/// knows which goes where.
+fn explain(error: &clap::Error) -> ExitCode {
+    let printed = error.print();
+    match (error.use_stderr(), printed) {
+        (true, _) => ExitCode::from(2),
+        (false, Ok(())) => ExitCode::SUCCESS,
+        (false, Err(error)) => Failure::from(error).report(&mut anstream::stderr().lock()),
+    }
+}
+
+fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Failure> {
+    let ask = |remote: &Remote, task| with_daemon(remote, environment_token, task);
+    match command {
+        Command::Quickstart { once } => Ok(crate::quickstart::run(once)?),
+        Command::Serve(options) => Ok(crate::serve::run(options.config()?)?),
+        Command::CompileWorker { .. } => Ok(()),
+        Command::Call(options) => ask(&options.remote, Task::Call(options.command)),
+        Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
+        Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),
+        Command::Agent(options) => ask(&options.remote, Task::Agent(options.command)),
+        Command::Token(options) => ask(&options.remote, Task::Token(options.command)),
+        Command::Audit(options) => ask(&options.remote, Task::Audit(options.command)),
+    }
+}
+
+/// What is asked of a running daemon.
+enum Task {
+    Call(call::CallCommand),
+    Plugin(plugin::PluginCommand),
+    Organization(organization::OrganizationCommand),
+    Agent(agent::AgentCommand),
+    Token(token::TokenCommand),
+    Audit(audit::AuditCommand),
+}
+
+fn with_daemon(remote: &Remote, environment_token: Option<OsString>, task: Task) -> Result<(), Failure> {
+    let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
+    let mut printer = Printer::new(&mut out, &mut notes, remote.json);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let client = remote.connect(environment_token, &mut printer)?;
+    runtime.block_on(async {
+        match task {
+            Task::Call(command) => call::run(command, &client, &mut printer).await,
+            Task::Plugin(command) => plugin::run(command, &client, &mut printer).await,
+            Task::Organization(command) => organization::run(command, &client, &mut printer).await,
+            Task::Agent(command) => agent::run(command, &client, &mut printer).await,
+            Task::Token(command) => token::run(command, &client, &mut printer).await,
+            Task::Audit(command) => audit::run(command, &client, &mut printer).await,
+        }
+    })?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Arguments, clap::Error> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_of_every_command_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_the_help_shows_is_understood() {
+        for line in [
+            "toolgate quickstart --once",
+            "toolgate serve --config a.toml --data /d --listen 127.0.0.1:0 --store sqlite:/s",
+            "toolgate call acme/bot weather/current {}",
+            "toolgate call --session s_1 weather/current {} --json",
+            "toolgate plugin list --server http://127.0.0.1:1",
+            "toolgate plugin load weather.wasm --namespace weather",
+            "toolgate plugin rollback weather --token-file t",
+            "toolgate org put acme --display-name Acme --connected stripe",
+            "toolgate agent put acme/bot --enabled weather/* --disabled weather/set",
+            "toolgate agent put acme/bot -",
+            "toolgate token create --role owner --organization acme --label ci",
+            "toolgate token revoke abc --json",
+            "toolgate audit search --organization acme --status error --since 2h",
+            "toolgate audit verify",
+            "toolgate compile-worker 1 2",
+        ] {
+            assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_not_understood_is_wrong_usage() {
+        for line in [
+            "toolgate",
+            "toolgate fly",
+            "toolgate plugin load",
+            "toolgate token create",
+            "toolgate token create --role king",
+            "toolgate call",
+            "toolgate call acme/bot weather/current {} more",
+            "toolgate agent put acme/bot",
+            "toolgate agent put acme/bot - --enabled a/b",
+            "toolgate serve --token secret",
+        ] {
+            let error = read(line).err().expect("not understood");
+            assert!(error.use_stderr(), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_and_version_are_answers() {
+        for line in ["toolgate --help", "toolgate --version", "toolgate serve --help", "toolgate help call"] {
+            assert!(!read(line).err().expect("an answer").use_stderr(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_of_serve_lists_the_settings() {
+        let help = read("toolgate serve --help").err().expect("help").to_string();
+        assert!(help.contains("header_bytes = 32768 (32 KiB), 8 KiB to 256 KiB"), "{help}");
+        let short = read("toolgate serve -h").err().expect("help").to_string();
+        assert!(!short.contains("header_bytes"), "{short}");
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let has_example =
+                command.get_after_help().is_some() || ["serve", "quickstart"].contains(&command.get_name());
+            assert!(has_example, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_worker_is_not_shown() {
+        let help = read("toolgate --help").err().expect("help").to_string();
+        assert!(!help.contains("compile-worker") && help.contains("quickstart"), "{help}");
+    }
+}

@@ -1,0 +1,200 @@
+//! `toolgate agent`: the agents of an organization.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::document::{self, document_from, field};
+use super::failure::Failure;
+use super::organization::done;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
+  toolgate agent put acme/bot bot.json
+  toolgate agent list acme";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AgentOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: AgentCommand,
+}
+
+#[derive(Subcommand)]
+pub enum AgentCommand {
+    /// Make an agent, or replace its document whole
+    Put {
+        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+        agent: AgentName,
+        /// The document, as JSON; `-` for standard input
+        #[arg(required_unless_present = "enabled", conflicts_with_all = ["enabled", "disabled"])]
+        file: Option<String>,
+        /// A tool that it may call: `namespace/tool`, `namespace/*` or `*`
+        #[arg(long, value_name = "TOOL")]
+        enabled: Vec<String>,
+        /// A tool that it may not call, whatever else says so
+        #[arg(long, value_name = "TOOL")]
+        disabled: Vec<String>,
+    },
+    /// Show an agent's document
+    Get {
+        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+        agent: AgentName,
+    },
+    /// List the agents of an organization
+    List {
+        #[arg(value_name = "ORG")]
+        organization: String,
+    },
+    /// Delete an agent and end its sessions
+    Delete {
+        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+        agent: AgentName,
+    },
+}
+
+/// `ORG/AGENT`, taken apart. Whether the names are sound is the daemon's to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentName {
+    pub organization: String,
+    pub agent: String,
+}
+
+impl std::fmt::Display for AgentName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}/{}", self.organization, self.agent)
+    }
+}
+
+pub fn parse_agent(text: &str) -> Result<AgentName, String> {
+    match text.split_once('/') {
+        Some((organization, agent))
+            if !organization.is_empty() && !agent.is_empty() && !agent.contains('/') =>
+        {
+            Ok(AgentName { organization: organization.to_owned(), agent: agent.to_owned() })
+        }
+        _ => Err("write it like `acme/bot`: the organization, a slash, the agent".into()),
+    }
+}
+
+pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        AgentCommand::Put { agent, file, enabled, disabled } => {
+            let body = match file {
+                Some(file) => document_from(&file)?,
+                None => json!({"enabled": enabled, "disabled": disabled}).to_string(),
+            };
+            put(client, printer, &agent, body).await
+        }
+        AgentCommand::Get { agent } => {
+            let answer = client.get(&path(&agent)).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        AgentCommand::List { organization } => list(client, printer, &organization).await,
+        AgentCommand::Delete { agent } => {
+            document::delete(client, &path(&agent)).await?;
+            done(printer, &json!({"deleted": agent.to_string()}), &format!("agent `{agent}` is deleted"))
+        }
+    }
+}
+
+async fn put(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    agent: &AgentName,
+    body: String,
+) -> Result<(), Failure> {
+    let answer = document::put(client, &path(agent), |_| body).await?.json()?;
+    for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+        printer.warning(&field(warning, "/message"))?;
+    }
+    done(printer, &answer, &format!("agent `{agent}` is set"))
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
+    let items = document::all_items(client, &format!("/v1/orgs/{}/agents", escaped(organization))).await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let row = |item: &Value| {
+        [field(item, "/agent"), field(item, "/document/name"), field(item, "/document/enabled")]
+    };
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["AGENT", "NAME", "ENABLED"], &rows)?)
+}
+
+fn path(agent: &AgentName) -> String {
+    format!("/v1/orgs/{}/agents/{}", escaped(&agent.organization), escaped(&agent.agent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: AgentCommand, answers: Vec<Canned>) -> Run {
+        run_with(answers, false, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn bot() -> AgentName {
+        parse_agent("acme/bot").expect("an agent")
+    }
+
+    fn put(file: Option<String>) -> AgentCommand {
+        AgentCommand::Put { agent: bot(), file, enabled: vec!["files/*".into()], disabled: Vec::new() }
+    }
+
+    fn there() -> Canned {
+        Canned::json(200, json!({"enabled": []})).with_etag("\"4\"")
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_made_from_lists_of_tools() {
+        let warned = Canned::json(200, json!({"warnings": [{"message": "no tool `files/*` is loaded"}]}));
+        let run = run_command(put(None), vec![there(), warned]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/agents/bot");
+        assert_eq!(run.asked[1].body, r#"{"disabled":[],"enabled":["files/*"]}"#);
+        assert_eq!(run.notes, "warning: no tool `files/*` is loaded\n");
+    }
+
+    #[tokio::test]
+    async fn a_document_from_a_file_is_sent_as_it_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("bot.json");
+        std::fs::write(&file, "{ \"enabled\" : \"*\" }\n").expect("written");
+        let place = file.display().to_string();
+        let run = run_command(put(Some(place.clone())), vec![there(), Canned::json(200, json!({}))]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].body, "{ \"enabled\" : \"*\" }\n");
+
+        for text in ["{", "[]"] {
+            std::fs::write(&file, text).expect("written");
+            let run = run_command(put(Some(place.clone())), vec![]).await;
+            run.result.expect_err("no document");
+            assert!(run.asked.is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_deleted_as_it_is_now() {
+        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
+        let run = run_command(AgentCommand::Delete { agent: bot() }, vec![there(), gone]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
+        assert_eq!(run.out, "agent `acme/bot` is deleted\n");
+    }
+
+    #[test]
+    fn an_agent_is_an_organization_a_slash_and_a_name() {
+        for text in ["acme", "acme/", "/bot", "a/b/c", ""] {
+            assert!(parse_agent(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! `toolgate audit`: the log of what agents and operators did.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::document::field;
+use super::failure::Failure;
+use super::organization::done;
+use super::print::{Printer, time_text};
+use super::remote::Remote;
+use crate::client::{Client, ClientError, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate audit search --organization acme --status error --since 2h
+  toolgate audit search --tool files/write --limit 500 --json
+  toolgate audit verify";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AuditOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: AuditCommand,
+}
+
+#[derive(Subcommand)]
+pub enum AuditCommand {
+    /// Show a page of the log, newest first
+    Search(Box<Search>),
+    /// Read the whole log again and say whether its chain is whole
+    Verify,
+}
+
+#[derive(Args)]
+pub struct Search {
+    #[arg(long, value_name = "ORG")]
+    organization: Option<String>,
+    #[arg(long)]
+    agent: Option<String>,
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// `namespace/tool`
+    #[arg(long)]
+    tool: Option<String>,
+    /// `ok`, `error`, `cancelled`, `unknown`, …
+    #[arg(long)]
+    status: Option<String>,
+    /// One of the error types, like `ACCESS_DENIED`
+    #[arg(long)]
+    error_type: Option<String>,
+    /// `call`, `effect`, `admin` or `recovery`
+    #[arg(long)]
+    kind: Option<String>,
+    /// Not before: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Before: the same
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+    /// Rows of the page
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Go on where a page ended
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+/// A moment, or how long ago it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    At(u64),
+    Ago(u64),
+}
+
+impl std::str::FromStr for When {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str = "write an age like `30m`, `2h` or `7d`, or milliseconds since 1970";
+        let unit_ms = match text.chars().last() {
+            Some('s') => 1000,
+            Some('m') => 60_000,
+            Some('h') => 3_600_000,
+            Some('d') => 86_400_000,
+            _ => return text.parse().map(Self::At).map_err(|_| WRONG),
+        };
+        let count: u64 = text[..text.len() - 1].parse().map_err(|_| WRONG)?;
+        count.checked_mul(unit_ms).map(Self::Ago).ok_or(WRONG)
+    }
+}
+
+impl When {
+    fn ms(self, now_ms: u64) -> u64 {
+        match self {
+            Self::At(at_ms) => at_ms,
+            Self::Ago(age_ms) => now_ms.saturating_sub(age_ms),
+        }
+    }
+}
+
+pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        AuditCommand::Search(search) => show_page(&search, client, printer).await,
+        AuditCommand::Verify => verify(client, printer).await,
+    }
+}
+
+async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let answer = client.get(&search.target(now_ms())).send().await?;
+    let page = answer.json()?;
+    if printer.json() {
+        return Ok(printer.value(&page)?);
+    }
+    let Some(items) = page.get("items").and_then(Value::as_array) else {
+        return Err(ClientError::strange(answer.status, &answer.body).into());
+    };
+    let rows: Vec<_> = items.iter().map(row).collect();
+    printer.table(["TIME", "KIND", "STATUS", "WHO", "WHAT", "ERROR"], &rows)?;
+    if let Some(cursor) = page.get("next_cursor").and_then(Value::as_str) {
+        printer.note(&format!("there is more: add `--cursor {cursor}`"))?;
+    }
+    Ok(())
+}
+
+async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let report = client.get("/v1/audit/verify").send().await?.json()?;
+    let (records, segments) = (field(&report, "/records"), field(&report, "/segments"));
+    if report.get("ok").and_then(Value::as_bool) == Some(true) {
+        return done(printer, &report, &format!("the log is whole: {records} records in {segments} files"));
+    }
+    if printer.json() {
+        printer.value(&report)?;
+    }
+    let (what, file, offset) = (
+        field(&report, "/first_bad/what"),
+        field(&report, "/first_bad/file"),
+        field(&report, "/first_bad/offset"),
+    );
+    Err(Failure::new(
+        format!(
+            "the log is not what was written: {what} (`{file}` at byte {offset}, after {records} good records)"
+        ),
+        "keep a copy of the folder before anything else, and find out who could write to it",
+    ))
+}
+
+impl Search {
+    fn target(&self, now_ms: u64) -> String {
+        let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
+        let asked = [
+            ("organization", self.organization.clone()),
+            ("agent", self.agent.clone()),
+            ("session", self.session.clone()),
+            ("tool", self.tool.clone()),
+            ("status", self.status.clone()),
+            ("error_type", self.error_type.clone()),
+            ("kind", self.kind.clone()),
+            ("since_ms", time(self.since)),
+            ("until_ms", time(self.until)),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("cursor", self.cursor.clone()),
+        ];
+        let asked =
+            asked.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))));
+        let query = asked.collect::<Vec<_>>().join("&");
+        if query.is_empty() { "/v1/audit".into() } else { format!("/v1/audit?{query}") }
+    }
+}
+
+fn row(item: &Value) -> [String; 6] {
+    let text = |pointer| field(item, pointer);
+    let time = item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
+    let (who, what, error) = match item.get("kind").and_then(Value::as_str) {
+        Some("call") => (
+            format!("{}/{}", text("/call/organization"), text("/call/agent")),
+            text("/call/tool"),
+            text("/outcome/error_type"),
+        ),
+        Some("admin") => (
+            format!("token {}", text("/admin/principal")),
+            format!("{} {}", text("/admin/action"), text("/admin/target")),
+            Some(text("/admin/outcome")).filter(|outcome| outcome != "ok").unwrap_or_else(|| "-".into()),
+        ),
+        Some("effect") => (
+            format!("call {}", text("/of")),
+            format!("{} {}", text("/effect/effect"), text("/effect/detail")),
+            "-".into(),
+        ),
+        _ => ("-".into(), "-".into(), "-".into()),
+    };
+    [time, text("/kind"), text("/status"), who, what, error]
+}
+
+fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        search: Search,
+    }
+
+    fn search(words: &[&str]) -> Search {
+        Line::try_parse_from(["search"].iter().chain(words)).expect("understood").search
+    }
+
+    async fn run_command(command: AuditCommand, answers: Vec<Canned>) -> Run {
+        run_with(answers, false, async |client, printer| run(command, client, printer).await).await
+    }
+
+    #[test]
+    fn what_is_asked_becomes_the_query() {
+        assert_eq!(search(&[]).target(0), "/v1/audit");
+        let asked = search(&[
+            "--organization",
+            "acme",
+            "--tool",
+            "files/write",
+            "--since",
+            "2h",
+            "--until",
+            "7000",
+            "--limit",
+            "9",
+        ]);
+        assert_eq!(
+            asked.target(10_000_000),
+            "/v1/audit?organization=acme&tool=files%2Fwrite&since_ms=2800000&until_ms=7000&limit=9"
+        );
+    }
+
+    #[test]
+    fn a_time_is_an_age_or_a_moment() {
+        assert_eq!("7d".parse(), Ok(When::Ago(604_800_000)));
+        assert_eq!("1795309323045".parse(), Ok(When::At(1_795_309_323_045)));
+        for text in ["", "h", "-1h", "1.5h", "yesterday", "99999999999999999999d", "1é"] {
+            assert!(text.parse::<When>().is_err(), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_shows_calls_effects_and_acts() {
+        let items = json!([
+            {"kind": "call", "at_ms": 0, "status": "error", "call": {"organization": "acme", "agent": "bot", "tool": "files/read"},
+             "outcome": {"error_type": "ACCESS_DENIED"}},
+            {"kind": "admin", "at_ms": 0, "admin": {"principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
+            {"kind": "effect", "at_ms": 0, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
+        ]);
+        let page = Canned::json(200, json!({"items": items, "next_cursor": "7"}));
+        let run = run_command(AuditCommand::Search(Box::new(search(&[]))), vec![page]).await;
+        run.result.expect("shown");
+        for part in
+            ["acme/bot", "files/read", "ACCESS_DENIED", "plugin.load files", "file_denied ../x\\u{1b}[2J"]
+        {
+            assert!(run.out.contains(part), "{part}: {}", run.out);
+        }
+        assert_eq!(run.notes, "there is more: add `--cursor 7`\n");
+    }
+
+    #[tokio::test]
+    async fn a_whole_log_is_said_to_be_and_a_broken_one_is_a_failure() {
+        let whole = Canned::json(200, json!({"ok": true, "records": 12, "segments": 2}));
+        let run = run_command(AuditCommand::Verify, vec![whole]).await;
+        run.result.expect("whole");
+        assert_eq!(run.out, "the log is whole: 12 records in 2 files\n");
+
+        let bad = json!({"what": "a changed record", "file": "1.seg", "offset": 99});
+        let broken = Canned::json(200, json!({"ok": false, "records": 3, "segments": 1, "first_bad": bad}));
+        let run = run_command(AuditCommand::Verify, vec![broken]).await;
+        let failure = run.result.expect_err("broken");
+        assert!(
+            failure.to_string().contains("a changed record (`1.seg` at byte 99, after 3 good records)"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! `toolgate call`: one call of one tool, as an agent would make it.
+//!
+//! Without a session it opens one and ends it afterwards, its files with it.
+
+use clap::Args;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::agent::{AgentName, parse_agent};
+use super::document::{field, text_from};
+use super::failure::Failure;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate call acme/bot arithmetic/evaluate '{\"expression\": \"6 * 7\"}'
+  toolgate call acme/bot files/write @arguments.json --keep
+  toolgate call --session s_… files/read '{\"path\": \"notes.txt\"}'";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES, override_usage = "toolgate call [OPTIONS] ORG/AGENT TOOL [JSON]\n       toolgate call [OPTIONS] --session ID TOOL [JSON]")]
+pub struct CallOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
+    pub command: CallCommand,
+}
+
+#[derive(Args)]
+pub struct CallCommand {
+    /// The agent (without --session), the tool, and its arguments: JSON, @FILE, or - for standard input
+    #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
+    what: Vec<String>,
+    /// Call in this session instead of a new one
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Leave the new session open, and say its id
+    #[arg(long, conflicts_with = "session")]
+    keep: bool,
+    /// The user that the agent acts for
+    #[arg(long, value_name = "TEXT", conflicts_with = "session")]
+    user: Option<String>,
+    /// The channel that the conversation takes place in
+    #[arg(long, value_name = "TEXT", conflicts_with = "session")]
+    channel: Option<String>,
+}
+
+pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let call = Call::read(&options)?;
+    let Some(agent) = &call.agent else {
+        let session = options.session.as_deref().unwrap_or_default();
+        return call.make(client, printer, session).await;
+    };
+    let session = open(client, agent, &options).await?;
+    let made = call.make(client, printer, &session).await;
+    if options.keep {
+        printer.note(&format!("session `{session}` stays open"))?;
+        return made;
+    }
+    let ended = client.delete(&session_path(&session)).send().await;
+    made?;
+    ended?;
+    Ok(())
+}
+
+/// What is to be called, by whom.
+struct Call {
+    /// None where the session says it.
+    agent: Option<AgentName>,
+    tool: String,
+    arguments: Box<RawValue>,
+}
+
+impl Call {
+    fn read(options: &CallCommand) -> Result<Self, Failure> {
+        let mut words = options.what.iter();
+        let agent = match options.session {
+            Some(_) => None,
+            None => words
+                .next()
+                .map(|text| parse_agent(text).map_err(|why| wrong(&format!("`{text}` is no agent"), &why)))
+                .transpose()?,
+        };
+        let (tool, arguments) = (words.next(), words.next());
+        let tool =
+            tool.ok_or_else(|| wrong("no tool is named", "name it like `files/read` or `call_files_read`"))?;
+        if words.next().is_some() {
+            return Err(wrong("there is a word too many", "quote the arguments for the shell: '{\"a\": 1}'"));
+        }
+        let arguments = match arguments.map(String::as_str) {
+            None => "{}".to_owned(),
+            Some("-") => text_from("-")?,
+            Some(text) => match text.strip_prefix('@') {
+                Some(file) => text_from(file)?,
+                None => text.to_owned(),
+            },
+        };
+        let arguments = RawValue::from_string(arguments).map_err(|error| {
+            wrong(
+                &format!("the arguments are not JSON: {error}"),
+                "quote them for the shell: '{\"path\": \"notes.txt\"}'",
+            )
+        })?;
+        Ok(Self { agent, tool: tool.clone(), arguments })
+    }
+
+    async fn make(&self, client: &Client, printer: &mut Printer<'_>, session: &str) -> Result<(), Failure> {
+        // Put together as text: the tool gets the arguments byte for byte as they were given.
+        let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
+        let post = client.post(&format!("{}/calls", session_path(session)));
+        let answer = post.body("application/json", body.into()).send().await?.json()?;
+        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
+        let ok = result.get("status").and_then(Value::as_str) == Some("ok");
+        if printer.json() {
+            printer.value(&answer)?;
+        } else if ok {
+            printer.value(result.get("output").unwrap_or(&Value::Null))?;
+        }
+        if ok { Ok(()) } else { Err(failure_of(result)) }
+    }
+}
+
+async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Result<String, Failure> {
+    let mut wanted = json!({"agent": agent.to_string()});
+    for (name, value) in [("user", &options.user), ("channel", &options.channel)] {
+        if let Some(value) = value {
+            wanted[name] = json!(value);
+        }
+    }
+    let opened = client.post("/v1/sessions").json(&wanted).send().await?.json()?;
+    Ok(field(&opened, "/session"))
+}
+
+fn failure_of(result: &Value) -> Failure {
+    if result.get("error").is_none_or(Value::is_null) {
+        let status = field(result, "/status");
+        return Failure::new(
+            format!("the call has not ended: {status}"),
+            "ask for it later in the same session, started with `--keep`",
+        );
+    }
+    let message = format!("{}: {}", field(result, "/error/error_type"), field(result, "/error/message"));
+    Failure::new(message, result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default())
+}
+
+fn wrong(message: &str, hint: &str) -> Failure {
+    Failure::wrong_usage(message, hint)
+}
+
+fn session_path(session: &str) -> String {
+    format!("/v1/sessions/{}", escaped(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: CallOptions,
+    }
+
+    async fn call(words: &[&str], answers: Vec<Canned>) -> Run {
+        let line = Line::try_parse_from(["call"].iter().chain(words)).expect("understood");
+        let json = line.options.remote.json;
+        run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await)
+            .await
+    }
+
+    fn opened() -> Canned {
+        Canned::json(201, json!({"session": "s_1", "tools": []}))
+    }
+
+    fn ended() -> Canned {
+        Canned { body: String::new(), ..Canned::json(204, json!(null)) }
+    }
+
+    fn answered(result: &Value) -> Canned {
+        Canned::json(200, json!({"session": "s_1", "results": [result], "next": "model"}))
+    }
+
+    fn done() -> Canned {
+        answered(&json!({"status": "ok", "output": {"value": 42}}))
+    }
+
+    #[tokio::test]
+    async fn a_call_opens_a_session_and_ends_it() {
+        let run =
+            call(&["acme/bot", "sums/add", "{\"a\": 1.0, \"b\":2e0}"], vec![opened(), done(), ended()]).await;
+        run.result.expect("done");
+        let lines: Vec<_> = run.asked.iter().map(crate::client::testing::Asked::line).collect();
+        assert_eq!(lines, ["POST /v1/sessions", "POST /v1/sessions/s_1/calls", "DELETE /v1/sessions/s_1"]);
+        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot"}"#);
+        assert_eq!(run.asked[1].body, r#"{"calls":[{"tool":"sums/add","arguments":{"a": 1.0, "b":2e0}}]}"#);
+        assert_eq!(run.out, "{\n  \"value\": 42\n}\n");
+    }
+
+    #[tokio::test]
+    async fn a_refused_call_fails_with_its_code_and_ends_the_session_as_well() {
+        let error = json!({"status": "error", "error": {"error_type": "ACCESS_DENIED", "message": "Access denied.", "hint": "enable it"}});
+        let run = call(&["acme/bot", "sums/add"], vec![opened(), answered(&error), ended()]).await;
+        let failure = run.result.expect_err("refused");
+        assert_eq!(
+            (failure.to_string().as_str(), failure.hint()),
+            ("ACCESS_DENIED: Access denied.", "enable it")
+        );
+        assert_eq!((run.asked.len(), run.out.as_str()), (3, ""));
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_named_is_used_and_left_open() {
+        let run = call(&["--session", "s_9", "sums/add"], vec![done()]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked.len(), 1);
+        assert_eq!(run.asked[0].line(), "POST /v1/sessions/s_9/calls");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_kept_is_named() {
+        let run = call(&["acme/bot", "sums/add", "--keep", "--user", "u"], vec![opened(), done()]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked.len(), 2);
+        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot","user":"u"}"#);
+        assert_eq!(run.notes, "session `s_1` stays open\n");
+    }
+
+    #[tokio::test]
+    async fn the_whole_answer_is_for_machines() {
+        let run = call(&["--session", "s_9", "sums/add", "--json"], vec![done()]).await;
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["next"], "model");
+    }
+
+    #[tokio::test]
+    async fn arguments_come_from_a_file_byte_for_byte() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("arguments.json");
+        std::fs::write(&file, "{\"a\":  1}").expect("written");
+        let place = format!("@{}", file.display());
+        let run = call(&["--session", "s_9", "sums/add", &place], vec![done()]).await;
+        run.result.expect("done");
+        assert!(run.asked[0].body.contains("{\"a\":  1}"));
+    }
+
+    #[tokio::test]
+    async fn what_makes_no_sense_is_refused_before_anything_is_asked() {
+        for words in [
+            &["bot", "sums/add"][..],
+            &["acme/bot"],
+            &["acme/bot", "sums/add", "{a: 1}"],
+            &["acme/bot", "sums/add", "@/no/such/file"],
+            &["--session", "s_9", "sums/add", "{}", "more"],
+        ] {
+            let run = call(words, vec![]).await;
+            run.result.expect_err("no sense");
+            assert!(run.asked.is_empty(), "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! How a command ends when it does not succeed: a message, a hint, an exit status.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::builder::styling::{AnsiColor, Style};
+use toolgate_admission::CallError;
+
+use super::print::visible;
+use crate::client::ClientError;
+use crate::config::ConfigError;
+use crate::identity::FirstTokenError;
+use crate::store::{FolderError, StoreError};
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    kind: Kind,
+    message: String,
+    hint: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Failed,
+    WrongUsage,
+    /// Whoever read our output has gone, as `head` does. There is nobody to tell.
+    OutputClosed,
+}
+
+impl Failure {
+    /// Refused or failed: exit status 1.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: Kind::Failed, message: message.into(), hint: hint.into() }
+    }
+
+    /// A command that makes no sense: exit status 2.
+    pub fn wrong_usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind: Kind::WrongUsage, ..Self::new(message, hint) }
+    }
+
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+
+    /// Writes message and hint, and answers the exit status.
+    pub fn report(&self, out: &mut dyn Write) -> ExitCode {
+        if self.kind != Kind::OutputClosed {
+            // Where standard error is closed too, the exit status still says it.
+            let _ = self.write(out);
+        }
+        ExitCode::from(self.status())
+    }
+
+    fn status(&self) -> u8 {
+        match self.kind {
+            Kind::OutputClosed => 0,
+            Kind::Failed => 1,
+            Kind::WrongUsage => 2,
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{ERROR}error:{ERROR:#} {}", visible(&self.message))?;
+        if !self.hint.is_empty() {
+            writeln!(out, "{HINT} hint:{HINT:#} {}", visible(&self.hint))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        Self::new(error.to_string(), error.hint())
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::new(error.to_string(), error.hint())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self { kind: Kind::OutputClosed, ..Self::new("", "") },
+            _ => Self::new(format!("the terminal or the system fails: {error}"), ""),
+        }
+    }
+}
+
+/// What the start of the daemon ran into: the whole chain of causes in one line,
+/// and the hint of the first cause that has one.
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        match error.downcast::<Self>() {
+            Ok(failure) => failure,
+            Err(error) => Self::new(format!("{error:#}"), hint_of(&error)),
+        }
+    }
+}
+
+fn hint_of(error: &anyhow::Error) -> String {
+    error.chain().find_map(hint_of_cause).unwrap_or_default()
+}
+
+fn hint_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<Failure>() {
+        return Some(error.hint.clone());
+    }
+    if let Some(error) = cause.downcast_ref::<ConfigError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<FolderError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<FirstTokenError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<ClientError>() {
+        return Some(error.hint().to_owned());
+    }
+    cause.downcast_ref::<CallError>().map(|error| error.hint.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anyhow::Context;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn written(failure: &Failure) -> String {
+        let mut out = anstream::StripStream::new(Vec::new());
+        failure.report(&mut out);
+        String::from_utf8(out.into_inner()).expect("text")
+    }
+
+    #[test]
+    fn a_failure_is_a_message_and_a_hint() {
+        let failure = Failure::new("no plugin `x`", "load it");
+        assert_eq!(written(&failure), "error: no plugin `x`\n hint: load it\n");
+        assert_eq!(failure.status(), 1);
+        assert_eq!(Failure::wrong_usage("", "").status(), 2);
+    }
+
+    #[test]
+    fn text_of_a_server_cannot_steer_the_terminal() {
+        let failure = Failure::new("a\u{1b}[2Jb", "c\u{202e}d");
+        assert_eq!(written(&failure), "error: a\\u{1b}[2Jb\n hint: c\\u{202e}d\n");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_failure() {
+        let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!((failure.status(), written(&failure).as_str()), (0, ""));
+        assert_eq!(Failure::from(io::Error::from(io::ErrorKind::StorageFull)).status(), 1);
+    }
+
+    #[test]
+    fn the_hint_of_a_cause_is_found_under_what_was_said_about_it() {
+        let refused = Config::parse("lisen = 1", Path::new("t.toml")).map(drop);
+        let failure = Failure::from(refused.context("cannot start").expect_err("refused"));
+        assert_eq!(failure.message, "cannot start: t.toml:1:1: unknown key `lisen`");
+        assert_eq!(failure.hint, "did you mean `listen`?");
+    }
+
+    #[test]
+    fn an_error_without_a_hint_is_still_told() {
+        let failure = Failure::from(anyhow::anyhow!("the sky fell"));
+        assert_eq!(written(&failure), "error: the sky fell\n");
+    }
+}

@@ -1,0 +1,183 @@
+//! `toolgate org`: organizations.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::document::{self, field};
+use super::failure::Failure;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate org put acme --display-name 'Acme Inc.'
+  toolgate org put acme --connected stripe --connected resend
+  toolgate org list";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct OrganizationOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: OrganizationCommand,
+}
+
+#[derive(Subcommand)]
+pub enum OrganizationCommand {
+    /// Make an organization, or change what is named of it
+    Put {
+        name: String,
+        /// What people call it
+        #[arg(long, value_name = "TEXT")]
+        display_name: Option<String>,
+        /// An integration whose credentials live elsewhere; these take the place of all before
+        #[arg(long, value_name = "INTEGRATION")]
+        connected: Option<Vec<String>>,
+    },
+    /// Show an organization
+    Get { name: String },
+    /// List the organizations
+    List,
+    /// Delete an organization with its agents, sessions and tokens
+    Delete { name: String },
+}
+
+pub async fn run(
+    command: OrganizationCommand,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    match command {
+        OrganizationCommand::Put { name, display_name, connected } => {
+            let body = |current: Option<&Value>| changed(current, display_name, connected);
+            let answer = document::put(client, &path(&name), body).await?;
+            done(printer, &answer.json()?, &format!("organization `{name}` is set"))
+        }
+        OrganizationCommand::Get { name } => {
+            let answer = client.get(&path(&name)).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        OrganizationCommand::List => list(client, printer).await,
+        OrganizationCommand::Delete { name } => {
+            document::delete(client, &path(&name)).await?;
+            done(printer, &json!({"deleted": name}), &format!("organization `{name}` is deleted"))
+        }
+    }
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let items = document::all_items(client, "/v1/orgs").await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let row = |item: &Value| [field(item, "/name"), field(item, "/display_name"), field(item, "/connected")];
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["NAME", "DISPLAY NAME", "CONNECTED"], &rows)?)
+}
+
+/// The document with what was named changed and the rest as it was.
+fn changed(current: Option<&Value>, display_name: Option<String>, connected: Option<Vec<String>>) -> String {
+    let kept = |field: &str| current.and_then(|current| current.get(field)).cloned();
+    let display_name = display_name.map(Value::String).or_else(|| kept("display_name"));
+    let connected = connected.map(Value::from).or_else(|| kept("connected"));
+    json!({"display_name": display_name, "connected": connected.unwrap_or_else(|| json!([]))}).to_string()
+}
+
+/// The result for a machine, or a line for a person.
+pub(super) fn done(printer: &mut Printer<'_>, value: &Value, line: &str) -> Result<(), Failure> {
+    if printer.json() {
+        printer.value(value)?
+    } else {
+        printer.line(line)?
+    }
+    Ok(())
+}
+
+fn path(name: &str) -> String {
+    format!("/v1/orgs/{}", escaped(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: OrganizationCommand, json: bool, answers: Vec<Canned>) -> Run {
+        run_with(answers, json, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn put(display_name: Option<&str>, connected: Option<Vec<String>>) -> OrganizationCommand {
+        OrganizationCommand::Put {
+            name: "acme".into(),
+            display_name: display_name.map(Into::into),
+            connected,
+        }
+    }
+
+    fn missing() -> Canned {
+        Canned::json(404, json!({"error_type": "NOT_FOUND", "detail": "no organization `acme`", "hint": ""}))
+    }
+
+    #[tokio::test]
+    async fn a_new_organization_is_made_as_a_new_one() {
+        let run =
+            run_command(put(Some("Acme"), None), false, vec![missing(), Canned::json(201, json!({}))]).await;
+        run.result.expect("done");
+        assert_eq!(run.out, "organization `acme` is set\n");
+        assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme");
+        assert_eq!(run.asked[1].header("if-none-match"), Some("*"));
+        assert_eq!(run.asked[1].body, r#"{"connected":[],"display_name":"Acme"}"#);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_named_stays_as_it_was() {
+        let there =
+            Canned::json(200, json!({"display_name": "Acme", "connected": ["stripe"]})).with_etag("\"4\"");
+        let run = run_command(
+            put(None, Some(vec!["resend".into()])),
+            false,
+            vec![there, Canned::json(200, json!({}))],
+        )
+        .await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
+        assert_eq!(run.asked[1].body, r#"{"connected":["resend"],"display_name":"Acme"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_list_is_read_to_its_end() {
+        let page = |name: &str, next: Value| {
+            Canned::json(200, json!({"items": [{"name": name, "connected": []}], "next_cursor": next}))
+        };
+        let run = run_command(
+            OrganizationCommand::List,
+            false,
+            vec![page("a", json!("a/1")), page("b", Value::Null)],
+        )
+        .await;
+        run.result.expect("done");
+        assert_eq!(run.out.lines().count(), 3);
+        assert_eq!(run.asked[1].line(), "GET /v1/orgs?cursor=a%2F1");
+    }
+
+    #[tokio::test]
+    async fn a_list_for_machines_is_one_json_document() {
+        let answer = Canned::json(200, json!({"items": [{"name": "a"}], "next_cursor": null}));
+        let run = run_command(OrganizationCommand::List, true, vec![answer]).await;
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!({"items": [{"name": "a"}]}));
+    }
+
+    #[tokio::test]
+    async fn a_deletion_is_of_what_is_there_now() {
+        let there = Canned::json(200, json!({})).with_etag("\"4\"");
+        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
+        let run =
+            run_command(OrganizationCommand::Delete { name: "acme".into() }, false, vec![there, gone]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].line(), "DELETE /v1/orgs/acme");
+        assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
+    }
+}

@@ -1,0 +1,238 @@
+//! `toolgate plugin`: plugins of a running daemon.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use toolgate_admission::Namespace;
+
+use super::document::{self, field};
+use super::failure::Failure;
+use super::organization::done;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate plugin load target/wasm32-wasip2/release/weather.wasm
+  toolgate plugin list
+  toolgate plugin rollback weather";
+
+/// Above the ceiling of `http.plugin_bytes`; a larger file is not worth reading.
+const FILE_BYTES: u64 = 512 << 20;
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PluginOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: PluginCommand,
+}
+
+#[derive(Subcommand)]
+pub enum PluginCommand {
+    /// List the loaded plugins
+    List,
+    /// Load a plugin file, or a new version of a loaded plugin
+    Load {
+        file: PathBuf,
+        /// The namespace that it describes itself with [default: the file's name]
+        #[arg(long, value_name = "NS")]
+        namespace: Option<String>,
+    },
+    /// Remove a plugin with all its versions
+    Remove { namespace: String },
+    /// Serve the version before the current one again
+    Rollback { namespace: String },
+    /// Let the tools of a disabled plugin back in
+    Enable { namespace: String },
+    /// Keep a plugin and take its tools out of reach
+    Disable { namespace: String },
+}
+
+pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        PluginCommand::List => list(client, printer).await,
+        PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
+        PluginCommand::Remove { namespace } => {
+            client.delete(&path(&namespace)).send().await?;
+            done(printer, &json!({"removed": namespace}), &format!("plugin `{namespace}` is removed"))
+        }
+        PluginCommand::Rollback { namespace } => act(client, printer, &namespace, "rollback").await,
+        PluginCommand::Enable { namespace } => act(client, printer, &namespace, "enable").await,
+        PluginCommand::Disable { namespace } => act(client, printer, &namespace, "disable").await,
+    }
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let items = document::all_items(client, "/v1/plugins").await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &rows)?)
+}
+
+async fn load(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    file: &Path,
+    namespace: Option<String>,
+) -> Result<(), Failure> {
+    let namespace = match namespace {
+        Some(namespace) => namespace,
+        None => namespace_of(file)?,
+    };
+    let component = read(file)?;
+    let kib = component.len().div_ceil(1024);
+    printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
+    let put = client.put(&path(&namespace)).body("application/wasm", component.into());
+    show(printer, &put.send().await?.json()?)
+}
+
+async fn act(client: &Client, printer: &mut Printer<'_>, namespace: &str, verb: &str) -> Result<(), Failure> {
+    let answer = client.post(&format!("{}/{verb}", path(namespace))).send().await?;
+    show(printer, &answer.json()?)
+}
+
+fn show(printer: &mut Printer<'_>, plugin: &Value) -> Result<(), Failure> {
+    let text = |pointer| field(plugin, pointer);
+    let tools: Vec<_> = tools(plugin).map(|tool| field(tool, "/wire_name")).collect();
+    let (namespace, version, state) = (text("/namespace"), text("/version"), text("/state"));
+    done(printer, plugin, &format!("{namespace} {version} is {state}: {}", tools.join(", ")))
+}
+
+fn row(plugin: &Value) -> [String; 5] {
+    let text = |pointer| field(plugin, pointer);
+    [
+        text("/namespace"),
+        text("/version"),
+        text("/state"),
+        tools(plugin).count().to_string(),
+        text("/purpose"),
+    ]
+}
+
+fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
+    plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    let cannot = |reason: String| {
+        let hint = "give the component that `cargo build --target wasm32-wasip2 --release` made";
+        Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint)
+    };
+    let bytes = file.metadata().map_err(|error| cannot(error.to_string()))?.len();
+    if bytes > FILE_BYTES {
+        return Err(cannot(format!("it is larger than {} MiB", FILE_BYTES >> 20)));
+    }
+    std::fs::read(file).map_err(|error| cannot(error.to_string()))
+}
+
+/// Cargo writes `my_plugin.wasm` for the package whose plugin is `my-plugin`.
+fn namespace_of(file: &Path) -> Result<String, Failure> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
+    match Namespace::parse(&stem) {
+        Ok(_) => Ok(stem),
+        Err(_) => Err(Failure::wrong_usage(
+            format!("the name of `{}` is no namespace", file.display()),
+            "say which it is with `--namespace NS`",
+        )),
+    }
+}
+
+fn path(namespace: &str) -> String {
+    format!("/v1/plugins/{}", escaped(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: PluginCommand, answers: Vec<Canned>) -> Run {
+        run_with(answers, false, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn weather() -> Canned {
+        Canned::json(
+            200,
+            json!({"namespace": "weather", "version": "1.2.0", "state": "active", "purpose": "Weather",
+            "tools": [{"wire_name": "call_weather_current"}, {"wire_name": "call_weather_forecast"}]}),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_file_is_loaded_under_its_own_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("my_weather.wasm");
+        std::fs::write(&file, "\0asm").expect("written");
+        let run = run_command(PluginCommand::Load { file, namespace: None }, vec![weather()]).await;
+        run.result.expect("loaded");
+        assert_eq!(run.asked[0].line(), "PUT /v1/plugins/my-weather");
+        assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
+        assert_eq!(run.asked[0].body, "\0asm");
+        assert_eq!(run.out, "weather 1.2.0 is active: call_weather_current, call_weather_forecast\n");
+    }
+
+    #[tokio::test]
+    async fn a_file_whose_name_is_no_namespace_needs_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("Weather (1).wasm");
+        std::fs::write(&file, "\0asm").expect("written");
+        let run = run_command(PluginCommand::Load { file: file.clone(), namespace: None }, vec![]).await;
+        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
+        let run =
+            run_command(PluginCommand::Load { file, namespace: Some("weather".into()) }, vec![weather()])
+                .await;
+        run.result.expect("loaded");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_not_there_is_named_and_nothing_is_asked() {
+        let run =
+            run_command(PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None }, vec![]).await;
+        assert!(run.result.expect_err("no file").to_string().contains("`/no/such.wasm`"));
+        assert!(run.asked.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_list_shows_each_plugin_with_its_state() {
+        let item: Value = serde_json::from_str(&weather().body).expect("json");
+        let run = run_command(
+            PluginCommand::List,
+            vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
+        )
+        .await;
+        run.result.expect("listed");
+        assert!(run.out.contains("weather    1.2.0    active  2      Weather"), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn each_act_has_its_address() {
+        let namespace = || "weather".to_owned();
+        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
+        let cases = [
+            (
+                PluginCommand::Rollback { namespace: namespace() },
+                weather(),
+                "POST /v1/plugins/weather/rollback",
+            ),
+            (PluginCommand::Enable { namespace: namespace() }, weather(), "POST /v1/plugins/weather/enable"),
+            (
+                PluginCommand::Disable { namespace: namespace() },
+                weather(),
+                "POST /v1/plugins/weather/disable",
+            ),
+            (PluginCommand::Remove { namespace: namespace() }, gone, "DELETE /v1/plugins/weather"),
+        ];
+        for (command, answer, line) in cases {
+            let run = run_command(command, vec![answer]).await;
+            run.result.expect("done");
+            assert_eq!(run.asked[0].line(), line);
+        }
+    }
+}

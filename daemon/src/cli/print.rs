@@ -1,0 +1,207 @@
+//! What commands print: tables and lines for people, one JSON document for machines.
+//!
+//! Much of it was written by others (tool output, a plugin's description), so
+//! characters that steer a terminal or hide what stands there are written out.
+//! Styles are always written here; the stream takes them away where nobody sees
+//! them or `NO_COLOR` is set.
+
+use std::io::{self, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+use serde_json::Value;
+
+const HEADING: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const GAP: &str = "  ";
+
+/// Where results and notes go.
+pub struct Printer<'out> {
+    out: &'out mut dyn Write,
+    notes: &'out mut dyn Write,
+    json: bool,
+}
+
+impl<'out> Printer<'out> {
+    /// Results go to `out`, as JSON if so wished; notes for people go to `notes`.
+    pub fn new(out: &'out mut dyn Write, notes: &'out mut dyn Write, json: bool) -> Self {
+        Self { out, notes, json }
+    }
+
+    /// Whether the reader is a machine.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of the result.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.out, "{}", visible(text))
+    }
+
+    /// JSON as the result.
+    pub fn value(&mut self, value: &Value) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(value).unwrap_or_default();
+        for line in text.lines() {
+            writeln!(self.out, "{}", escaped_in_json(line))?;
+        }
+        Ok(())
+    }
+
+    /// Something to know, beside the result.
+    pub fn note(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{}", visible(text))
+    }
+
+    /// Something to mend, beside the result.
+    pub fn warning(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{WARNING}warning:{WARNING:#} {}", visible(text))
+    }
+
+    /// Rows under their headings, each column as wide as its widest cell.
+    pub fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
+        let rows: Vec<[String; N]> =
+            rows.iter().map(|row| row.each_ref().map(|cell| visible(cell))).collect();
+        let mut widths = headings.map(|heading| heading.chars().count());
+        for row in &rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        self.row(&headings.map(str::to_owned), &widths, |_| HEADING)?;
+        for row in &rows {
+            self.row(row, &widths, style_of)?;
+        }
+        Ok(())
+    }
+
+    fn row<const N: usize>(
+        &mut self,
+        cells: &[String; N],
+        widths: &[usize; N],
+        style: impl Fn(&str) -> Style,
+    ) -> io::Result<()> {
+        for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+            let style = style(cell);
+            write!(self.out, "{style}{cell}{style:#}")?;
+            if index + 1 < N {
+                let padding = width - cell.chars().count();
+                write!(self.out, "{:padding$}{GAP}", "")?;
+            }
+        }
+        writeln!(self.out)
+    }
+}
+
+/// States and outcomes that are good or bad to see; all else is plain.
+fn style_of(cell: &str) -> Style {
+    match cell {
+        "ok" | "active" => GOOD,
+        "error" | "failed" | "quarantined" | "crashed" | "unknown" => BAD,
+        _ => Style::new(),
+    }
+}
+
+/// Text with everything written out that a reader would not see as it is.
+pub fn visible(text: &str) -> String {
+    written_out(text, |letter| letter.escape_unicode().to_string())
+}
+
+/// The same inside JSON, where only JSON's own escapes keep it readable by machines.
+fn escaped_in_json(text: &str) -> String {
+    written_out(text, |letter| {
+        let mut units = [0; 2];
+        letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    })
+}
+
+fn written_out(text: &str, write: impl Fn(char) -> String) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_hidden(letter) { shown.push_str(&write(letter)) } else { shown.push(letter) }
+    }
+    shown
+}
+
+/// Control characters, and those of the bidirectional algorithm and of no width.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Milliseconds since 1970 as a date and time in UTC (RFC 3339).
+pub fn time_text(at_ms: u64) -> String {
+    let (days, of_day_ms) = (at_ms / 86_400_000, at_ms % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hours, minutes) = (of_day_ms / 3_600_000, of_day_ms / 60_000 % 60);
+    let (seconds, millis) = (of_day_ms / 1000 % 60, of_day_ms % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
+}
+
+/// The date of a day counted from 1970-01-01. Years are counted from March, so that
+/// the leap day is the last of its year (H. Hinnant, "chrono-compatible low-level
+/// date algorithms").
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn printed(json: bool, print: impl FnOnce(&mut Printer<'_>) -> io::Result<()>) -> String {
+        let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
+        print(&mut Printer::new(&mut out, &mut notes, json)).expect("printed");
+        String::from_utf8(out.into_inner()).expect("text")
+    }
+
+    #[test]
+    fn a_table_has_columns() {
+        let rows = [["a".to_owned(), "ok".to_owned()], ["longer".to_owned(), "failed".to_owned()]];
+        let text = printed(false, |printer| printer.table(["NAME", "STATE"], &rows));
+        assert_eq!(text, "NAME    STATE\na       ok\nlonger  failed\n");
+    }
+
+    #[test]
+    fn a_cell_cannot_break_its_row_or_steer_the_terminal() {
+        let rows = [["a\nb".to_owned(), "\u{9b}31m".to_owned()]];
+        let text = printed(false, |printer| printer.table(["A", "B"], &rows));
+        assert_eq!(text, "A        B\na\\u{a}b  \\u{9b}31m\n");
+    }
+
+    #[test]
+    fn json_stays_json_with_hidden_characters_escaped() {
+        let value = json!({"text": "a\u{202e}b\u{7f}c\u{e0041}", "n": 1});
+        let text = printed(true, |printer| printer.value(&value));
+        assert!(text.contains(r"a\u202eb\u007fc\udb40\udc41"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("json"), value);
+    }
+
+    #[test]
+    fn ordinary_text_of_any_language_stays_as_it_is() {
+        for text in ["naïve café", "日本語", "🙂", "a\u{301}"] {
+            assert_eq!(visible(text), text);
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_utc() {
+        assert_eq!(time_text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(time_text(951_782_400_000), "2000-02-29T00:00:00.000Z");
+        assert_eq!(time_text(1_767_225_599_999), "2025-12-31T23:59:59.999Z");
+        assert_eq!(time_text(1_795_309_323_045), "2026-11-22T01:02:03.045Z");
+        assert_eq!(time_text(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+    }
+}

@@ -1,0 +1,39 @@
+//! The options of `serve`: a settings file, and what goes over it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::{Config, ConfigError, Overrides};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  toolgate serve
+  toolgate serve --data /var/lib/toolgate --listen 127.0.0.1:7300
+  toolgate serve --config /etc/toolgate.toml
+";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeOptions {
+    /// The settings, as TOML; `--help` lists them
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data folder [default: toolgate-data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The address and port to listen at [default: 127.0.0.1:7300]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Where documents, tokens and sessions are kept [default: sqlite:DIR/state.db]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+}
+
+impl ServeOptions {
+    /// The settings that the daemon runs with.
+    pub fn config(self) -> Result<Config, ConfigError> {
+        let overrides = Overrides { data: self.data, listen: self.listen, store: self.store };
+        Config::load(self.config.as_deref(), overrides)
+    }
+}

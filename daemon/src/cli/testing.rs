@@ -1,0 +1,28 @@
+//! Runs a command against a daemon that answers what it was told to.
+
+use super::failure::Failure;
+use super::print::Printer;
+use crate::client::Client;
+use crate::client::testing::{Asked, Canned, FakeDaemon};
+
+/// What a command did.
+pub struct Run {
+    pub result: Result<(), Failure>,
+    pub out: String,
+    pub notes: String,
+    pub asked: Vec<Asked>,
+}
+
+pub async fn run_with(
+    answers: Vec<Canned>,
+    json: bool,
+    command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
+) -> Run {
+    let daemon = FakeDaemon::start(answers).await;
+    let client = Client::new(daemon.server(), None).expect("a client");
+    let (mut out, mut notes) =
+        (anstream::StripStream::new(Vec::new()), anstream::StripStream::new(Vec::new()));
+    let result = command(&client, &mut Printer::new(&mut out, &mut notes, json)).await;
+    let text = |stream: anstream::StripStream<Vec<u8>>| String::from_utf8(stream.into_inner()).expect("text");
+    Run { result, out: text(out), notes: text(notes), asked: daemon.asked() }
+}

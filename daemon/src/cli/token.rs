@@ -1,0 +1,169 @@
+//! `toolgate token`: tokens, each shown once, when it is made.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::document::{self, field};
+use super::failure::Failure;
+use super::organization::done;
+use super::print::{Printer, time_text};
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+use crate::identity::Role;
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
+  toolgate token create --role orchestrator --organization acme --agent bot
+  toolgate token list
+  toolgate token revoke 0123456789abcdef";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct TokenOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: TokenCommand,
+}
+
+#[derive(Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and print it; it is not shown again
+    Create {
+        /// What it may do
+        #[arg(long, value_parser = PossibleValuesParser::new(Role::ALL.map(Role::as_str)))]
+        role: String,
+        /// The organization that it is for
+        #[arg(long, value_name = "ORG")]
+        organization: Option<String>,
+        /// An agent that it may speak for; without one, all of the organization
+        #[arg(long, value_name = "AGENT")]
+        agent: Vec<String>,
+        /// What people know it by
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        label: String,
+    },
+    /// List the tokens that are not revoked
+    List,
+    /// End a token, at once and for good
+    Revoke { id: String },
+}
+
+pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        TokenCommand::Create { role, organization, agent, label } => {
+            let agents = if agent.is_empty() { Value::Null } else { json!(agent) };
+            let wanted =
+                json!({"role": role, "organization": organization, "agents": agents, "label": label});
+            create(client, printer, &wanted).await
+        }
+        TokenCommand::List => list(client, printer).await,
+        TokenCommand::Revoke { id } => {
+            client.delete(&format!("/v1/tokens/{}", escaped(&id))).send().await?;
+            done(printer, &json!({"revoked": id}), &format!("token `{id}` is revoked"))
+        }
+    }
+}
+
+/// The token alone on standard output, so that it can go straight into a file.
+async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> Result<(), Failure> {
+    let made = client.post("/v1/tokens").json(wanted).send().await?.json()?;
+    if printer.json() {
+        return Ok(printer.value(&made)?);
+    }
+    printer.line(&field(&made, "/token"))?;
+    Ok(printer.note(&format!("this is token `{}`; it is not shown again", field(&made, "/id")))?)
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let items = document::all_items(client, "/v1/tokens").await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LABEL"], &rows)?)
+}
+
+fn row(item: &Value) -> [String; 6] {
+    let created = item.get("created_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
+    let text = |pointer| field(item, pointer);
+    [text("/id"), text("/role"), text("/organization"), text("/agents"), created, text("/label")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: TokenCommand, json: bool, answers: Vec<Canned>) -> Run {
+        run_with(answers, json, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn create(agent: Vec<String>) -> TokenCommand {
+        TokenCommand::Create {
+            role: "orchestrator".into(),
+            organization: Some("acme".into()),
+            agent,
+            label: "ci".into(),
+        }
+    }
+
+    fn made() -> Canned {
+        Canned::json(201, json!({"id": "ab", "token": "tg_ab_secret"}))
+    }
+
+    #[tokio::test]
+    async fn a_new_token_stands_alone_on_standard_output() {
+        let run = run_command(create(vec![]), false, vec![made()]).await;
+        run.result.expect("done");
+        assert_eq!(run.out, "tg_ab_secret\n");
+        assert!(run.notes.contains("not shown again"));
+        let asked: Value = serde_json::from_str(&run.asked[0].body).expect("json");
+        assert_eq!(
+            asked,
+            json!({"role": "orchestrator", "organization": "acme", "agents": null, "label": "ci"})
+        );
+    }
+
+    #[tokio::test]
+    async fn a_new_token_for_machines_is_json() {
+        let run = run_command(create(vec!["bot".into()]), true, vec![made()]).await;
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["token"], "tg_ab_secret");
+        assert!(run.asked[0].body.contains(r#""agents":["bot"]"#));
+    }
+
+    #[tokio::test]
+    async fn a_list_shows_who_may_do_what() {
+        let item = json!({"id": "ab", "role": "owner", "organization": "acme", "agents": null, "created_ms": 0, "label": "ci"});
+        let run = run_command(
+            TokenCommand::List,
+            false,
+            vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
+        )
+        .await;
+        run.result.expect("done");
+        assert!(
+            run.out.contains("ab  owner  acme          -       1970-01-01T00:00:00.000Z  ci"),
+            "{}",
+            run.out
+        );
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_in_the_daemons_words() {
+        let refused = Canned::json(
+            403,
+            json!({"error_type": "FORBIDDEN", "detail": "a token of role `owner` may not do this", "hint": "h"}),
+        );
+        let run = run_command(TokenCommand::Revoke { id: "a/b".into() }, false, vec![refused]).await;
+        let failure = run.result.expect_err("refused");
+        assert_eq!(
+            (failure.to_string().as_str(), failure.hint()),
+            ("a token of role `owner` may not do this", "h")
+        );
+        assert_eq!(run.asked[0].line(), "DELETE /v1/tokens/a%2Fb");
+    }
+}

@@ -1,0 +1,337 @@
+//! A client of the daemon's HTTP interface, for the command line and `quickstart`.
+//!
+//! It speaks plain HTTP/1 to one server, keeps its connection, follows no
+//! redirect and reads no proxy from the environment: the token goes to the server
+//! that was named and nowhere else. Encrypted connections come with the outgoing
+//! HTTP of the sandbox; until then `https` is refused in words.
+//!
+//! An answer that is not a success is an error with the daemon's own message and
+//! hint.
+
+mod error;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::http::request::Builder;
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+pub use error::{ClientError, Problem};
+
+/// A server on the network answers a connection within this, or is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longer than the longest thing a request waits for, the compiling of a large plugin.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+/// Far above the largest answer, a page of the audit log with its arguments.
+const ANSWER_BYTES: usize = 1 << 30;
+
+/// A daemon to talk to.
+#[derive(Clone)]
+pub struct Client {
+    server: Server,
+    token: Option<HeaderValue>,
+    http: legacy::Client<HttpConnector, Full<Bytes>>,
+}
+
+/// Where a daemon is: scheme, host and port, without a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    authority: String,
+    host: String,
+}
+
+/// A request being made.
+#[must_use = "nothing is sent before `send`"]
+pub struct Ask<'client> {
+    client: &'client Client,
+    request: Builder,
+    body: Bytes,
+}
+
+/// A success.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// The entity tag of a document.
+    pub etag: Option<String>,
+    pub body: Bytes,
+}
+
+impl Server {
+    /// Reads an address like `http://127.0.0.1:7300`.
+    pub fn parse(text: &str) -> Result<Self, ClientError> {
+        let bad = || ClientError::BadServer { server: text.to_owned() };
+        let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| bad())?;
+        match uri.scheme_str() {
+            Some("https") => return Err(ClientError::NoHttps),
+            Some("http") => {}
+            _ => return Err(bad()),
+        }
+        let authority = uri.authority().ok_or_else(bad)?;
+        let only_host_and_port = uri.path() == "/" && uri.query().is_none();
+        // Userinfo would be a password on the command line.
+        if !only_host_and_port || authority.as_str().contains('@') || authority.host().is_empty() {
+            return Err(bad());
+        }
+        Ok(Self { authority: authority.to_string(), host: authority.host().to_owned() })
+    }
+
+    /// Whether what is sent there stays on this machine.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let address = host.parse::<std::net::IpAddr>();
+        host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    }
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "http://{}", self.authority)
+    }
+}
+
+impl Client {
+    /// A client of `server` that shows `token`, where there is one, with each request.
+    pub fn new(server: Server, token: Option<&str>) -> Result<Self, ClientError> {
+        let token = token.map(bearer).transpose()?;
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        connector.set_nodelay(true);
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { server, token, http })
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub fn get(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::GET, path)
+    }
+
+    pub fn put(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::PUT, path)
+    }
+
+    pub fn post(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::POST, path)
+    }
+
+    pub fn delete(&self, path: &str) -> Ask<'_> {
+        self.ask(Method::DELETE, path)
+    }
+
+    fn ask(&self, method: Method, path: &str) -> Ask<'_> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.server));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        Ask { client: self, request, body: Bytes::new() }
+    }
+}
+
+impl Ask<'_> {
+    /// Sends `value` as JSON.
+    pub fn json(self, value: &Value) -> Self {
+        self.body("application/json", value.to_string().into())
+    }
+
+    /// Sends `body` as it is.
+    pub fn body(mut self, content_type: &'static str, body: Bytes) -> Self {
+        self.body = body;
+        self.header(CONTENT_TYPE, content_type)
+    }
+
+    /// Replaces the document that has this entity tag; none for a document that must be new.
+    pub fn replacing(self, etag: Option<&str>) -> Self {
+        match etag {
+            Some(etag) => self.header(IF_MATCH, etag),
+            None => self.header(IF_NONE_MATCH, "*"),
+        }
+    }
+
+    /// Sends the request and reads the whole answer.
+    pub async fn send(self) -> Result<Answer, ClientError> {
+        let server = &self.client.server;
+        let request = self.request.body(Full::new(self.body)).map_err(|_| ClientError::BadRequest)?;
+        let exchange = async {
+            let response = self.client.http.request(request).await;
+            read(response.map_err(|error| ClientError::of_request(server, &error))?).await
+        };
+        let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await;
+        answered.unwrap_or_else(|_| Err(ClientError::Lost { reason: "no answer came in time".into() }))
+    }
+
+    fn header(mut self, name: HeaderName, value: &str) -> Self {
+        self.request = self.request.header(name, value);
+        self
+    }
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> Result<Value, ClientError> {
+        serde_json::from_slice(&self.body).map_err(|_| ClientError::strange(self.status, &self.body))
+    }
+}
+
+/// A name as one segment of a path, or one value of a query: all but the
+/// unreserved characters of RFC 3986 are escaped, the slash too.
+pub fn escaped(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte))
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::BadToken)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+async fn read(response: Response<Incoming>) -> Result<Answer, ClientError> {
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES).collect().await;
+    let body = body.map_err(|error| ClientError::Lost { reason: error.to_string() })?.to_bytes();
+    if !head.status.is_success() {
+        return Err(ClientError::refusal(head.status.as_u16(), &body));
+    }
+    let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
+    Ok(Answer { status: head.status.as_u16(), etag, body })
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::testing::{Canned, FakeDaemon};
+    use super::*;
+
+    async fn daemon(answers: Vec<Canned>) -> (FakeDaemon, Client) {
+        let daemon = FakeDaemon::start(answers).await;
+        let client = Client::new(daemon.server(), Some("tg_secret")).expect("a client");
+        (daemon, client)
+    }
+
+    #[tokio::test]
+    async fn a_success_has_its_status_tag_and_body() {
+        let (daemon, client) = daemon(vec![Canned::json(201, json!({"id": "x"})).with_etag("\"7\"")]).await;
+        let answer =
+            client.post("/v1/tokens").json(&json!({"role": "owner"})).send().await.expect("a success");
+        assert_eq!((answer.status, answer.etag.as_deref()), (201, Some("\"7\"")));
+        assert_eq!(answer.json().expect("json"), json!({"id": "x"}));
+        let asked = daemon.asked().remove(0);
+        assert_eq!((asked.method.as_str(), asked.target.as_str()), ("POST", "/v1/tokens"));
+        assert_eq!(asked.header("authorization"), Some("Bearer tg_secret"));
+        assert_eq!(asked.header("content-type"), Some("application/json"));
+        assert_eq!(asked.body, r#"{"role":"owner"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_document_is_replaced_on_its_tag_or_made_new() {
+        let (daemon, client) = daemon(vec![Canned::json(200, json!({})), Canned::json(201, json!({}))]).await;
+        client.put("/v1/orgs/a").replacing(Some("\"3\"")).send().await.expect("replaced");
+        client.put("/v1/orgs/a").replacing(None).send().await.expect("made");
+        let asked = daemon.asked();
+        assert_eq!((asked[0].header("if-match"), asked[0].header("if-none-match")), (Some("\"3\""), None));
+        assert_eq!((asked[1].header("if-match"), asked[1].header("if-none-match")), (None, Some("*")));
+    }
+
+    #[tokio::test]
+    async fn a_refusal_brings_the_daemons_words() {
+        let problem = json!({"type": "urn:toolgate:error:NOT_FOUND", "title": "Not found", "status": 404, "error_type": "NOT_FOUND",
+            "detail": "no plugin `x`", "hint": "load it", "retryable": false});
+        let (_daemon, client) = daemon(vec![Canned::json(404, problem)]).await;
+        let error = client.get("/v1/plugins/x").send().await.expect_err("a refusal");
+        assert_eq!((error.to_string().as_str(), error.hint()), ("no plugin `x`", "load it"));
+        assert_eq!(error.status(), Some(404));
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_some_other_program_is_called_strange() {
+        let page = || Canned {
+            content_type: "text/html",
+            body: "<h1>Nginx</h1>".into(),
+            ..Canned::json(200, json!(null))
+        };
+        let (_daemon, client) = daemon(vec![page(), Canned { status: 502, ..page() }]).await;
+        let success = client.get("/").send().await.expect("a success").json().expect_err("no json");
+        let refusal = client.get("/").send().await.expect_err("a refusal");
+        for error in [success, refusal] {
+            assert!(matches!(error, ClientError::Strange { .. }), "{error:?}");
+            assert!(error.to_string().contains("<h1>Nginx</h1>"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_named_with_a_hint() {
+        let server = FakeDaemon::nobody().await;
+        let client = Client::new(server.clone(), None).expect("a client");
+        let error = client.get("/healthz").send().await.expect_err("nobody");
+        assert_eq!(error.to_string(), format!("no daemon answers at `{server}`: connection refused"));
+        assert!(error.hint().contains("toolgate serve"), "{}", error.hint());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_off_is_told_from_one_that_is_refused() {
+        let (_daemon, client) = daemon(vec![Canned::hang_up()]).await;
+        let error = client.get("/healthz").send().await.expect_err("broken off");
+        assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
+    }
+
+    #[test]
+    fn a_server_is_a_scheme_a_host_and_a_port() {
+        for text in ["http://127.0.0.1:7300", "http://tools.example.org", "http://[::1]:7300/"] {
+            Server::parse(text).expect("a server");
+        }
+        for text in
+            ["", "127.0.0.1:7300", "http://", "ftp://a", "http://a/path", "http://a?q", "http://me:pass@a"]
+        {
+            let error = Server::parse(text).expect_err("no server");
+            assert!(matches!(error, ClientError::BadServer { .. }), "{text}");
+        }
+        assert!(matches!(Server::parse("https://a"), Err(ClientError::NoHttps)));
+    }
+
+    #[test]
+    fn loopback_is_told_from_the_network() {
+        let is_loopback = |text| Server::parse(text).expect("a server").is_loopback();
+        for text in ["http://127.0.0.1:1", "http://[::1]:1", "http://LocalHost:1", "http://127.9.9.9"] {
+            assert!(is_loopback(text), "{text}");
+        }
+        for text in ["http://10.0.0.1", "http://localhost.example.org", "http://[2001:db8::1]"] {
+            assert!(!is_loopback(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_no_header_can_carry_is_refused() {
+        let server = Server::parse("http://127.0.0.1:1").expect("a server");
+        assert!(matches!(Client::new(server, Some("two\nlines")), Err(ClientError::BadToken)));
+    }
+
+    #[test]
+    fn a_name_in_a_path_cannot_leave_its_segment() {
+        assert_eq!(escaped("acme-1_2.x~"), "acme-1_2.x~");
+        assert_eq!(escaped("../a b?é"), "..%2Fa%20b%3F%C3%A9");
+    }
+}

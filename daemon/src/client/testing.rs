@@ -1,0 +1,137 @@
+//! A daemon that answers what it was told to, one answer a request, and keeps
+//! what it was asked.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::Server;
+
+pub struct FakeDaemon {
+    server: Server,
+    seen: Arc<Mutex<Vec<Asked>>>,
+    _tasks: JoinSet<()>,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    pub target: String,
+    pub headers: HeaderMap,
+    pub body: String,
+}
+
+/// An answer to give.
+#[derive(Clone, Debug)]
+pub struct Canned {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub etag: Option<&'static str>,
+    pub body: String,
+}
+
+impl Canned {
+    pub fn json(status: u16, body: Value) -> Self {
+        Self { status, content_type: "application/json", etag: None, body: body.to_string() }
+    }
+
+    pub fn with_etag(self, etag: &'static str) -> Self {
+        Self { etag: Some(etag), ..self }
+    }
+
+    /// No answer: the connection is closed.
+    pub fn hang_up() -> Self {
+        Self { status: 0, content_type: "", etag: None, body: String::new() }
+    }
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// `METHOD target`, as tests compare it.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.method, self.target)
+    }
+}
+
+impl FakeDaemon {
+    pub async fn start(answers: Vec<Canned>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = server_of(&listener);
+        let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
+        let seen = Arc::<Mutex<Vec<Asked>>>::default();
+        let mut tasks = JoinSet::new();
+        let kept = seen.clone();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.spawn(serve(stream, answers.clone(), kept.clone()));
+            }
+        });
+        Self { server, seen, _tasks: tasks }
+    }
+
+    /// An address at which nobody listens.
+    pub async fn nobody() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        server_of(&listener)
+    }
+
+    pub fn server(&self) -> Server {
+        self.server.clone()
+    }
+
+    /// What was asked so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn server_of(listener: &TcpListener) -> Server {
+    let address = listener.local_addr().expect("an address");
+    Server::parse(&format!("http://{address}")).expect("a server")
+}
+
+async fn serve(stream: TcpStream, answers: Arc<Mutex<VecDeque<Canned>>>, seen: Arc<Mutex<Vec<Asked>>>) {
+    let answer = service_fn(move |request| answer(request, answers.clone(), seen.clone()));
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    answers: Arc<Mutex<VecDeque<Canned>>>,
+    seen: Arc<Mutex<Vec<Asked>>>,
+) -> Result<Response<Full<Bytes>>, std::io::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let asked = Asked {
+        method: head.method.to_string(),
+        target: head.uri.to_string(),
+        headers: head.headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(asked);
+    let next = answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let canned = next.unwrap_or_else(|| Canned::json(500, Value::Null));
+    if canned.status == 0 {
+        return Err(std::io::Error::other("hang up"));
+    }
+    let mut response = Response::builder().status(canned.status).header("content-type", canned.content_type);
+    if let Some(etag) = canned.etag {
+        response = response.header("etag", etag);
+    }
+    Ok(response.body(Full::new(canned.body.into())).expect("a response"))
+}

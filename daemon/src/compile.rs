@@ -1,0 +1,119 @@
+//! Compiles components in a process of their own, and keeps what came out.
+//!
+//! A compiler bomb must not take the daemon with it, so the compiler runs as a hidden subcommand of this
+//! same program: limits set first, bytes in, bytes out, no key, no folder, no environment. What it returns
+//! is native code that the daemon will run, so the cache is authenticated: an HMAC over digest, engine
+//! fingerprint and code, whose key lies outside the cache folder, checked over the very bytes that are
+//! then loaded.
+
+mod cache;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use toolgate_admission::{CallError, Digest, ErrorType};
+use toolgate_sandbox::{Component, Sandbox};
+
+pub use cache::CacheError;
+pub use worker::{WorkerLimits, run as worker};
+
+/// The program that compiles, as it is started.
+#[derive(Clone, Debug)]
+pub struct WorkerCommand {
+    /// Path of the binary. Handed in, so that a test does not start itself.
+    pub program: PathBuf,
+    /// Arguments that make it the worker.
+    pub arguments: Vec<String>,
+    /// What one compilation may use.
+    pub limits: WorkerLimits,
+    /// Compilations at the same time.
+    pub concurrency: usize,
+}
+
+/// Makes runnable components out of plugin files.
+#[derive(Clone)]
+pub struct Compiler {
+    sandbox: Sandbox,
+    cache: cache::Cache,
+    command: Arc<WorkerCommand>,
+    permits: Arc<Semaphore>,
+}
+
+/// Whether code had to be made or was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompiledBy {
+    /// Found in the cache.
+    Cache,
+    /// Made by the worker in this time.
+    Worker(Duration),
+}
+
+impl Compiler {
+    /// Opens the cache below `folder`, with its key in `key_file`; makes both where they are missing.
+    pub fn open(
+        sandbox: Sandbox,
+        folder: &Path,
+        key_file: &Path,
+        command: WorkerCommand,
+    ) -> Result<Self, CacheError> {
+        let cache = cache::Cache::open(folder, key_file, sandbox.fingerprint())?;
+        let permits = Arc::new(Semaphore::new(command.concurrency.max(1)));
+        Ok(Self { sandbox, cache, command: Arc::new(command), permits })
+    }
+
+    /// A runnable component for a plugin file: from the cache, or compiled and then cached.
+    pub async fn component(
+        &self,
+        digest: &Digest,
+        file: &[u8],
+    ) -> Result<(Component, CompiledBy), CallError> {
+        if let Some(component) = self.cached(digest).await {
+            return Ok((component, CompiledBy::Cache));
+        }
+        let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
+        let began = std::time::Instant::now();
+        let artifact = worker::compile(&self.command, file).await?;
+        let component = self.load(artifact.clone()).await?;
+        let (cache, digest) = (self.cache.clone(), digest.clone());
+        let stored = tokio::task::spawn_blocking(move || cache.store(&digest, &artifact)).await;
+        if let Ok(Err(error)) = stored {
+            // The plugin works; it will only be compiled again after the next start.
+            tracing::warn!(%error, "compiled code cannot be cached");
+        }
+        Ok((component, CompiledBy::Worker(began.elapsed())))
+    }
+
+    /// Forgets the compiled code of a file that is no longer served.
+    pub async fn forget(&self, digest: &Digest) {
+        let (cache, digest) = (self.cache.clone(), digest.clone());
+        let _ = tokio::task::spawn_blocking(move || cache.forget(&digest)).await;
+    }
+
+    async fn cached(&self, digest: &Digest) -> Option<Component> {
+        let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
+        let loaded = tokio::task::spawn_blocking(move || {
+            let artifact = cache.fetch(&digest)?;
+            match sandbox.load(artifact.code()) {
+                Ok(component) => Some(component),
+                Err(error) => {
+                    tracing::warn!(%error, "cached code does not load and is compiled again");
+                    None
+                }
+            }
+        });
+        loaded.await.ok().flatten()
+    }
+
+    async fn load(&self, artifact: Arc<[u8]>) -> Result<Component, CallError> {
+        let sandbox = self.sandbox.clone();
+        let loaded = tokio::task::spawn_blocking(move || sandbox.load(&artifact)).await;
+        Ok(loaded.map_err(|_| stopping())??)
+    }
+}
+
+fn stopping() -> CallError {
+    CallError::new(ErrorType::Unavailable, "the daemon is stopping", "try again when it runs again")
+}

@@ -1,0 +1,198 @@
+//! Compiled code on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC and the code it vouches for.
+//!
+//! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use toolgate_admission::Digest;
+
+/// Length of the HMAC-SHA-256 tag in front of the code.
+const TAG_BYTES: usize = 32;
+
+/// Length of the key.
+const KEY_BYTES: usize = 32;
+
+/// Why the cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// A folder or file cannot be made or read.
+    #[error("{path}: {error}")]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The key file is there and is not a key.
+    #[error("{0}: not a key of {KEY_BYTES} bytes; remove it to have a new one made (everything is then compiled again)")]
+    Key(PathBuf),
+}
+
+/// The cache of one engine fingerprint.
+#[derive(Clone)]
+pub(super) struct Cache {
+    folder: Arc<Path>,
+    fingerprint: Arc<str>,
+    key: Arc<hmac::Key>,
+}
+
+/// A file whose tag was right, read once.
+pub(super) struct Artifact(Vec<u8>);
+
+impl Artifact {
+    pub(super) fn code(&self) -> &[u8] {
+        self.0.get(TAG_BYTES..).unwrap_or_default()
+    }
+}
+
+impl Cache {
+    pub(super) fn open(folder: &Path, key_file: &Path, fingerprint: &str) -> Result<Self, CacheError> {
+        let key = read_or_make_key(key_file)?;
+        let folder = folder.join(fingerprint);
+        private_folder(&folder).map_err(|error| CacheError::Io { path: folder.clone(), error })?;
+        Ok(Self {
+            folder: folder.into(),
+            fingerprint: fingerprint.into(),
+            key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key)),
+        })
+    }
+
+    pub(super) fn fetch(&self, digest: &Digest) -> Option<Artifact> {
+        let bytes = fs::read(self.path(digest)).ok()?;
+        let (tag, code) = bytes.split_at_checked(TAG_BYTES)?;
+        if hmac::verify(&self.key, &self.message(digest, code), tag).is_err() {
+            tracing::warn!(%digest, "cached code does not verify and is compiled again");
+            return None;
+        }
+        Some(Artifact(bytes))
+    }
+
+    pub(super) fn store(&self, digest: &Digest, code: &[u8]) -> io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        file.write_all(hmac::sign(&self.key, &self.message(digest, code)).as_ref())?;
+        file.write_all(code)?;
+        file.persist(self.path(digest))?;
+        Ok(())
+    }
+
+    pub(super) fn forget(&self, digest: &Digest) {
+        // Already gone is as good.
+        let _ = fs::remove_file(self.path(digest));
+    }
+
+    /// What the tag covers: the code's own hash bound to the component and the engine it was made for.
+    fn message(&self, digest: &Digest, code: &[u8]) -> Vec<u8> {
+        let hash = ring::digest::digest(&ring::digest::SHA256, code);
+        let mut message = Vec::with_capacity(256);
+        for part in [digest.as_str().as_bytes(), self.fingerprint.as_bytes(), hash.as_ref()] {
+            message.extend_from_slice(&(part.len() as u64).to_le_bytes());
+            message.extend_from_slice(part);
+        }
+        message
+    }
+
+    fn path(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(digest.hex())
+    }
+}
+
+fn read_or_make_key(path: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
+    let io = |error| CacheError::Io { path: path.to_owned(), error };
+    let mut key = [0; KEY_BYTES];
+    match File::open(path) {
+        Ok(mut file) => {
+            let mut bytes = Vec::with_capacity(KEY_BYTES);
+            Read::by_ref(&mut file).take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
+            key = bytes.try_into().map_err(|_| CacheError::Key(path.to_owned()))?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            SystemRandom::new().fill(&mut key).map_err(|_| io(io::Error::other("no random numbers")))?;
+            if let Some(parent) = path.parent() {
+                private_folder(parent).map_err(io)?;
+            }
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
+            file.write_all(&key).and_then(|()| file.sync_all()).map_err(io)?;
+        }
+        Err(error) => return Err(io(error)),
+    }
+    Ok(key)
+}
+
+fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(letter: char) -> Digest {
+        Digest::parse(&format!("sha256:{}", letter.to_string().repeat(64))).unwrap()
+    }
+
+    fn cache(root: &Path, fingerprint: &str) -> Cache {
+        Cache::open(&root.join("cache"), &root.join("keys/cache.key"), fingerprint).unwrap()
+    }
+
+    #[test]
+    fn what_was_stored_is_fetched_also_after_a_restart() {
+        let root = tempfile::tempdir().unwrap();
+        cache(root.path(), "f1").store(&digest('a'), b"code").unwrap();
+        assert_eq!(cache(root.path(), "f1").fetch(&digest('a')).unwrap().code(), b"code");
+    }
+
+    #[test]
+    fn a_forged_file_counts_as_missing() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = cache(root.path(), "f1");
+        cache.store(&digest('a'), b"code").unwrap();
+        let path = cache.path(&digest('a'));
+        let good = fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut forged = good.clone();
+            forged[at] ^= 1;
+            fs::write(&path, &forged).unwrap();
+            assert!(cache.fetch(&digest('a')).is_none(), "byte {at}");
+        }
+        fs::write(&path, &good[..TAG_BYTES - 1]).unwrap();
+        assert!(cache.fetch(&digest('a')).is_none());
+        fs::write(&path, &good).unwrap();
+        assert!(cache.fetch(&digest('a')).is_some());
+    }
+
+    #[test]
+    fn code_of_another_component_or_engine_does_not_verify() {
+        let root = tempfile::tempdir().unwrap();
+        let one = cache(root.path(), "f1");
+        one.store(&digest('a'), b"code").unwrap();
+        fs::copy(one.path(&digest('a')), one.path(&digest('b'))).unwrap();
+        assert!(one.fetch(&digest('b')).is_none());
+        let other = cache(root.path(), "f2");
+        fs::copy(one.path(&digest('a')), other.path(&digest('a'))).unwrap();
+        assert!(other.fetch(&digest('a')).is_none());
+        assert!(one.fetch(&digest('a')).is_some());
+    }
+
+    #[test]
+    fn another_key_makes_the_cache_stale() {
+        let root = tempfile::tempdir().unwrap();
+        cache(root.path(), "f1").store(&digest('a'), b"code").unwrap();
+        fs::remove_file(root.path().join("keys/cache.key")).unwrap();
+        assert!(cache(root.path(), "f1").fetch(&digest('a')).is_none());
+    }
+
+    #[test]
+    fn a_broken_key_file_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("short.key"), b"short").unwrap();
+        let error = Cache::open(&root.path().join("cache"), &root.path().join("short.key"), "f1").err().unwrap();
+        assert!(error.to_string().contains("short.key"), "{error}");
+    }
+}

@@ -1,0 +1,309 @@
+//! Settings of the daemon: one TOML file, every key optional.
+//!
+//! `keys` holds the one table of keys, each with its default, unit, range and
+//! meaning; the structs, `toolgate serve --help` and `docs/config.md` are made
+//! from it. `read` turns a file into [`Config`] and refuses what the table does
+//! not know, naming the line and the nearest right key. `page` writes the table
+//! out for people.
+//!
+//! Nothing here reads the environment: what the daemon runs with is this file
+//! and the options of `serve`, so that two starts with the same file are alike.
+
+mod keys;
+mod page;
+mod read;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+pub use keys::{
+    Audit, Calls, Compile, Config, Http, LogFormat, LogLevel, Logging, PagemapScan, Queue, Rates,
+    SandboxSection, Sessions,
+};
+pub use page::{help_text, markdown_page};
+pub use read::ConfigError;
+
+/// What the options of `serve` put in place of the file's settings.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub data: Option<PathBuf>,
+    pub listen: Option<String>,
+    pub store: Option<String>,
+}
+
+/// Where documents, tokens and sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreLocation {
+    /// A SQLite file, made when it is missing.
+    Sqlite(PathBuf),
+}
+
+impl Config {
+    /// Reads `file`, or takes the defaults without one, and applies `overrides`.
+    pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
+        let mut config = match file {
+            Some(path) => read::read(&read::text_of(path)?, path)?,
+            None => Self::default(),
+        };
+        config.override_with(overrides)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads settings from `text`; `file` is what errors call it.
+    pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
+        let config = read::read(text, file)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The host names that a request may ask for, in lower case and without a port.
+    pub fn hosts(&self) -> Vec<String> {
+        if let Some(hosts) = &self.allowed_hosts {
+            return hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        }
+        let mut hosts = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
+        let listening = host_form(self.listen.ip());
+        if !self.listen.ip().is_unspecified() && !hosts.contains(&listening) {
+            hosts.push(listening);
+        }
+        hosts
+    }
+
+    /// Where the store lies: `store`, or `state.db` in the data folder.
+    pub fn store_location(&self) -> Result<StoreLocation, ConfigError> {
+        match &self.store {
+            None => Ok(StoreLocation::Sqlite(self.data.join("state.db"))),
+            Some(url) => store_location(url),
+        }
+    }
+
+    fn override_with(&mut self, overrides: Overrides) -> Result<(), ConfigError> {
+        if let Some(data) = overrides.data {
+            self.data = data;
+        }
+        if let Some(listen) = overrides.listen {
+            self.listen = listen.parse().map_err(|_| {
+                ConfigError::new(
+                    format!("`--listen {listen}` is no address with a port"),
+                    "write it like `127.0.0.1:7300` or `[::1]:7300`",
+                )
+            })?;
+        }
+        self.store = overrides.store.or(self.store.take());
+        Ok(())
+    }
+
+    /// What no single key shows to be wrong.
+    fn check(&self) -> Result<(), ConfigError> {
+        self.store_location()?;
+        if self.queue.waiting_per_organization > self.queue.waiting_total {
+            return Err(ConfigError::new(
+                "`queue.waiting_per_organization` is more than `queue.waiting_total`",
+                "one organization could never use its share; raise the total or lower the share",
+            ));
+        }
+        if self.audit.reserve_bytes > self.audit.segment_bytes {
+            return Err(ConfigError::new(
+                "`audit.reserve_bytes` is more than `audit.segment_bytes`",
+                "the reserve is kept free inside a segment; raise the segment or lower the reserve",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn store_location(url: &str) -> Result<StoreLocation, ConfigError> {
+    let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
+    match path {
+        Some(path) if !path.is_empty() && !path.starts_with(":memory:") => {
+            Ok(StoreLocation::Sqlite(path.into()))
+        }
+        Some(_) => Err(ConfigError::new(
+            format!("store `{url}` names no file"),
+            "write it like `sqlite:/var/lib/toolgate/state.db`",
+        )),
+        // A URL may hold a password, so what was written is not repeated here.
+        None => Err(ConfigError::new(
+            "this store is of a kind that this version cannot open",
+            "only SQLite is there: `sqlite:/var/lib/toolgate/state.db`",
+        )),
+    }
+}
+
+/// An address as the `Host` header writes it: IPv6 in brackets.
+fn host_form(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        Config::parse(text, Path::new("toolgate.toml"))
+    }
+
+    fn refusal(text: &str) -> (String, String) {
+        let error = parse(text).expect_err("the settings are refused");
+        (error.to_string(), error.hint().to_owned())
+    }
+
+    #[test]
+    fn an_empty_file_gives_the_documented_defaults() {
+        let config = parse("").expect("defaults");
+        assert_eq!(config.data, Path::new("toolgate-data"));
+        assert_eq!(config.listen.to_string(), "127.0.0.1:7300");
+        assert_eq!(config.http.body_bytes, 8 << 20);
+        assert_eq!(config.http.plugin_bytes, 64 << 20);
+        assert_eq!(config.sessions.idle_seconds, 24 * 3600);
+        assert_eq!(config.calls.recorded_seconds, 24 * 3600);
+        assert_eq!(config.calls.per_request, 32);
+        assert_eq!(config.calls.rounds_per_turn, 10);
+        assert_eq!(config.calls.rounds_per_session, 1000);
+    }
+
+    #[test]
+    fn a_key_of_the_file_takes_the_place_of_its_default() {
+        let config = parse(
+            "listen = \"[::1]:80\"\n[log]\nformat = \"json\"\nlevel = \"debug\"\n\
+             [sandbox]\npagemap_scan = \"off\"\n[limits]\nfuel = 5000",
+        )
+        .expect("sound settings");
+        assert_eq!(config.listen.to_string(), "[::1]:80");
+        assert_eq!(config.log.format, LogFormat::Json);
+        assert_eq!(config.log.level, LogLevel::Debug);
+        assert_eq!(config.sandbox.pagemap_scan, PagemapScan::Off);
+    }
+
+    #[test]
+    fn a_misspelt_key_names_its_line_and_the_nearest_right_key() {
+        let (message, hint) = refusal("# mine\n[http]\nheader_byte = 9000\n");
+        assert_eq!(message, "toolgate.toml:3:1: unknown key `header_byte` in `[http]`");
+        assert_eq!(hint, "did you mean `header_bytes`?");
+    }
+
+    #[test]
+    fn a_misspelt_section_names_its_line_and_the_nearest_right_section() {
+        let (message, hint) = refusal("[htpp]\nheader_bytes = 9000\n");
+        assert_eq!(message, "toolgate.toml:1:2: unknown section `[htpp]`");
+        assert_eq!(hint, "did you mean `[http]`?");
+    }
+
+    #[test]
+    fn a_misspelt_limit_names_the_nearest_limit() {
+        let (message, hint) = refusal("[limits]\nfual = 1");
+        assert_eq!(message, "toolgate.toml:2:1: unknown key `fual` in `[limits]`");
+        assert_eq!(hint, "did you mean `fuel`?");
+    }
+
+    #[test]
+    fn a_key_of_another_section_is_told_where_it_belongs() {
+        let (message, hint) = refusal("body_bytes = 1\n");
+        assert_eq!(message, "toolgate.toml:1:1: unknown key `body_bytes`");
+        assert_eq!(hint, "`body_bytes` belongs in `[http]`");
+    }
+
+    #[test]
+    fn a_key_that_resembles_none_gets_the_list() {
+        let (_, hint) = refusal("[log]\nzzzzzz = 1\n");
+        assert_eq!(hint, "known here: `format`, `level`");
+    }
+
+    #[test]
+    fn a_number_out_of_range_names_its_line_and_the_range() {
+        let (message, hint) = refusal("[calls]\nper_request = 100000");
+        assert_eq!(message, "toolgate.toml:2:15: `calls.per_request` is out of range");
+        assert_eq!(hint, "write a whole number from 1 to 256");
+        assert_eq!(parse("[calls]\nper_request = 256").expect("the ceiling itself").calls.per_request, 256);
+    }
+
+    #[test]
+    fn a_limit_above_its_ceiling_is_refused() {
+        let (message, _) = refusal("[limits]\ndeadline_ms = 999_999_999_999");
+        assert_eq!(message, "toolgate.toml:2:15: `limits.deadline_ms` is out of range");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_told_what_is_wanted() {
+        let cases = [
+            ("drain_seconds = \"5\"", "write a whole number from 0 to 600"),
+            ("drain_seconds = -5", "write a whole number from 0 to 600"),
+            ("data = 5", "write a text in quotes"),
+            ("listen = \"nowhere\"", "write an address with a port, like `127.0.0.1:7300` or `[::1]:7300`"),
+            ("[log]\nformat = \"jsn\"", "write one of `text`, `json`"),
+            (
+                "allowed_hosts = []",
+                "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`",
+            ),
+            (
+                "allowed_hosts = [7]",
+                "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`",
+            ),
+            (
+                "allowed_hosts = [\"a:80\"]",
+                "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`",
+            ),
+            ("http = 5", "write it as a section: `[http]`"),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(refusal(text).1, wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_toml_names_its_line() {
+        let (message, _) = refusal("listen = \"127.0.0.1:1\"\nhttp = {");
+        assert!(message.starts_with("toolgate.toml:2:"), "{message}");
+        assert_eq!(message.lines().count(), 1);
+    }
+
+    #[test]
+    fn an_option_of_serve_wins_over_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("toolgate.toml");
+        std::fs::write(&file, "data = \"/a\"\ndrain_seconds = 3").expect("written");
+        let overrides =
+            Overrides { data: Some("/b".into()), listen: Some("127.0.0.1:0".into()), store: None };
+        let config = Config::load(Some(&file), overrides).expect("sound settings");
+        assert_eq!(config.data, Path::new("/b"));
+        assert_eq!(config.listen.port(), 0);
+        assert_eq!(config.drain_seconds, 3);
+        assert_eq!(config.store_location().expect("a store"), StoreLocation::Sqlite("/b/state.db".into()));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error =
+            Config::load(Some(Path::new("/no/such.toml")), Overrides::default()).expect_err("no file");
+        assert!(error.to_string().starts_with("cannot read settings from `/no/such.toml`"), "{error}");
+    }
+
+    #[test]
+    fn a_store_of_another_kind_is_refused_without_repeating_it() {
+        let (message, _) = refusal("store = \"postgres://u:secret@db/toolgate\"");
+        assert!(!message.contains("secret"), "{message}");
+        let config = parse("store = \"sqlite:/var/state.db\"").expect("a store");
+        assert_eq!(config.store_location().expect("a store"), StoreLocation::Sqlite("/var/state.db".into()));
+    }
+
+    #[test]
+    fn shares_larger_than_their_whole_are_refused() {
+        assert!(
+            refusal("[queue]\nwaiting_per_organization = 9\nwaiting_total = 8").0.contains("waiting_total")
+        );
+        parse("[queue]\nwaiting_per_organization = 8\nwaiting_total = 8").expect("equal is enough");
+    }
+
+    #[test]
+    fn without_a_list_the_loopback_names_and_the_listen_address_are_hosts() {
+        let hosts = |text| parse(text).expect("sound settings").hosts();
+        assert_eq!(hosts(""), ["localhost", "127.0.0.1", "[::1]"]);
+        assert_eq!(hosts("listen = \"10.0.0.7:7300\""), ["localhost", "127.0.0.1", "[::1]", "10.0.0.7"]);
+        assert_eq!(hosts("listen = \"0.0.0.0:7300\""), ["localhost", "127.0.0.1", "[::1]"]);
+        assert_eq!(hosts("allowed_hosts = [\"Tools.Example.org\"]"), ["tools.example.org"]);
+    }
+}

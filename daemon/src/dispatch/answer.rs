@@ -1,0 +1,301 @@
+//! What one call is answered with, before it takes a wire format: one shape for every end (R4, R5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId, read_called_name};
+use toolgate_sandbox::{Component, Usage};
+
+use super::RequestedCall;
+use crate::frame;
+use crate::sessions::{CallState, Recorded};
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// The tool did it.
+    Ok,
+    /// It was refused, or it failed.
+    Error,
+    /// It has not ended.
+    Running,
+    /// The daemon died while it ran.
+    Unknown,
+}
+
+impl Status {
+    /// As it is written on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Running => "running",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Whether guest code began to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Executed {
+    /// It did.
+    Yes,
+    /// It did not.
+    No,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// The end of one call.
+#[derive(Debug)]
+pub struct Answer {
+    pub(super) status: Status,
+    pub(super) executed: Executed,
+    pub(super) result: Option<Result<Box<str>, CallError>>,
+    pub(super) usage: Usage,
+    pub(super) waited: Duration,
+    tool: Option<ToolId>,
+    plugin: Option<PluginStamp>,
+    keeps_id: bool,
+}
+
+/// The plugin that a call ran, or would have run.
+#[derive(Clone, Debug, Serialize)]
+struct PluginStamp {
+    version: String,
+    digest: String,
+}
+
+impl Answer {
+    /// Refused before anything ran.
+    pub(super) fn refused(error: CallError) -> Self {
+        Self::ended(Err(error), Executed::No)
+    }
+
+    /// Refused before the call was opened: its id may be tried again.
+    pub(super) fn not_opened(error: CallError) -> Self {
+        Self { keeps_id: false, ..Self::refused(error) }
+    }
+
+    /// Stopped by its caller.
+    pub(super) fn cancelled() -> Self {
+        Self::ended(Err(cancelled()), Executed::Unknown)
+    }
+
+    /// Came back from the sandbox.
+    pub(super) fn finished(
+        result: Result<Box<str>, CallError>,
+        usage: Usage,
+        executed: bool,
+    ) -> Self {
+        let executed = if executed { Executed::Yes } else { Executed::No };
+        Self { usage, ..Self::ended(result, executed) }
+    }
+
+    /// Its outcome could not be recorded, so it is answered with that.
+    pub(super) fn unrecorded_outcome(error: CallError, answer: Self) -> Self {
+        Self { result: Some(Err(error)), status: Status::Error, ..answer }
+    }
+
+    /// What is known of an id that was used before.
+    pub(crate) fn of_known(state: &CallState) -> Self {
+        match state {
+            CallState::Running(_) => {
+                Self { result: None, status: Status::Running, ..Self::refused(cancelled()) }
+            }
+            CallState::Cancelled => Self::cancelled(),
+            CallState::Ended(_) | CallState::Forgotten => Self {
+                executed: Executed::Unknown,
+                ..Self::refused(CallError::new(
+                    ErrorType::Expired,
+                    "the answer of this call is no longer held",
+                    "use a new id to call again",
+                ))
+            },
+        }
+    }
+
+    fn ended(result: Result<Box<str>, CallError>, executed: Executed) -> Self {
+        Self {
+            status: if result.is_ok() { Status::Ok } else { Status::Error },
+            executed,
+            result: Some(result),
+            usage: Usage::default(),
+            waited: Duration::ZERO,
+            tool: None,
+            plugin: None,
+            keeps_id: true,
+        }
+    }
+
+    /// Names the tool and the plugin that it concerns.
+    pub(super) fn by(mut self, admitted: &Admitted<Component>) -> Self {
+        self.tool = Some(admitted.id().clone());
+        self.plugin = Some(PluginStamp {
+            version: admitted.plugin().descriptor.version.clone(),
+            digest: admitted.plugin().digest.to_string(),
+        });
+        self
+    }
+
+    pub(super) fn timed(self, waited: Duration) -> Self {
+        Self { waited, ..self }
+    }
+
+    /// Whether the call's id is used up.
+    pub(super) fn keeps_id(&self) -> bool {
+        self.keeps_id
+    }
+
+    /// The error, where it ended in one.
+    pub(super) fn error(&self) -> Option<&CallError> {
+        self.result.as_ref().and_then(|result| result.as_ref().err())
+    }
+
+    /// The result's JSON text, where it ended well.
+    pub(super) fn output(&self) -> Option<&str> {
+        self.result.as_ref()?.as_deref().ok()
+    }
+
+    /// An answer that is given once and not kept.
+    pub(crate) fn unrecorded(&self, call: &RequestedCall) -> Arc<Recorded> {
+        Arc::new(Recorded { json: self.json(call) })
+    }
+
+    /// The result object of our own form, as JSON text.
+    pub(crate) fn json(&self, call: &RequestedCall) -> Box<str> {
+        let named = self.tool.clone().or_else(|| read_called_name(&call.tool));
+        let content = match &self.result {
+            Some(Ok(output)) => output.to_string(),
+            Some(Err(error)) => format!("{}: {} ({})", error.error_type.as_str(), error.message, error.hint),
+            None => String::new(),
+        };
+        let wire = Wire {
+            id: &call.id,
+            tool: &call.tool,
+            tool_name: named.as_ref().map_or(call.tool.as_str(), |id| id.namespace.as_str()),
+            action: named.as_ref().map(|id| id.tool.as_str()),
+            status: self.status,
+            executed: self.executed,
+            error: self.error().map(WireError::from),
+            text: frame::tool_result(&call.tool, self.status.as_str(), unquoted(&content).as_ref()),
+            usage: WireUsage::from(&self.usage),
+            plugin: self.plugin.as_ref(),
+        };
+        with_output(&wire, self.output())
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self { tool: refusal.tool, ..Self::refused(refusal.error) }
+    }
+}
+
+/// The answer of a call whose task died: a bug here, reported as one.
+pub(super) fn lost(call_id: &str) -> Arc<Recorded> {
+    let call = RequestedCall { id: call_id.to_owned(), tool: String::new(), arguments: "{}".into() };
+    let error = CallError::new(
+        ErrorType::Internal,
+        "the daemon failed while it carried the call out",
+        "tell the operator; the daemon's log says more",
+    );
+    Answer { executed: Executed::Unknown, ..Answer::refused(error) }.unrecorded(&call)
+}
+
+fn cancelled() -> CallError {
+    CallError::new(
+        ErrorType::Cancelled,
+        "the call was cancelled",
+        "use a new id to call again",
+    )
+}
+
+/// A result that is one JSON string reads better without its quotes and escapes.
+fn unquoted(content: &str) -> std::borrow::Cow<'_, str> {
+    match content.starts_with('"').then(|| serde_json::from_str::<String>(content)) {
+        Some(Ok(text)) => text.into(),
+        _ => content.into(),
+    }
+}
+
+/// The result object. The output is JSON text that was checked already: it is put in as it is, not parsed
+/// and written again.
+fn with_output(wire: &Wire<'_>, output: Option<&str>) -> Box<str> {
+    // Strings and numbers: nothing of it can fail.
+    let mut json = serde_json::to_string(wire).unwrap_or_default();
+    if let Some(output) = output {
+        json.truncate(json.len().saturating_sub(1));
+        json.push_str(",\"output\":");
+        json.push_str(output);
+        json.push('}');
+    }
+    json.into()
+}
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    id: &'a str,
+    tool: &'a str,
+    tool_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<&'a str>,
+    status: Status,
+    executed: Executed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<WireError<'a>>,
+    text: String,
+    usage: WireUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plugin: Option<&'a PluginStamp>,
+}
+
+#[derive(Serialize)]
+struct WireError<'a> {
+    error_type: &'a str,
+    message: &'a str,
+    hint: &'a str,
+    retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a serde_json::Value>,
+}
+
+impl<'a> From<&'a CallError> for WireError<'a> {
+    fn from(error: &'a CallError) -> Self {
+        Self {
+            error_type: error.error_type.as_str(),
+            message: &error.message,
+            hint: &error.hint,
+            retryable: error.retryable,
+            details: error.details.as_ref(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WireUsage {
+    fuel: u64,
+    memory_bytes: u64,
+    duration_us: u64,
+    host_calls: u64,
+    egress_bytes: u64,
+    output_bytes: u64,
+    log_bytes: u64,
+}
+
+impl From<&Usage> for WireUsage {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            fuel: usage.fuel,
+            memory_bytes: usage.memory_bytes,
+            duration_us: usage.duration_us,
+            host_calls: usage.host_calls,
+            egress_bytes: usage.egress_bytes,
+            output_bytes: usage.output_bytes,
+            log_bytes: usage.log_bytes,
+        }
+    }
+}

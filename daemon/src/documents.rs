@@ -1,0 +1,261 @@
+//! What documents there are, and the rules by which they are replaced.
+//!
+//! A document is replaced whole and carries an entity tag (RFC 9110, section
+//! 8.8.3) made from its revision. Whoever writes must say what is being
+//! replaced: `If-Match` with the tag, or `If-None-Match: *` for a new document.
+//! A write that says neither is refused, since it would undo somebody's change
+//! unseen.
+//!
+//! Nothing here touches the store; `store::documents` does.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, ErrorType, Name};
+
+/// Which document is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentKey {
+    Organization(Name),
+    Agent { organization: Name, agent: Name },
+}
+
+/// A kind of document; its text is what the store keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentKind {
+    Organization,
+    Agent,
+}
+
+/// The number of the change that wrote a document; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// A stored document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub key: DocumentKey,
+    pub body: String,
+    pub revision: Revision,
+    pub updated_ms: u64,
+}
+
+/// What a writer says about the document to be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing was said. No write is done on such terms.
+    Missing,
+    /// `If-None-Match: *`: there is none yet.
+    Absent,
+    /// `If-Match: *`: there is one, whichever.
+    Present,
+    /// `If-Match: "17", …`: it is one of these.
+    OneOf(Vec<Revision>),
+}
+
+/// What became of a precondition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    Holds,
+    Fails,
+    Required,
+}
+
+/// The body of `/v1/orgs/{org}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OrganizationDocument {
+    /// What people call it.
+    pub display_name: Option<String>,
+    /// Integrations whose credentials live elsewhere; an operator's word.
+    pub connected: Vec<String>,
+}
+
+impl DocumentKey {
+    pub fn agent(organization: &Name, agent: &Name) -> Self {
+        Self::Agent { organization: organization.clone(), agent: agent.clone() }
+    }
+
+    pub fn kind(&self) -> DocumentKind {
+        match self {
+            Self::Organization(_) => DocumentKind::Organization,
+            Self::Agent { .. } => DocumentKind::Agent,
+        }
+    }
+
+    /// The organization that the document belongs to; empty for the platform's own.
+    pub fn scope(&self) -> &str {
+        match self {
+            Self::Organization(_) => "",
+            Self::Agent { organization, .. } => organization.as_str(),
+        }
+    }
+
+    /// The name of the document within its scope.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
+        }
+    }
+
+    /// The key of a stored row, if such a row makes sense.
+    pub fn from_row(kind: &str, scope: &str, name: &str) -> Option<Self> {
+        let name = Name::parse(name).ok()?;
+        match kind {
+            "organization" if scope.is_empty() => Some(Self::Organization(name)),
+            "agent" => Some(Self::Agent { organization: Name::parse(scope).ok()?, agent: name }),
+            _ => None,
+        }
+    }
+}
+
+/// As messages name it: ``agent `acme/support` ``.
+impl fmt::Display for DocumentKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Organization(name) => write!(out, "organization `{name}`"),
+            Self::Agent { organization, agent } => write!(out, "agent `{organization}/{agent}`"),
+        }
+    }
+}
+
+impl DocumentKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Organization => "organization",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+impl Revision {
+    /// The entity tag, quotes included.
+    pub fn etag(self) -> String {
+        format!("\"{}\"", self.0)
+    }
+
+    /// The revision behind a strong entity tag of ours.
+    fn from_etag(tag: &str) -> Option<Self> {
+        let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
+        let number: u64 = digits.parse().ok()?;
+        // Another spelling of the same number ("+17", "017") is another tag.
+        (number.to_string() == digits).then_some(Self(number))
+    }
+}
+
+impl Precondition {
+    /// Reads the two headers as they came, several of one kind joined by commas.
+    pub fn from_headers(if_match: Option<&str>, if_none_match: Option<&str>) -> Result<Self, CallError> {
+        match (if_match.map(str::trim), if_none_match.map(str::trim)) {
+            (None, None) => Ok(Self::Missing),
+            (None, Some("*")) => Ok(Self::Absent),
+            (Some("*"), None) => Ok(Self::Present),
+            (Some(tags), None) => read_tags(tags),
+            (None, Some(_)) => Err(unusable("`If-None-Match` of a write can only be `*`")),
+            (Some(_), Some(_)) => Err(unusable("`If-Match` and `If-None-Match` exclude each other")),
+        }
+    }
+
+    /// Whether a write may go on where the document has revision `current`, or is not there.
+    pub fn judge(&self, current: Option<Revision>) -> Judgement {
+        let holds = match self {
+            Self::Missing => return Judgement::Required,
+            Self::Absent => current.is_none(),
+            Self::Present => current.is_some(),
+            Self::OneOf(revisions) => current.is_some_and(|current| revisions.contains(&current)),
+        };
+        if holds { Judgement::Holds } else { Judgement::Fails }
+    }
+}
+
+/// A tag that is none of ours can match nothing, as a weak one never matches
+/// here (RFC 9110, section 13.1.1); only what is no tag at all is an error.
+fn read_tags(tags: &str) -> Result<Precondition, CallError> {
+    let mut revisions = Vec::new();
+    for tag in tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+        let opaque = tag.strip_prefix("W/").unwrap_or(tag);
+        if opaque.len() < 2 || !opaque.starts_with('"') || !opaque.ends_with('"') {
+            return Err(unusable("`If-Match` takes entity tags in double quotes"));
+        }
+        revisions.extend(Revision::from_etag(tag));
+    }
+    Ok(Precondition::OneOf(revisions))
+}
+
+fn unusable(message: &str) -> CallError {
+    let hint = "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document";
+    CallError::new(ErrorType::InvalidRequest, message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(if_match: Option<&str>, if_none_match: Option<&str>) -> Precondition {
+        Precondition::from_headers(if_match, if_none_match).expect("sound headers")
+    }
+
+    #[test]
+    fn a_write_that_says_nothing_is_asked_to_say_what_it_replaces() {
+        assert_eq!(read(None, None).judge(None), Judgement::Required);
+        assert_eq!(read(None, None).judge(Some(Revision(1))), Judgement::Required);
+    }
+
+    #[test]
+    fn a_new_document_must_not_be_there() {
+        assert_eq!(read(None, Some("*")).judge(None), Judgement::Holds);
+        assert_eq!(read(None, Some("*")).judge(Some(Revision(1))), Judgement::Fails);
+    }
+
+    #[test]
+    fn a_star_matches_whatever_is_there() {
+        assert_eq!(read(Some("*"), None).judge(Some(Revision(9))), Judgement::Holds);
+        assert_eq!(read(Some("*"), None).judge(None), Judgement::Fails);
+    }
+
+    #[test]
+    fn a_tag_matches_its_revision_alone() {
+        let precondition = read(Some(&Revision(17).etag()), None);
+        assert_eq!(precondition.judge(Some(Revision(17))), Judgement::Holds);
+        assert_eq!(precondition.judge(Some(Revision(18))), Judgement::Fails);
+        assert_eq!(precondition.judge(None), Judgement::Fails);
+    }
+
+    #[test]
+    fn one_of_several_tags_is_enough() {
+        assert_eq!(read(Some("\"3\", \"17\""), None).judge(Some(Revision(17))), Judgement::Holds);
+    }
+
+    #[test]
+    fn weak_and_foreign_tags_match_nothing() {
+        for tags in ["W/\"17\"", "\"017\"", "\"+17\"", "\"abc\"", "\"\"", ","] {
+            assert_eq!(read(Some(tags), None).judge(Some(Revision(17))), Judgement::Fails, "{tags}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_no_tags_are_refused() {
+        let cases = [(Some("17"), None), (Some("\""), None), (None, Some("\"17\"")), (Some("*"), Some("*"))];
+        for (if_match, if_none_match) in cases {
+            let error = Precondition::from_headers(if_match, if_none_match).expect_err("no precondition");
+            assert_eq!(error.error_type, ErrorType::InvalidRequest);
+        }
+    }
+
+    #[test]
+    fn a_key_reads_back_from_its_row() {
+        let name = |text| Name::parse(text).expect("a name");
+        for key in [DocumentKey::Organization(name("acme")), DocumentKey::agent(&name("acme"), &name("bot"))]
+        {
+            let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
+            assert_eq!(row, Some(key));
+        }
+        assert_eq!(DocumentKey::from_row("organization", "acme", "bot"), None);
+    }
+
+    #[test]
+    fn a_misspelt_field_of_an_organization_is_refused() {
+        assert!(serde_json::from_str::<OrganizationDocument>(r#"{"conected":[]}"#).is_err());
+        assert!(serde_json::from_str::<OrganizationDocument>(r#"{"connected":["stripe"]}"#).is_ok());
+    }
+}

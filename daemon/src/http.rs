@@ -1,0 +1,318 @@
+//! The HTTP interface: requests become calls and acts, outcomes become responses.
+//!
+//! Nothing is decided here. A handler reads its request, asks `identity` whether the caller may, hands on to
+//! the room that does it, and puts the result into wire form. The OpenAPI document is made from these very
+//! handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
+
+pub mod listener;
+mod audit;
+mod body;
+mod calls;
+mod files;
+mod health;
+mod organizations;
+mod plugins;
+mod problem;
+mod sessions;
+mod tokens;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
+use axum::http::request::Parts as RequestParts;
+use axum::http::{HeaderMap, HeaderName};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::{CallError, ErrorType, Name};
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::audit::{AdminRecord, Audit};
+use crate::config::Config;
+use crate::dispatch::{Dispatcher, now_ms};
+use crate::identity::{Caller, Identity};
+use crate::plugins::Plugins;
+use crate::registry::Registry;
+use crate::sessions::{Session, Sessions};
+use crate::store::Store;
+use problem::Problem;
+
+/// The name of this door in the audit log.
+const DOOR: &str = "http";
+
+/// Everything that handlers reach. Cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<AppParts>);
+
+/// What the interface is made of.
+pub struct AppParts {
+    /// The settings.
+    pub config: Config,
+    /// Carries calls out.
+    pub dispatcher: Dispatcher,
+    /// Who is calling.
+    pub identity: Identity,
+    /// The loaded plugins.
+    pub plugins: Plugins,
+    /// What is in force.
+    pub registry: Registry,
+    /// The open sessions.
+    pub sessions: Arc<Sessions>,
+    /// What survives a restart.
+    pub store: Store,
+    /// Whether new work is taken; cleared when stopping begins.
+    pub serving: AtomicBool,
+}
+
+/// The caller behind a valid token.
+pub struct Authenticated(pub Caller);
+
+impl App {
+    /// An interface over these parts.
+    pub fn new(parts: AppParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// From now on `/readyz` says no.
+    pub fn stop_serving(&self) {
+        self.0.serving.store(false, Ordering::Release);
+    }
+
+    /// Every route, with its document.
+    pub fn router(self) -> Router {
+        let (router, document) = routes().split_for_parts();
+        let document: Arc<str> = document.to_json().unwrap_or_default().into();
+        let hosts: Arc<[String]> = self.settings().hosts().into();
+        router
+            .route("/openapi.json", axum::routing::get(move || health::openapi(Arc::clone(&document))))
+            .fallback(async || Problem::not_found("address"))
+            .method_not_allowed_fallback(wrong_method)
+            .layer(middleware::from_fn_with_state(hosts, expect_host))
+            .with_state(self)
+    }
+
+    /// Waits for what is under way and closes the state.
+    pub async fn close(&self) {
+        self.0.store.close().await;
+    }
+
+    fn settings(&self) -> &Config {
+        &self.0.config
+    }
+
+    fn dispatcher(&self) -> &Dispatcher {
+        &self.0.dispatcher
+    }
+
+    fn audit(&self) -> &Audit {
+        &self.0.dispatcher.parts().audit
+    }
+
+    /// The session, if it is there and the caller may use it; both get the same answer.
+    fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
+        let session = self.0.sessions.find(id);
+        let agent = session.as_ref().map(|session| (&session.setup.organization, &session.setup.agent));
+        caller.may_use_session(id, agent)?;
+        let session = session.ok_or_else(|| Problem::not_found("session"))?;
+        let idle_ms = now_ms().saturating_sub(session.last_used_ms());
+        if idle_ms > self.settings().sessions.idle_seconds.saturating_mul(1000) {
+            return Err(Problem::new(
+                ErrorType::Expired,
+                "the session was not used for too long and has ended",
+                "open a new session",
+            ));
+        }
+        Ok(session)
+    }
+
+    /// A call that this run of the daemon knows nothing of, from the index of the audit log.
+    async fn call_of_an_earlier_run(&self, session: &Session, call: &str) -> Result<Response, Problem> {
+        let found = self.audit().lookup(&session.setup.id, call).await.map_err(audit::unavailable)?;
+        found.map(|row| audit::as_answer(call, &row)).ok_or_else(|| Problem::not_found("call"))
+    }
+
+    /// Does an administrative act and records it, however it ends.
+    async fn act<T>(
+        &self,
+        caller: &Caller,
+        organization: Option<&Name>,
+        action: &'static str,
+        target: &str,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Problem> {
+        let done = act.await;
+        let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
+        let record = AdminRecord {
+            organization: organization.map(|name| name.as_str().into()),
+            principal: caller.token_id.as_str().into(),
+            action: action.into(),
+            target: target.into(),
+            outcome: outcome.into(),
+            revision: Some(self.0.registry.snapshot().revision),
+            details: None,
+            source: DOOR.into(),
+        };
+        self.audit().admin(record).await.map_err(audit::unavailable)?;
+        Ok(done?)
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Toolgate",
+        description = "Runs the tools of AI agents: gated, validated, sandboxed, recorded.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    modifiers(&BearerToken),
+)]
+struct Document;
+
+struct BearerToken;
+
+impl utoipa::Modify for BearerToken {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+        document.components.get_or_insert_default().add_security_scheme("token", scheme);
+    }
+}
+
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(health::healthz))
+        .routes(routes!(health::readyz))
+        .routes(routes!(plugins::list))
+        .routes(routes!(plugins::get, plugins::put, plugins::delete))
+        .routes(routes!(plugins::rollback))
+        .routes(routes!(plugins::disable))
+        .routes(routes!(plugins::enable))
+        .routes(routes!(organizations::list))
+        .routes(routes!(organizations::get, organizations::put, organizations::delete))
+        .routes(routes!(organizations::list_agents))
+        .routes(routes!(organizations::get_agent, organizations::put_agent, organizations::delete_agent))
+        .routes(routes!(tokens::list, tokens::post))
+        .routes(routes!(tokens::delete))
+        .routes(routes!(sessions::post))
+        .routes(routes!(sessions::get, sessions::delete))
+        .routes(routes!(sessions::tools))
+        .routes(routes!(calls::post))
+        .routes(routes!(calls::get, calls::delete))
+        .routes(routes!(files::get, files::put, files::delete))
+        .routes(routes!(audit::search))
+        .routes(routes!(audit::verify))
+}
+
+impl FromRequestParts<App> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut RequestParts, app: &App) -> Result<Self, Problem> {
+        let authorization = header(&parts.headers, &AUTHORIZATION)?;
+        Ok(Self(app.0.identity.authenticate(authorization)?))
+    }
+}
+
+/// One header field as text; twice, or not text, is an error rather than a guess.
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match (value.to_str(), values.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        _ => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the header `{name}` is there twice or is not plain text"),
+            "send it once, in plain text",
+        )),
+    }
+}
+
+/// Refuses requests for a host that is not ours, and those that a web page of another origin made.
+async fn expect_host(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {
+    match named_host(request.headers(), &request) {
+        Ok(host) if hosts.iter().any(|ours| *ours == host) => {}
+        Ok(host) => return not_our_host(&host).into_response(),
+        Err(problem) => return problem.into_response(),
+    }
+    match header(request.headers(), &ORIGIN) {
+        Ok(None) => next.run(request).await,
+        Ok(Some(origin)) if hosts.iter().any(|ours| *ours == host_of_origin(origin)) => next.run(request).await,
+        Ok(Some(_)) => Problem::new(
+            ErrorType::Forbidden,
+            "the request was made by a web page of another origin",
+            "call the interface from a program, or from a page that the daemon itself serves",
+        )
+        .into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn named_host(headers: &HeaderMap, request: &Request) -> Result<String, Problem> {
+    let named = match request.uri().authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => header(headers, &HOST)?,
+    };
+    Ok(without_port(named.unwrap_or("")).to_ascii_lowercase())
+}
+
+fn host_of_origin(origin: &str) -> String {
+    let host = origin.split_once("://").map_or("", |(_, host)| host);
+    without_port(host).to_ascii_lowercase()
+}
+
+/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`.
+fn without_port(host: &str) -> &str {
+    match host.rfind(']') {
+        Some(end) => &host[..=end],
+        None => host.split_once(':').map_or(host, |(host, _)| host),
+    }
+}
+
+fn not_our_host(host: &str) -> Problem {
+    let host: String = host.chars().filter(|character| character.is_ascii_graphic()).take(100).collect();
+    Problem::new(
+        ErrorType::Forbidden,
+        format!("the request asks for host `{host}`, which this daemon does not serve"),
+        "use the address that it listens at, or add the name to `allowed_hosts`",
+    )
+}
+
+async fn wrong_method() -> Response {
+    let mut response = Problem::new(
+        ErrorType::InvalidRequest,
+        "this address does not take that method",
+        "see `/openapi.json` for what it takes",
+    )
+    .into_response();
+    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
+    response
+}
+
+/// What lists are paged by.
+#[derive(serde::Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct Page {
+    /// The `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// Entries on a page, at most 1000.
+    limit: Option<u32>,
+}
+
+impl Page {
+    fn limit(&self) -> u32 {
+        self.limit.unwrap_or(100).clamp(1, 1000)
+    }
+}
+
+/// A page of a list.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+struct List<T> {
+    /// The entries.
+    items: Vec<T>,
+    /// Where the next page begins; null on the last one.
+    next_cursor: Option<String>,
+}

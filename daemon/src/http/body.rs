@@ -1,0 +1,77 @@
+//! Request bodies: bounded in size and time before anything looks into them.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use toolgate_admission::ErrorType;
+
+use super::App;
+use super::problem::Problem;
+
+/// A body of JSON text, as this type.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        expect_json(request.headers())?;
+        let settings = &app.settings().http;
+        let timeout = Duration::from_millis(settings.body_timeout_ms);
+        let body = read(request.into_body(), settings.body_bytes, timeout).await?;
+        parse(&body).map(Self)
+    }
+}
+
+/// Reads a whole body of at most `limit_bytes` within `timeout`.
+pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Bytes, Problem> {
+    let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
+    let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect());
+    match collected.await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Problem::new(
+            ErrorType::TooLarge,
+            format!("the body is larger than {limit_bytes} bytes"),
+            "send less, or ask the operator to raise the limit",
+        )),
+        Ok(Err(error)) => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the body ended early: {error}"),
+            "send the whole body",
+        )),
+        Err(_) => Err(Problem::new(
+            ErrorType::DeadlineExceeded,
+            format!("the body did not arrive within {} ms", timeout.as_millis()),
+            "send it faster, or ask the operator to raise the limit",
+        )),
+    }
+}
+
+/// JSON text as this type; an error names the place.
+pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the body is not what this address takes: {error}"),
+            "compare it with `/openapi.json`",
+        )
+    })
+}
+
+fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = content_type.split(';').next().unwrap_or("").trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorType::InvalidRequest,
+        "the body is not declared as JSON",
+        "send the header `Content-Type: application/json`",
+    ))
+}

@@ -1,0 +1,259 @@
+//! Calls over HTTP: a request becomes calls, outcomes become one answer.
+
+use axum::extract::{Path, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toolgate_admission::ErrorType;
+use utoipa::ToSchema;
+
+use super::body::Json;
+use super::problem::{Problem, ProblemBody};
+use super::{App, Authenticated, DOOR};
+use crate::dispatch::{Answer, BatchAnswer, Origin, RequestedCall, now_ms};
+use crate::identifier;
+use crate::sessions::{CallState, Session};
+
+/// Longest id that a caller may give a call, in bytes.
+const CALL_ID_BYTES: usize = 128;
+
+/// Calls to carry out, in our own form.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallsRequest {
+    /// The model's turn; until rounds are limited it is only kept.
+    #[serde(default)]
+    #[allow(dead_code, reason = "accepted because the published form has it")]
+    turn: Option<String>,
+    /// The calls. They run at the same time.
+    #[schema(min_items = 1)]
+    calls: Vec<CallRequest>,
+}
+
+/// One call.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallRequest {
+    /// Unique in the session; the same id answers the same call again. Made where absent.
+    id: Option<String>,
+    /// `call_NAMESPACE_TOOL` or `namespace/tool`.
+    tool: String,
+    /// An object that fits the tool's input schema.
+    #[schema(value_type = Object)]
+    arguments: Option<Box<RawValue>>,
+}
+
+/// What became of the calls.
+#[derive(serde::Serialize, ToSchema)]
+pub struct CallsAnswer {
+    /// The session.
+    session: String,
+    /// The orchestrator's conversation.
+    conversation: Option<String>,
+    /// One result a call, in the order of the request.
+    results: Vec<CallResult>,
+    /// What the orchestrator does next: `model`.
+    next: String,
+}
+
+/// What became of one call.
+#[derive(serde::Serialize, ToSchema)]
+pub struct CallResult {
+    /// The call's id.
+    id: String,
+    /// The tool as it was called.
+    tool: String,
+    /// The namespace.
+    tool_name: String,
+    /// The tool in its namespace.
+    action: Option<String>,
+    /// `ok`, `error`, `running` or `unknown`.
+    status: String,
+    /// Whether guest code began: `yes`, `no`, `unknown`.
+    executed: String,
+    /// The result, where the status is `ok`.
+    #[schema(value_type = Option<Object>)]
+    output: Option<serde_json::Value>,
+    /// Why not, where the status is `error`.
+    error: Option<CallResultError>,
+    /// The result as text for a model's context, marked as data.
+    text: String,
+    /// What the call used.
+    #[schema(value_type = Object)]
+    usage: serde_json::Value,
+    /// The version and digest of the plugin that ran.
+    #[schema(value_type = Option<Object>)]
+    plugin: Option<serde_json::Value>,
+}
+
+/// Why a call has no result.
+#[derive(serde::Serialize, ToSchema)]
+pub struct CallResultError {
+    /// One of the closed list.
+    error_type: String,
+    /// What happened, for a model.
+    message: String,
+    /// What to do about it.
+    hint: String,
+    /// Whether the same call can succeed later.
+    retryable: bool,
+    /// More, in a form that depends on the `error_type`.
+    #[schema(value_type = Option<Object>)]
+    details: Option<serde_json::Value>,
+}
+
+/// Carry out calls.
+///
+/// They run at the same time. Whatever becomes of each is in the answer, which is 200 whenever the request
+/// itself was sound. Hanging up cancels what still runs.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/calls", tag = "calls",
+    params(("id" = String, Path, description = "The session")),
+    request_body = CallsRequest,
+    responses(
+        (status = 200, description = "What became of each call", body = CallsAnswer),
+        (status = 400, description = "The request is not sound", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Json(request): Json<CallsRequest>,
+) -> Result<Response, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    let calls = requested(request, app.settings().calls.per_request)?;
+    session.touch(now_ms());
+    let origin = Origin { principal: caller.token_id.as_str().into(), door: DOOR };
+    let answer = app.dispatcher().batch(&session, calls, &origin).await;
+    Ok(answered(&session, &answer))
+}
+
+/// Ask what became of a call.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls",
+    params(("id" = String, Path, description = "The session"), ("call" = String, Path, description = "The call's id")),
+    responses(
+        (status = 200, description = "What is known of the call", body = CallResult),
+        (status = 404, description = "No such call", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, call)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    match session.calls.find(&call, now_ms()) {
+        Some(CallState::Ended(recorded)) => Ok(json(recorded.json.to_string())),
+        Some(state) => Ok(json(Answer::of_known(&state).json(&unnamed(call)).into())),
+        None => app.call_of_an_earlier_run(&session, &call).await,
+    }
+}
+
+/// Cancel a running call.
+///
+/// One that has ended stays as it ended.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls",
+    params(("id" = String, Path, description = "The session"), ("call" = String, Path, description = "The call's id")),
+    responses(
+        (status = 204, description = "It does not run any more"),
+        (status = 404, description = "No such call", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, call)): Path<(String, String)>,
+) -> Result<axum::http::StatusCode, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    match session.calls.find(&call, now_ms()) {
+        Some(CallState::Running(stop)) => stop.cancel(),
+        Some(_) => {}
+        None => return Err(Problem::not_found("call")),
+    }
+    Ok(axum::http::StatusCode::NO_CONTENT)
+}
+
+fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Problem> {
+    let count = request.calls.len() as u64;
+    if count == 0 || count > most {
+        return Err(Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the request has {count} calls"),
+            format!("send 1 to {most} calls in a request"),
+        ));
+    }
+    let mut ids = std::collections::HashSet::new();
+    let mut calls = Vec::with_capacity(request.calls.len());
+    for call in request.calls {
+        let id = match call.id {
+            Some(id) => sound_id(id)?,
+            None => identifier::fresh("c"),
+        };
+        if !ids.insert(id.clone()) {
+            return Err(Problem::new(
+                ErrorType::InvalidRequest,
+                format!("two calls of the request have the id `{id}`"),
+                "give every call an id of its own",
+            ));
+        }
+        let arguments = call.arguments.map_or_else(|| "{}".into(), |raw| Box::<str>::from(raw));
+        calls.push(RequestedCall { id, tool: call.tool, arguments });
+    }
+    Ok(calls)
+}
+
+/// Ids go into paths, logs and the audit, so they are short and plain.
+fn sound_id(id: String) -> Result<String, Problem> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    if !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain) {
+        return Ok(id);
+    }
+    Err(Problem::new(
+        ErrorType::InvalidRequest,
+        "a call's id is empty, too long, or has characters that ids do not have",
+        format!("use 1 to {CALL_ID_BYTES} letters, digits, `-`, `_`, `.` and `:`"),
+    ))
+}
+
+/// Results are JSON text already; they are put side by side, not parsed and written again.
+fn answered(session: &Session, answer: &BatchAnswer) -> Response {
+    let length: usize = answer.results.iter().map(|result| result.json.len() + 1).sum();
+    let mut body = String::with_capacity(length + 256);
+    body.push_str("{\"session\":");
+    push_string(&mut body, &session.setup.id);
+    if let Some(conversation) = &session.setup.conversation {
+        body.push_str(",\"conversation\":");
+        push_string(&mut body, conversation);
+    }
+    body.push_str(",\"results\":[");
+    for (at, result) in answer.results.iter().enumerate() {
+        if at > 0 {
+            body.push(',');
+        }
+        body.push_str(&result.json);
+    }
+    body.push_str("],\"next\":\"model\"}");
+    json(body)
+}
+
+fn push_string(body: &mut String, text: &str) {
+    // A string always serializes.
+    body.push_str(&serde_json::to_string(text).unwrap_or_default());
+}
+
+fn json(body: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// A call of which only the id is known here.
+pub(super) fn unnamed(id: String) -> RequestedCall {
+    RequestedCall { id, tool: String::new(), arguments: "{}".into() }
+}

@@ -1,0 +1,120 @@
+//! A session's workspace over HTTP: put files in, take them out, under the same quota as the guests.
+
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::{CallError, ErrorType, Limits};
+use toolgate_sandbox::Workspace;
+use toolgate_sandbox::workspace::{Quota, WorkspaceError};
+
+use super::problem::{Problem, ProblemBody};
+use super::{App, Authenticated, body};
+use crate::dispatch::now_ms;
+use crate::identity::Caller;
+
+/// Read a file of the workspace.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
+    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
+    responses(
+        (status = 200, description = "The file's bytes", content_type = "application/octet-stream"),
+        (status = 404, description = "No such file or session", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, path)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let workspace = workspace(&app, &caller, &id).await?;
+    let file = workspace.read(&path).await.map_err(refused)?;
+    let length = file.bytes();
+    let pieces = futures_util::stream::try_unfold(file, async |mut file| {
+        Ok::<_, WorkspaceError>(file.next().await?.map(|piece| (piece, file)))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
+        (header::CONTENT_LENGTH, length.to_string()),
+        // A browser must not take a guest's file for a page of ours.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (header::CONTENT_DISPOSITION, "attachment".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Put a file into the workspace, whole, with the folders on its way.
+#[utoipa::path(
+    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
+    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    responses(
+        (status = 204, description = "It is there"),
+        (status = 400, description = "The path is refused", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 413, description = "It does not fit", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn put(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, path)): Path<(String, String)>,
+    request: Request,
+) -> Result<StatusCode, Problem> {
+    let workspace = workspace(&app, &caller, &id).await?;
+    let settings = &app.settings().http;
+    let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
+    let bytes = body::read(request.into_body(), workspace.quota().bytes, timeout).await?;
+    workspace.write(&path, bytes).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Remove a file or an empty folder.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
+    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "No such file or session", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, path)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let workspace = workspace(&app, &caller, &id).await?;
+    workspace.delete(&path).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Problem> {
+    let session = app.session_of(caller, id)?;
+    session.touch(now_ms());
+    let limits = Limits::DEFAULT.narrow(&app.settings().limits);
+    let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
+    Ok(session.workspace(quota).await.map_err(refused)?.narrowed(quota))
+}
+
+fn refused(error: WorkspaceError) -> Problem {
+    let error_type = match &error {
+        WorkspaceError::NotFound => ErrorType::NotFound,
+        WorkspaceError::Quota(_) => ErrorType::TooLarge,
+        WorkspaceError::NotEmpty => ErrorType::Conflict,
+        WorkspaceError::Refused(_) | WorkspaceError::IsDirectory | WorkspaceError::NotDirectory => {
+            ErrorType::InvalidRequest
+        }
+        WorkspaceError::Io(cause) => {
+            tracing::error!(%cause, "a workspace cannot be used");
+            ErrorType::Unavailable
+        }
+    };
+    let message = match &error {
+        WorkspaceError::Io(_) => "the workspace cannot be used".to_owned(),
+        told => told.to_string(),
+    };
+    CallError::new(error_type, message, error.hint()).into()
+}

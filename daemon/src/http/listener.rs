@@ -1,0 +1,116 @@
+//! The accept loop: connections are counted, heads and bodies are bounded in size and time, stopping drains.
+//!
+//! The loop is our own because the framework's has no limit on the time a client takes to send a request's
+//! head, and none on the number of connections.
+
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+/// Pause after the system refused to accept, most often for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Header fields of one request. Clients send about ten.
+const HEADER_FIELDS: usize = 100;
+
+/// What a connection may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenerSettings {
+    /// Connections open at the same time.
+    pub connections: usize,
+    /// Request line and header fields together.
+    pub header_bytes: usize,
+    /// How long a client may take to send them; an idle connection is closed after it too.
+    pub header_timeout: Duration,
+    /// How long running requests may take to end once stopping began.
+    pub drain: Duration,
+}
+
+/// Serves `router` until `stop`, then lets running requests end.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    settings: ListenerSettings,
+    stop: CancellationToken,
+) {
+    let room = Arc::new(Semaphore::new(settings.connections));
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        match accepted {
+            Ok((stream, permit)) => {
+                let connection = connection(stream, router.clone(), settings, stop.clone());
+                connections.spawn(async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(settings.drain, connections.wait()).await.is_err() {
+        tracing::warn!(open = connections.len(), "connections were still open when the time to drain ended");
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    // Answers are small and complete; waiting to fill a packet would only add to their latency.
+    stream.set_nodelay(true)?;
+    Ok((stream, permit))
+}
+
+async fn connection(stream: TcpStream, router: Router, settings: ListenerSettings, stop: CancellationToken) {
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let router = router.clone();
+        async move { answer(router, request.map(Body::new)).await }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.header_timeout)
+        .max_buf_size(settings.header_bytes)
+        .max_headers(HEADER_FIELDS)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(serving);
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        // Clients hang up, send nonsense and time out all day; none of it is this daemon's trouble.
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn answer(router: Router, request: Request) -> Result<axum::response::Response, Infallible> {
+    router.oneshot(request).await
+}

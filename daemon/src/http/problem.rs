@@ -1,0 +1,101 @@
+//! Errors of the interface itself, as `application/problem+json` (RFC 9457).
+//!
+//! What becomes of a call is not here: it is part of a 200. These are for requests that were not sound, not
+//! allowed, or came at a bad time.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use toolgate_admission::{CallError, ErrorType};
+use utoipa::ToSchema;
+
+/// A refused request.
+#[derive(Debug)]
+pub struct Problem(pub CallError);
+
+/// How a refused request looks.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub struct ProblemBody {
+    /// A URN that ends with the `error_type`.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The `error_type` in words.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What happened, for a person or a model.
+    detail: String,
+    /// One of the closed list of error types.
+    error_type: &'static str,
+    /// What to do about it.
+    hint: String,
+    /// Whether the same request can succeed later.
+    retryable: bool,
+    /// More, in a form that depends on the `error_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    details: Option<serde_json::Value>,
+}
+
+impl Problem {
+    /// A refusal with its way out.
+    pub fn new(error_type: ErrorType, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self(CallError::new(error_type, message, hint))
+    }
+
+    /// What does not exist, and what belongs to somebody else: one path, one text (requirements 9.5).
+    pub fn not_found(what: &str) -> Self {
+        Self::new(
+            ErrorType::NotFound,
+            format!("there is no such {what}"),
+            "check the name and the token; what belongs to another organization does not exist here",
+        )
+    }
+
+    /// The HTTP status of this problem. Preconditions have codes of their own (RFC 9110, RFC 6585).
+    fn status(&self) -> StatusCode {
+        let precondition = self.0.details.as_ref().and_then(|details| details.get("precondition"));
+        let code = match precondition.and_then(serde_json::Value::as_str) {
+            Some("required") => 428,
+            Some("failed") => 412,
+            _ => self.0.error_type.http_status(),
+        };
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl From<CallError> for Problem {
+    fn from(error: CallError) -> Self {
+        Self(error)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let error_type = self.0.error_type.as_str();
+        let retry_after_ms =
+            self.0.details.as_ref().and_then(|details| details.get("retry_after_ms")?.as_u64());
+        let body = ProblemBody {
+            kind: format!("urn:toolgate:error:{error_type}"),
+            title: error_type.to_ascii_lowercase().replace('_', " "),
+            status: status.as_u16(),
+            detail: self.0.message,
+            error_type,
+            hint: self.0.hint,
+            retryable: self.0.retryable,
+            details: self.0.details,
+        };
+        let mut response = (status, axum::Json(body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(milliseconds) = retry_after_ms {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(milliseconds.div_ceil(1000)));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

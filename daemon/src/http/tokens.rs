@@ -1,0 +1,147 @@
+//! Tokens over HTTP. The text of a token is shown once, in the answer that made it.
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, ErrorType, Name};
+use utoipa::ToSchema;
+
+use super::body::Json;
+use super::problem::{Problem, ProblemBody};
+use super::{App, Authenticated, List, Page};
+use crate::dispatch::now_ms;
+use crate::identity::{NewToken, Role, TokenSummary};
+
+/// What a token is to be good for.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// `operator`, `owner`, `orchestrator` or `auditor`.
+    role: String,
+    /// The organization; needed for all but operators and auditors of the whole platform.
+    organization: Option<String>,
+    /// The agents that an orchestrator may speak for; absent means all of the organization.
+    agents: Option<Vec<String>>,
+    /// For people.
+    #[serde(default)]
+    label: String,
+}
+
+/// A token as lists show it.
+#[derive(Serialize, ToSchema)]
+pub struct TokenView {
+    /// Its id.
+    id: String,
+    /// What it is good for.
+    role: &'static str,
+    /// The organization.
+    organization: Option<String>,
+    /// The agents.
+    agents: Option<Vec<String>>,
+    /// For people.
+    label: String,
+    /// When it was made, in milliseconds since 1970.
+    created_ms: u64,
+    /// The token itself, in the answer that made it and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+}
+
+/// The tokens that the caller may see.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens", params(Page),
+    responses((status = 200, description = "Oldest first", body = List<TokenView>)),
+    security(("token" = [])),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<List<TokenView>>, Problem> {
+    let limit = page.limit() as usize;
+    let mut found = app.0.identity.list(&caller, page.cursor.as_deref(), limit + 1)?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found.last().filter(|_| more).map(|token| token.id.clone());
+    let items = found.into_iter().map(|token| view(token, None)).collect();
+    Ok(axum::Json(List { items, next_cursor }))
+}
+
+/// Make a token.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens",
+    request_body = TokenRequest,
+    responses(
+        (status = 201, description = "The token, shown once", body = TokenView),
+        (status = 403, description = "The caller may not give that away", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Json(request): Json<TokenRequest>,
+) -> Result<(StatusCode, axum::Json<TokenView>), Problem> {
+    let organization = request.organization.as_deref().map(name).transpose()?;
+    let agents = request.agents.map(|names| names.iter().map(|text| name(text)).collect()).transpose()?;
+    let role = Role::parse(&request.role).ok_or_else(|| unknown_role(&request.role))?;
+    let wanted = NewToken { role, organization: organization.clone(), agents, label: request.label };
+    let making = async {
+        caller.may_issue(role, organization.as_ref())?;
+        if let Some(organization) = &organization
+            && !app.0.registry.snapshot().knows(organization)
+        {
+            return Err(Problem::not_found("organization").0);
+        }
+        app.0.identity.create(&caller, wanted, now_ms()).await
+    };
+    let made = app.act(&caller, organization.as_ref(), "token.create", &request.role, making).await?;
+    let secret = made.secret.text();
+    Ok((StatusCode::CREATED, axum::Json(view(made.summary, Some(secret)))))
+}
+
+/// Revoke a token. It ends with this request.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", tag = "tokens",
+    params(("id" = String, Path, description = "The token's id")),
+    responses(
+        (status = 204, description = "It is no longer good"),
+        (status = 404, description = "No such token", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let revoking = app.0.identity.revoke(&caller, &id, now_ms());
+    app.act(&caller, caller.organization.as_ref(), "token.revoke", &id, revoking).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn view(token: TokenSummary, secret: Option<String>) -> TokenView {
+    TokenView {
+        id: token.id,
+        role: token.role.as_str(),
+        organization: token.organization.map(|name| name.to_string()),
+        agents: token.agents.map(|names| names.iter().map(ToString::to_string).collect()),
+        label: token.label,
+        created_ms: token.created_ms,
+        token: secret,
+    }
+}
+
+fn name(text: &str) -> Result<Name, Problem> {
+    Name::parse(text)
+        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.message, error.hint).into())
+}
+
+fn unknown_role(role: &str) -> Problem {
+    let shown: String = role.chars().filter(|character| !character.is_control()).take(40).collect();
+    Problem::new(
+        ErrorType::InvalidRequest,
+        format!("`{shown}` is not a role"),
+        "use `operator`, `owner`, `orchestrator` or `auditor`",
+    )
+}

@@ -1,0 +1,344 @@
+//! Who is calling: a bearer token becomes a [`Caller`].
+//!
+//! The tokens that are not revoked are held in memory, so that a request costs a
+//! look-up and one hash and no round trip to the store. Making and revoking go
+//! to the store first and then into memory; whoever reads meanwhile sees the
+//! state before or the state after, and never waits.
+//!
+//! A token that is unknown, revoked or wrong gets one and the same answer. What a
+//! caller may do is in `caller`; the form of a token is in `token`.
+
+mod caller;
+mod token;
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
+use toolgate_admission::{CallError, ErrorType, Name};
+
+use crate::store::{Store, StoreError, TokenRow};
+
+pub use caller::{Caller, Role};
+pub use token::{Secret, TokenHash};
+
+/// A label is for people; this is plenty, and keeps a row small.
+const LABEL_BYTES: usize = 200;
+
+/// Every token that may be used, and the way to make and revoke them.
+pub struct Identity {
+    store: Store,
+    live: ArcSwap<HashMap<String, Arc<Live>>>,
+    /// Held while store and memory are brought in step.
+    changing: Mutex<()>,
+}
+
+struct Live {
+    hash: TokenHash,
+    caller: Caller,
+    label: String,
+    created_ms: u64,
+}
+
+/// What is asked for when a token is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    pub role: Role,
+    pub organization: Option<Name>,
+    pub agents: Option<Vec<Name>>,
+    pub label: String,
+}
+
+/// A token just made. Its text is shown this once.
+#[derive(Debug)]
+pub struct MadeToken {
+    pub summary: TokenSummary,
+    pub secret: Secret,
+}
+
+/// A token as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenSummary {
+    pub id: String,
+    pub role: Role,
+    pub organization: Option<Name>,
+    pub agents: Option<Vec<Name>>,
+    pub label: String,
+    pub created_ms: u64,
+}
+
+/// Why the first operator token could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum FirstTokenError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("no random bytes are to be had")]
+    Random,
+    #[error("cannot write the operator token to `{}`: {source}", .path.display())]
+    File { path: PathBuf, source: io::Error },
+}
+
+impl FirstTokenError {
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Store(error) => error.hint(),
+            Self::Random => "the system's random number generator fails; see the system's log",
+            Self::File { .. } => {
+                "move what is there out of the way, and see that this user may write the data folder"
+            }
+        }
+    }
+}
+
+impl Identity {
+    /// Reads the tokens of `store`.
+    pub async fn load(store: Store) -> Result<Self, StoreError> {
+        let rows = store.live_tokens().await?;
+        let live = rows.into_iter().map(|row| Ok((row.id.clone(), Arc::new(read(row)?))));
+        let live = live.collect::<Result<HashMap<_, _>, StoreError>>()?;
+        Ok(Self { store, live: ArcSwap::from_pointee(live), changing: Mutex::new(()) })
+    }
+
+    /// The caller behind the `Authorization` header of a request.
+    pub fn authenticate(&self, authorization: Option<&str>) -> Result<Caller, CallError> {
+        let Some(authorization) = authorization else {
+            return Err(unauthenticated("no token was sent"));
+        };
+        let caller = bearer(authorization).and_then(|text| self.caller_of(text));
+        caller.ok_or_else(|| unauthenticated("the token is not valid"))
+    }
+
+    /// Whether the caller's token is still there; for streams that outlive a request.
+    pub fn is_live(&self, caller: &Caller) -> bool {
+        self.live.load().contains_key(&caller.token_id)
+    }
+
+    /// Makes a token, if `maker` may give away that much.
+    pub async fn create(
+        &self,
+        maker: &Caller,
+        wanted: NewToken,
+        now_ms: u64,
+    ) -> Result<MadeToken, CallError> {
+        maker.may_issue(wanted.role, wanted.organization.as_ref())?;
+        check(&wanted)?;
+        let made = self.make(wanted, now_ms).await;
+        made.map_err(|error| match error {
+            FirstTokenError::Store(error) => error.into(),
+            other => CallError::new(ErrorType::Internal, other.to_string(), "see the daemon's log"),
+        })
+    }
+
+    /// Revokes a token, which ends with this call. One of another organization is not found.
+    pub async fn revoke(&self, caller: &Caller, id: &str, now_ms: u64) -> Result<(), CallError> {
+        let organization = self.live.load().get(id).map(|live| live.caller.organization.clone());
+        caller.may_see_token(id, organization.as_ref().map(Option::as_ref))?;
+        let _changing = self.changing.lock().await;
+        self.store.revoke_token(id, now_ms).await?;
+        self.forget(&[id.to_owned()]);
+        Ok(())
+    }
+
+    /// Drops tokens from memory that the store has revoked together with something else.
+    pub async fn drop_revoked(&self, ids: &[String]) {
+        let _changing = self.changing.lock().await;
+        self.forget(ids);
+    }
+
+    /// The tokens that `caller` may see, oldest first; those after the id `after`, at most `limit`.
+    pub fn list(
+        &self,
+        caller: &Caller,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TokenSummary>, CallError> {
+        let scope = caller.token_scope()?;
+        let live = self.live.load();
+        let seen = live.values().filter(|live| scope.is_none() || scope == live.caller.organization.as_ref());
+        let mut summaries: Vec<_> = seen.map(|live| live.summary()).collect();
+        summaries.sort_by(|one, other| (one.created_ms, &one.id).cmp(&(other.created_ms, &other.id)));
+        let start = match after {
+            None => 0,
+            Some(id) => summaries.iter().position(|summary| summary.id == id).map_or(0, |last| last + 1),
+        };
+        Ok(summaries.into_iter().skip(start).take(limit).collect())
+    }
+
+    /// On the first start, makes an operator token and writes it to `file`; answers
+    /// whether it did. Once a token was made, losing all of them makes no new one:
+    /// whoever can delete a file must not become operator by that.
+    pub async fn make_first_token(&self, file: &Path, now_ms: u64) -> Result<bool, FirstTokenError> {
+        if self.store.has_tokens().await? {
+            return Ok(false);
+        }
+        let wanted = NewToken {
+            role: Role::Operator,
+            organization: None,
+            agents: None,
+            label: "made at the first start".into(),
+        };
+        let fresh = Fresh::new(wanted, now_ms)?;
+        // The file first: a token in the store that nobody was given would be the
+        // last one ever made by itself.
+        write_token(file, &fresh.secret)
+            .map_err(|source| FirstTokenError::File { path: file.to_owned(), source })?;
+        self.add(fresh).await?;
+        Ok(true)
+    }
+
+    fn caller_of(&self, text: &str) -> Option<Caller> {
+        let secret = Secret::parse(text)?;
+        let live = self.live.load();
+        let found = live.get(secret.id());
+        // An unknown id is hashed and compared as well, so that time tells nothing.
+        let expected = found.map_or(TokenHash::NOBODYS, |live| live.hash);
+        let matches = secret.hash().equals(&expected);
+        found.filter(|_| matches).map(|live| live.caller.clone())
+    }
+
+    async fn make(&self, wanted: NewToken, now_ms: u64) -> Result<MadeToken, FirstTokenError> {
+        let fresh = Fresh::new(wanted, now_ms)?;
+        Ok(self.add(fresh).await?)
+    }
+
+    async fn add(&self, fresh: Fresh) -> Result<MadeToken, StoreError> {
+        let _changing = self.changing.lock().await;
+        self.store.add_token(&fresh.row).await?;
+        let live = Arc::new(read(fresh.row)?);
+        let summary = live.summary();
+        self.live.rcu(|tokens| {
+            let mut tokens = HashMap::clone(tokens);
+            tokens.insert(summary.id.clone(), live.clone());
+            tokens
+        });
+        Ok(MadeToken { summary, secret: fresh.secret })
+    }
+
+    fn forget(&self, ids: &[String]) {
+        self.live.rcu(|tokens| {
+            let mut tokens = HashMap::clone(tokens);
+            tokens.retain(|id, _| !ids.contains(id));
+            tokens
+        });
+    }
+}
+
+/// A token that is not stored yet.
+struct Fresh {
+    row: TokenRow,
+    secret: Secret,
+}
+
+impl Fresh {
+    fn new(wanted: NewToken, now_ms: u64) -> Result<Self, FirstTokenError> {
+        let secret = Secret::random().ok_or(FirstTokenError::Random)?;
+        let row = TokenRow {
+            id: secret.id().to_owned(),
+            hash: secret.hash().to_hex(),
+            role: wanted.role,
+            organization: wanted.organization,
+            agents: wanted.agents,
+            label: wanted.label,
+            created_ms: now_ms,
+            revoked_ms: None,
+        };
+        Ok(Self { row, secret })
+    }
+}
+
+impl Live {
+    fn summary(&self) -> TokenSummary {
+        TokenSummary {
+            id: self.caller.token_id.clone(),
+            role: self.caller.role,
+            organization: self.caller.organization.clone(),
+            agents: self.caller.agents.as_deref().map(<[Name]>::to_vec),
+            label: self.label.clone(),
+            created_ms: self.created_ms,
+        }
+    }
+}
+
+fn read(row: TokenRow) -> Result<Live, StoreError> {
+    let hash = TokenHash::from_hex(&row.hash)
+        .ok_or_else(|| StoreError::damaged("a hash in `tokens` cannot be read"))?;
+    let caller = Caller {
+        token_id: row.id,
+        role: row.role,
+        organization: row.organization,
+        agents: row.agents.map(Arc::from),
+    };
+    Ok(Live { hash, caller, label: row.label, created_ms: row.created_ms })
+}
+
+/// The token of a `Bearer` header (RFC 6750); the scheme's case does not count.
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+}
+
+fn check(wanted: &NewToken) -> Result<(), CallError> {
+    let refuse = |message: &str, hint: &str| Err(CallError::new(ErrorType::InvalidRequest, message, hint));
+    let role = wanted.role.as_str();
+    match (wanted.role, &wanted.organization) {
+        (Role::Operator, Some(_)) => {
+            return refuse(
+                "an operator's token is for the whole platform",
+                "leave `organization` out, or make an `owner`",
+            );
+        }
+        (Role::Owner | Role::Orchestrator, None) => {
+            return refuse(
+                &format!("a token of role `{role}` needs its organization"),
+                "say which in `organization`",
+            );
+        }
+        _ => {}
+    }
+    match &wanted.agents {
+        Some(_) if wanted.role != Role::Orchestrator => refuse(
+            &format!("a token of role `{role}` cannot be for single agents"),
+            "leave `agents` out, or make an `orchestrator`",
+        ),
+        Some(agents) if agents.is_empty() => refuse(
+            "an empty list of agents would be a token for nothing",
+            "leave `agents` out for all agents, or name some",
+        ),
+        _ if wanted.label.len() > LABEL_BYTES => refuse("the label is too long", "keep `label` to 200 bytes"),
+        _ => Ok(()),
+    }
+}
+
+/// Written under another name and then linked, so that the file is there with the
+/// whole token or not at all, and what was there before is never overwritten.
+fn write_token(file: &Path, secret: &Secret) -> io::Result<()> {
+    let draft = file.with_extension("token.new");
+    // A draft can only be left over from a start that ended before it gave its token.
+    match std::fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    writeln!(out, "{}", secret.text())?;
+    out.sync_all()?;
+    let linked = std::fs::hard_link(&draft, file);
+    std::fs::remove_file(&draft)?;
+    linked
+}
+
+fn unauthenticated(message: &str) -> CallError {
+    CallError::new(
+        ErrorType::Unauthenticated,
+        message,
+        "send `Authorization: Bearer TOKEN` with a token that is not revoked",
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Loading, replacing, rolling back and removing plugins while calls run.
+//!
+//! A plugin file becomes a served plugin in one pipeline: compile (in the worker, or from the cache), load
+//! and check its imports, ask it what it is, check that against the contract and against who holds the
+//! namespace, write it down, swap the registry. Nothing is visible before the last step, and a failure at
+//! any step leaves what served before serving on. Calls in flight hold the snapshot they began with.
+
+mod history;
+mod load;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use toolgate_admission::{CallError, ErrorType, LimitsPatch, Namespace};
+use toolgate_sandbox::Sandbox;
+
+use crate::compile::Compiler;
+use crate::registry::Registry;
+use crate::store::Store;
+
+pub use history::{PluginState, PluginView, ToolView, VersionView};
+use history::{History, Version};
+pub use load::{Expected, Progress};
+
+/// The built-in plugins: namespace and component, made by the build script.
+mod built_in {
+    include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+}
+pub use built_in::BUILT_IN;
+
+/// The loaded plugins. Cheap to clone.
+#[derive(Clone)]
+pub struct Plugins(Arc<Parts>);
+
+struct Parts {
+    sandbox: Sandbox,
+    compiler: Compiler,
+    registry: Registry,
+    store: Store,
+    /// Component files by digest.
+    folder: PathBuf,
+    limits: LimitsPatch,
+    /// Held for the swap and what goes with it, not while something compiles.
+    loaded: Mutex<BTreeMap<Namespace, History>>,
+}
+
+/// What the loader is made of.
+pub struct PluginParts {
+    /// Asks components what they are.
+    pub sandbox: Sandbox,
+    /// Makes components runnable.
+    pub compiler: Compiler,
+    /// Where loaded plugins come into force.
+    pub registry: Registry,
+    /// Where they are written down.
+    pub store: Store,
+    /// Where their files are kept.
+    pub folder: PathBuf,
+    /// The platform's limits, for the catalogue.
+    pub limits: LimitsPatch,
+}
+
+impl Plugins {
+    /// No plugin yet; [`Plugins::restore`] and [`Plugins::load_built_in`] bring them.
+    pub fn new(parts: PluginParts) -> Self {
+        let PluginParts { sandbox, compiler, registry, store, folder, limits } = parts;
+        Self(Arc::new(Parts {
+            sandbox,
+            compiler,
+            registry,
+            store,
+            folder,
+            limits,
+            loaded: Mutex::default(),
+        }))
+    }
+
+    /// Every loaded plugin, by namespace.
+    pub async fn list(&self) -> Vec<PluginView> {
+        self.0.loaded.lock().await.iter().map(|(namespace, history)| history.view(namespace)).collect()
+    }
+
+    /// One plugin with all its versions.
+    pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
+        let loaded = self.0.loaded.lock().await;
+        loaded.get(namespace).map(|history| history.view(namespace)).ok_or_else(|| unknown(namespace))
+    }
+
+    /// Serves the version before the current one again.
+    pub async fn roll_back(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
+        self.change(namespace, |history| {
+            history.roll_back().ok_or_else(|| {
+                CallError::new(
+                    ErrorType::Conflict,
+                    format!("plugin `{namespace}` has no version before this one"),
+                    "load the version that you want",
+                )
+            })
+        })
+        .await
+    }
+
+    /// Keeps a plugin loaded and its tools out of every agent's reach, or lets them back in.
+    pub async fn set_disabled(&self, namespace: &Namespace, disabled: bool) -> Result<PluginView, CallError> {
+        self.change(namespace, |history| {
+            history.set_disabled(disabled);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Unloads a plugin and forgets its versions. Built-in ones can be disabled, not removed.
+    pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
+        let mut loaded = self.0.loaded.lock().await;
+        let history = loaded.get(namespace).ok_or_else(|| unknown(namespace))?;
+        if history.built_in() {
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                format!("plugin `{namespace}` is built in and cannot be removed"),
+                "disable it instead",
+            ));
+        }
+        self.0.store.remove_plugin(namespace.as_str()).await?;
+        let removed = loaded.remove(namespace);
+        self.serve(&loaded);
+        for version in removed.into_iter().flat_map(History::into_versions) {
+            self.forget(&loaded, &version).await;
+        }
+        Ok(())
+    }
+
+    async fn change(
+        &self,
+        namespace: &Namespace,
+        act: impl FnOnce(&mut History) -> Result<(), CallError>,
+    ) -> Result<PluginView, CallError> {
+        let mut loaded = self.0.loaded.lock().await;
+        let mut next = loaded.get(namespace).ok_or_else(|| unknown(namespace))?.clone();
+        act(&mut next)?;
+        self.0.store.put_plugin(next.row(namespace)).await?;
+        let view = next.view(namespace);
+        loaded.insert(namespace.clone(), next);
+        self.serve(&loaded);
+        Ok(view)
+    }
+
+    /// Brings what is loaded into force.
+    fn serve(&self, loaded: &BTreeMap<Namespace, History>) {
+        let serving = loaded.values().map(History::serving).collect();
+        self.0.registry.serve(self.0.limits.clone(), serving);
+    }
+
+    /// Removes the files of a version that no other plugin shares.
+    async fn forget(&self, loaded: &BTreeMap<Namespace, History>, version: &Version) {
+        let digest = &version.plugin.digest;
+        if loaded.values().any(|history| history.has(digest)) {
+            return;
+        }
+        self.0.compiler.forget(digest).await;
+        if let Err(error) = tokio::fs::remove_file(self.component_file(digest)).await {
+            tracing::warn!(%error, %digest, "the file of a removed plugin stays");
+        }
+    }
+
+    fn component_file(&self, digest: &toolgate_admission::Digest) -> PathBuf {
+        self.0.folder.join(format!("{}.wasm", digest.hex()))
+    }
+}
+
+fn unknown(namespace: &Namespace) -> CallError {
+    CallError::new(
+        ErrorType::NotFound,
+        format!("no plugin `{namespace}` is loaded"),
+        "list the loaded ones with `GET /v1/plugins` or `toolgate plugin list`",
+    )
+}

@@ -1,0 +1,262 @@
+//! The versions of one plugin: which serves, which served before, and how they look from outside.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use toolgate_admission::{Digest, FilesystemAccess, Namespace, Plugin};
+use toolgate_sandbox::Component;
+use utoipa::ToSchema;
+
+use crate::store::{PluginRow, PluginVersionRow};
+
+/// Versions of a plugin that stay ready to roll back to, the serving one included. Each costs memory and
+/// a file.
+const KEPT_VERSIONS: usize = 4;
+
+/// All that is kept of a plugin.
+#[derive(Clone)]
+pub(super) struct History {
+    /// Oldest first.
+    versions: Vec<Version>,
+    /// The index of the one that serves.
+    serving: usize,
+    disabled: bool,
+    built_in: bool,
+}
+
+/// One version, ready to run.
+#[derive(Clone)]
+pub(super) struct Version {
+    pub(super) plugin: Arc<Plugin<Component>>,
+    pub(super) loaded_ms: u64,
+}
+
+impl History {
+    pub(super) fn first(version: Version, built_in: bool) -> Self {
+        Self { versions: vec![version], serving: 0, disabled: false, built_in }
+    }
+
+    /// Serves a new version; answers those that fell out of what is kept.
+    pub(super) fn push(&mut self, version: Version) -> Vec<Version> {
+        // What was rolled back from is gone for good once something newer is loaded.
+        let mut dropped: Vec<Version> = self.versions.drain(self.serving + 1..).collect();
+        dropped.retain(|old| old.plugin.digest != version.plugin.digest);
+        self.versions.retain(|old| old.plugin.digest != version.plugin.digest);
+        self.versions.push(version);
+        let excess = self.versions.len().saturating_sub(KEPT_VERSIONS);
+        dropped.extend(self.versions.drain(..excess));
+        self.serving = self.versions.len() - 1;
+        dropped
+    }
+
+    pub(super) fn roll_back(&mut self) -> Option<()> {
+        self.serving = self.serving.checked_sub(1)?;
+        Some(())
+    }
+
+    pub(super) fn set_disabled(&mut self, disabled: bool) {
+        self.disabled = disabled;
+    }
+
+    pub(super) fn restore(versions: Vec<Version>, serving: usize, disabled: bool) -> Option<Self> {
+        let serving = serving.min(versions.len().checked_sub(1)?);
+        Some(Self { versions, serving, disabled, built_in: false })
+    }
+
+    pub(super) fn built_in(&self) -> bool {
+        self.built_in
+    }
+
+    pub(super) fn publisher(&self) -> Option<&str> {
+        self.current().plugin.descriptor.publisher.as_deref()
+    }
+
+    pub(super) fn has(&self, digest: &Digest) -> bool {
+        self.versions.iter().any(|version| version.plugin.digest == *digest)
+    }
+
+    pub(super) fn serves(&self, digest: &Digest) -> bool {
+        self.current().plugin.digest == *digest
+    }
+
+    pub(super) fn into_versions(self) -> Vec<Version> {
+        self.versions
+    }
+
+    /// The plugin as the catalogue takes it.
+    pub(super) fn serving(&self) -> Arc<Plugin<Component>> {
+        let plugin = &self.current().plugin;
+        if plugin.disabled == self.disabled {
+            return Arc::clone(plugin);
+        }
+        let mut plugin = Plugin::clone(plugin);
+        plugin.disabled = self.disabled;
+        Arc::new(plugin)
+    }
+
+    pub(super) fn current(&self) -> &Version {
+        &self.versions[self.serving]
+    }
+
+    pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
+        PluginRow {
+            namespace: namespace.to_string(),
+            disabled: self.disabled,
+            built_in: self.built_in,
+            serving: self.serving as u64,
+            versions: self
+                .versions
+                .iter()
+                .map(|version| PluginVersionRow {
+                    version: version.plugin.descriptor.version.clone(),
+                    digest: version.plugin.digest.to_string(),
+                    loaded_ms: version.loaded_ms,
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
+        let current = self.current();
+        let plugin = &current.plugin;
+        let (state, reason) = self.state_of(self.serving);
+        PluginView {
+            namespace: namespace.to_string(),
+            version: plugin.descriptor.version.clone(),
+            digest: plugin.digest.to_string(),
+            publisher: plugin.descriptor.publisher.clone(),
+            category: plugin.descriptor.category.clone(),
+            purpose: plugin.descriptor.purpose.clone(),
+            built_in: self.built_in,
+            tools: plugin.descriptor.tools.iter().map(ToolView::of).collect(),
+            capabilities: CapabilitiesView::of(&plugin.granted),
+            state,
+            reason,
+            ignored_fields: plugin.descriptor.unknown_fields.clone(),
+            versions: (0..self.versions.len()).rev().map(|at| self.version_view(at)).collect(),
+        }
+    }
+
+    fn version_view(&self, at: usize) -> VersionView {
+        let version = &self.versions[at];
+        let (state, reason) = self.state_of(at);
+        VersionView {
+            version: version.plugin.descriptor.version.clone(),
+            digest: version.plugin.digest.to_string(),
+            loaded_ms: version.loaded_ms,
+            state,
+            reason,
+        }
+    }
+
+    fn state_of(&self, at: usize) -> (PluginState, Option<String>) {
+        match (at.cmp(&self.serving), self.disabled) {
+            (std::cmp::Ordering::Equal, false) => (PluginState::Active, None),
+            (std::cmp::Ordering::Equal, true) => {
+                (PluginState::Disabled, Some("an operator disabled the plugin".into()))
+            }
+            (std::cmp::Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
+            (std::cmp::Ordering::Greater, _) => (PluginState::Disabled, Some("rolled back".into())),
+        }
+    }
+}
+
+/// What a version is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginState {
+    /// It is being compiled.
+    Compiling,
+    /// It takes calls.
+    Active,
+    /// It is kept and takes no calls.
+    Disabled,
+}
+
+/// A plugin as the interface shows it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PluginView {
+    /// Its namespace.
+    pub namespace: String,
+    /// The serving version, as the plugin says.
+    pub version: String,
+    /// SHA-256 of the serving component: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Who answers for it, as the plugin says.
+    pub publisher: Option<String>,
+    /// Where a catalogue lists it.
+    pub category: Option<String>,
+    /// What it is for.
+    pub purpose: Option<String>,
+    /// Whether it came with the daemon.
+    pub built_in: bool,
+    /// Its tools.
+    pub tools: Vec<ToolView>,
+    /// What it is granted.
+    pub capabilities: CapabilitiesView,
+    /// What the serving version is doing.
+    pub state: PluginState,
+    /// Why, where there is something to say.
+    pub reason: Option<String>,
+    /// Fields of its description that this daemon does not know and ignores.
+    pub ignored_fields: Vec<String>,
+    /// All versions that are kept, newest first.
+    pub versions: Vec<VersionView>,
+}
+
+/// A tool of a loaded plugin.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ToolView {
+    /// Its name in the plugin.
+    pub name: String,
+    /// The name that a model calls.
+    pub wire_name: String,
+    /// What it does.
+    pub description: String,
+    /// Whether it changes nothing.
+    pub read_only: bool,
+}
+
+impl ToolView {
+    fn of(tool: &toolgate_admission::ToolDescriptor) -> Self {
+        Self {
+            name: tool.name.to_string(),
+            wire_name: tool.wire.to_string(),
+            description: tool.description.clone(),
+            read_only: tool.hints.read_only,
+        }
+    }
+}
+
+/// What a plugin may reach.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct CapabilitiesView {
+    /// `none` or `workspace`.
+    pub filesystem: &'static str,
+}
+
+impl CapabilitiesView {
+    fn of(granted: &toolgate_admission::Capabilities) -> Self {
+        Self {
+            filesystem: match granted.filesystem {
+                FilesystemAccess::None => "none",
+                FilesystemAccess::Workspace => "workspace",
+            },
+        }
+    }
+}
+
+/// One kept version.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct VersionView {
+    /// As the plugin says.
+    pub version: String,
+    /// SHA-256 of the component.
+    pub digest: String,
+    /// When it was loaded, in milliseconds since 1970.
+    pub loaded_ms: u64,
+    /// What it is doing.
+    pub state: PluginState,
+    /// Why, where there is something to say.
+    pub reason: Option<String>,
+}

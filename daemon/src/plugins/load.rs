@@ -1,0 +1,269 @@
+//! The pipeline that turns a file into a served plugin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Mode, Namespace, Plugin};
+use toolgate_sandbox::Component;
+
+use super::{BUILT_IN, History, PluginView, Plugins, Version};
+use crate::audit::Sha256;
+use crate::compile::CompiledBy;
+use crate::dispatch::now_ms;
+use crate::store::PluginRow;
+
+/// What the address of an upload says about the file in it.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    /// The namespace that it must describe itself with.
+    pub namespace: Namespace,
+    /// The version, where the caller named one.
+    pub version: Option<String>,
+}
+
+/// A step of starting up, for whoever watches.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// A built-in plugin was compiled.
+    Compiled {
+        /// Which one.
+        namespace: String,
+        /// How long it took.
+        took: Duration,
+    },
+}
+
+impl Plugins {
+    /// Loads an uploaded file and serves it. What served before serves on until the last step, and for
+    /// good where any step fails.
+    pub async fn load(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
+        let namespace = expected.namespace.clone();
+        if BUILT_IN.iter().any(|(reserved, _)| *reserved == namespace.as_str()) {
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                format!("the namespace `{namespace}` belongs to a built-in plugin"),
+                "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
+            ));
+        }
+        let digest = digest_of(&file);
+        let (plugin, _) = self.prepare(&digest, &file, Some(&expected)).await?;
+        let version = Version { plugin: Arc::new(plugin), loaded_ms: now_ms() };
+        self.keep_file(&digest, file).await?;
+        self.install(namespace, version).await
+    }
+
+    /// Serves the plugins that came with the daemon.
+    pub async fn load_built_in(&self, report: impl Fn(Progress)) -> Result<(), CallError> {
+        let rows = self.0.store.plugins().await?;
+        for (namespace, file) in BUILT_IN {
+            let digest = digest_of(file);
+            let (plugin, compiled) = self.prepare(&digest, file, None).await?;
+            if let CompiledBy::Worker(took) = compiled {
+                report(Progress::Compiled { namespace: (*namespace).to_owned(), took });
+            }
+            let mut history =
+                History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
+            history.set_disabled(rows.iter().any(|row| row.namespace == *namespace && row.disabled));
+            let name = Namespace::parse(namespace).map_err(|error| invalid(error.to_string()))?;
+            self.0.loaded.lock().await.insert(name, history);
+        }
+        self.serve(&*self.0.loaded.lock().await);
+        Ok(())
+    }
+
+    /// Serves again what was loaded before the last stop. A plugin whose file is gone or no longer loads
+    /// is left out, and the log says so.
+    pub async fn restore(&self) -> Result<(), CallError> {
+        for row in self.0.store.plugins().await? {
+            if row.built_in {
+                continue;
+            }
+            let Some((namespace, history)) = self.restored(&row).await else { continue };
+            self.0.loaded.lock().await.insert(namespace, history);
+        }
+        self.serve(&*self.0.loaded.lock().await);
+        Ok(())
+    }
+
+    async fn restored(&self, row: &PluginRow) -> Option<(Namespace, History)> {
+        let namespace = Namespace::parse(&row.namespace).ok()?;
+        let mut versions = Vec::new();
+        let mut serving = 0;
+        for (at, kept) in row.versions.iter().enumerate() {
+            match self.restored_version(&kept.digest).await {
+                Ok(plugin) => {
+                    if at as u64 <= row.serving {
+                        serving = versions.len();
+                    }
+                    versions.push(Version { plugin: Arc::new(plugin), loaded_ms: kept.loaded_ms });
+                }
+                Err(error) => {
+                    let (version, reason) = (&kept.version, &error.message);
+                    tracing::error!(%namespace, version, reason, "a loaded plugin cannot be served any more");
+                }
+            }
+        }
+        History::restore(versions, serving, row.disabled).map(|history| (namespace, history))
+    }
+
+    async fn restored_version(&self, digest: &str) -> Result<Plugin<Component>, CallError> {
+        let digest = Digest::parse(digest).map_err(|error| invalid(error.to_string()))?;
+        let file = tokio::fs::read(self.component_file(&digest))
+            .await
+            .map_err(|error| invalid(format!("its file cannot be read: {error}")))?;
+        if digest_of(&file) != digest {
+            return Err(invalid("its file is not the one that was loaded"));
+        }
+        Ok(self.prepare(&digest, &file, None).await?.0)
+    }
+
+    /// Compiles, links, describes and checks. Changes nothing.
+    async fn prepare(
+        &self,
+        digest: &Digest,
+        file: &[u8],
+        expected: Option<&Expected>,
+    ) -> Result<(Plugin<Component>, CompiledBy), CallError> {
+        let (component, compiled) = self.0.compiler.component(digest, file).await?;
+        let described = self.0.sandbox.describe(&component).await.map_err(|error| {
+            CallError::new(
+                ErrorType::InvalidPlugin,
+                format!("the plugin does not describe itself: {}", error.message),
+                "run `toolgate check` on the file",
+            )
+        })?;
+        let descriptor = Descriptor::parse(&described)?;
+        component.check_manifest(&descriptor.capabilities)?;
+        refuse_unserved(&descriptor)?;
+        if let Some(expected) = expected {
+            as_expected(&descriptor, expected)?;
+        }
+        let granted = granted(&descriptor.capabilities);
+        let plugin = Plugin {
+            digest: digest.clone(),
+            granted,
+            component,
+            disabled: false,
+            descriptor: Arc::new(descriptor),
+        };
+        Ok((plugin, compiled))
+    }
+
+    async fn install(&self, namespace: Namespace, version: Version) -> Result<PluginView, CallError> {
+        let mut loaded = self.0.loaded.lock().await;
+        let (next, dropped) = match loaded.get(&namespace) {
+            None => (History::first(version, false), Vec::new()),
+            Some(history) => {
+                same_publisher(&namespace, history, &version)?;
+                let mut next = history.clone();
+                let dropped =
+                    if next.serves(&version.plugin.digest) { Vec::new() } else { next.push(version) };
+                (next, dropped)
+            }
+        };
+        self.0.store.put_plugin(next.row(&namespace)).await?;
+        let view = next.view(&namespace);
+        loaded.insert(namespace, next);
+        self.serve(&loaded);
+        for version in &dropped {
+            self.forget(&loaded, version).await;
+        }
+        Ok(view)
+    }
+
+    /// Writes the file under its digest; a half-written one never has that name.
+    async fn keep_file(&self, digest: &Digest, file: Bytes) -> Result<(), CallError> {
+        let (path, folder) = (self.component_file(digest), self.0.folder.clone());
+        let written = tokio::task::spawn_blocking(move || {
+            use std::io::Write;
+            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+            temporary.write_all(&file)?;
+            temporary.as_file().sync_all()?;
+            temporary.persist(path)?;
+            std::io::Result::Ok(())
+        });
+        match written.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(not_kept(&error.to_string())),
+            Err(error) => Err(not_kept(&error.to_string())),
+        }
+    }
+}
+
+/// A plugin's digest. Until definitions exist, the component is all that it covers.
+fn digest_of(file: &[u8]) -> Digest {
+    Digest::from_sha256(Sha256::of(file).0)
+}
+
+fn as_expected(descriptor: &Descriptor, expected: &Expected) -> Result<(), CallError> {
+    if descriptor.namespace != expected.namespace {
+        return Err(CallError::new(
+            ErrorType::InvalidPlugin,
+            format!(
+                "the file describes itself as `{}`, the address names `{}`",
+                descriptor.namespace, expected.namespace
+            ),
+            "upload it under the namespace that its `plugin!` names",
+        ));
+    }
+    match &expected.version {
+        Some(version) if *version != descriptor.version => Err(CallError::new(
+            ErrorType::InvalidPlugin,
+            format!("the file is version `{}`, the address names `{version}`", descriptor.version),
+            "name the version that the plugin's package has, or none",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Same namespace, same publisher: until signatures prove it, as the plugin says (requirements 9.16).
+fn same_publisher(namespace: &Namespace, history: &History, version: &Version) -> Result<(), CallError> {
+    let (holds, comes) = (history.publisher(), version.plugin.descriptor.publisher.as_deref());
+    if holds == comes {
+        return Ok(());
+    }
+    Err(CallError::new(
+        ErrorType::Conflict,
+        format!(
+            "the namespace `{namespace}` is held by {}, the file is by {}",
+            named(holds),
+            named(comes)
+        ),
+        "give the plugin another name, or remove the one that holds this one",
+    ))
+}
+
+fn named(publisher: Option<&str>) -> String {
+    publisher.map_or_else(|| "a plugin without a publisher".to_owned(), |name| format!("publisher `{name}`"))
+}
+
+/// A client's part of a call is not served yet, and a tool that could never end well is not loaded.
+fn refuse_unserved(descriptor: &Descriptor) -> Result<(), CallError> {
+    match descriptor.tools.iter().find(|tool| tool.mode == Mode::Client) {
+        None => Ok(()),
+        Some(tool) => Err(CallError::new(
+            ErrorType::InvalidPlugin,
+            format!("tool `{}` is of mode `client`, which this version does not serve", tool.name),
+            "make it a tool of mode `server`",
+        )),
+    }
+}
+
+/// What a call of the plugin may reach: the workspace where it asks for it. The network is refused to all.
+fn granted(asked: &Capabilities) -> Capabilities {
+    Capabilities { filesystem: asked.filesystem, ..Capabilities::default() }
+}
+
+fn invalid(message: impl Into<String>) -> CallError {
+    CallError::new(ErrorType::InvalidPlugin, message, "load the plugin again")
+}
+
+fn not_kept(reason: &str) -> CallError {
+    tracing::error!(reason, "a plugin file cannot be kept");
+    CallError::new(
+        ErrorType::Unavailable,
+        "the plugin file cannot be written to the data folder",
+        "see the daemon's log and the disk, then load it again",
+    )
+}

@@ -1,0 +1,165 @@
+//! Sessions: who an orchestrator speaks for, and what became of the calls it made there.
+//!
+//! A session lives in memory, in one of many small maps, so that two calls of different sessions share
+//! no lock; its row in the store is what survives a restart. Answers are kept so that the same call id is
+//! answered the same and never runs twice (R7): in full for a while, then as the bare fact.
+
+mod calls;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::{Name, SessionFacts};
+use toolgate_sandbox::Workspace;
+use toolgate_sandbox::workspace::{FilePool, Quota, WorkspaceError};
+
+pub use calls::{CallBook, CallState, Opened, Recorded, RunningCall};
+
+/// Maps that sessions are spread over. More than there are processors, so that two calls rarely meet.
+const SHARDS: usize = 64;
+
+/// What a session is opened with.
+#[derive(Clone, Debug)]
+pub struct SessionSetup {
+    /// Its id: unguessable, since it is also the name of its workspace.
+    pub id: String,
+    /// The agent's organization.
+    pub organization: Name,
+    /// The agent.
+    pub agent: Name,
+    /// Whom the orchestrator says it acts for.
+    pub user: Option<String>,
+    /// The orchestrator's conversation.
+    pub conversation: Option<String>,
+    /// Where the conversation takes place.
+    pub channel: Option<String>,
+    /// The id of the token that opened it.
+    pub principal: String,
+    /// When it was opened.
+    pub created_ms: u64,
+}
+
+/// An open session.
+pub struct Session {
+    /// What it was opened with.
+    pub setup: SessionSetup,
+    /// What a decision looks at.
+    pub facts: SessionFacts,
+    /// Its calls by id.
+    pub calls: CallBook,
+    last_used_ms: AtomicU64,
+    ended: CancellationToken,
+    workspace: OnceCell<Workspace>,
+    folder: PathBuf,
+    files: FilePool,
+}
+
+impl Session {
+    /// When it was last used.
+    pub fn last_used_ms(&self) -> u64 {
+        self.last_used_ms.load(Ordering::Relaxed)
+    }
+
+    /// Keeps it open.
+    pub fn touch(&self, now_ms: u64) {
+        self.last_used_ms.fetch_max(now_ms, Ordering::Relaxed);
+    }
+
+    /// Cancelled when the session ends; running calls end with it.
+    pub fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
+    /// Its files, at most `quota` of them together. The folder is made on first use, since most sessions never have one.
+    pub async fn workspace(&self, quota: Quota) -> Result<&Workspace, WorkspaceError> {
+        self.workspace
+            .get_or_try_init(|| async {
+                tokio::fs::create_dir_all(&self.folder).await.map_err(WorkspaceError::Io)?;
+                Workspace::open(&self.folder, quota, self.files.clone()).await
+            })
+            .await
+    }
+}
+
+/// All open sessions.
+pub struct Sessions {
+    shards: Vec<RwLock<HashMap<String, Arc<Session>>>>,
+    hasher: RandomState,
+    workspaces: PathBuf,
+    files: FilePool,
+    answer_kept_ms: u64,
+}
+
+impl Sessions {
+    /// No session yet. Workspaces are folders below `workspaces`; answers are kept for `answer_kept_ms`.
+    pub fn new(workspaces: &Path, answer_kept_ms: u64) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: RandomState::new(),
+            workspaces: workspaces.to_owned(),
+            files: FilePool::default(),
+            answer_kept_ms,
+        }
+    }
+
+    /// Opens a session, or takes one up again after a restart.
+    pub fn open(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64) -> Arc<Session> {
+        let session = Arc::new(Session {
+            folder: self.workspaces.join(&setup.id),
+            files: self.files.clone(),
+            calls: CallBook::new(self.answer_kept_ms),
+            last_used_ms: AtomicU64::new(last_used_ms),
+            ended: CancellationToken::new(),
+            workspace: OnceCell::new(),
+            setup,
+            facts,
+        });
+        self.write(&session.setup.id, |shard| {
+            shard.insert(session.setup.id.clone(), Arc::clone(&session));
+        });
+        session
+    }
+
+    /// The session of that id.
+    pub fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.shard(id).read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Ends a session: running calls are cancelled, its files are removed.
+    pub async fn end(&self, id: &str) {
+        let Some(session) = self.write(id, |shard| shard.remove(id)) else { return };
+        session.ended.cancel();
+        let folder = session.folder.clone();
+        let removed = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        });
+        if let Ok(Err(error)) = removed.await {
+            tracing::warn!(session = id, %error, "the workspace of an ended session cannot be removed");
+        }
+    }
+
+    /// Sessions that fit.
+    pub fn filter(&self, fits: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            found.extend(shard.values().filter(|session| fits(session)).cloned());
+        }
+        found
+    }
+
+    fn shard(&self, id: &str) -> &RwLock<HashMap<String, Arc<Session>>> {
+        let at = self.hasher.hash_one(id) % SHARDS as u64;
+        &self.shards[at as usize]
+    }
+
+    fn write<T>(&self, id: &str, act: impl FnOnce(&mut HashMap<String, Arc<Session>>) -> T) -> T {
+        act(&mut self.shard(id).write().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,259 @@
+//! The calls of one session by id: each runs once, and asking again gives the same answer (R7).
+//!
+//! Answers are bounded twice, by age and by their bytes together. What is dropped leaves its id behind:
+//! an id that ran once never runs again, it only says that its answer is no longer held.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Bytes of recorded answers that one session may hold. Sixteen results of the largest default size.
+const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Ids that one session remembers. It is above the rounds of a session times the calls of a request.
+const REMEMBERED_CALLS: usize = 40_000;
+
+/// What is known of a call.
+#[derive(Clone, Debug)]
+pub enum CallState {
+    /// It runs; the token stops it.
+    Running(CancellationToken),
+    /// It ended with this answer.
+    Ended(Arc<Recorded>),
+    /// The caller hung up before it ended. It stays so.
+    Cancelled,
+    /// It ended, and its answer is no longer held.
+    Forgotten,
+}
+
+/// A final answer as it was given, and as it is given again.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The result object, as JSON text.
+    pub json: Box<str>,
+}
+
+/// What opening an id found.
+#[derive(Debug)]
+pub enum Opened {
+    /// The id is new: run it. Dropping the guard without an answer records it as cancelled.
+    New(RunningCall),
+    /// The id is known, with these very arguments.
+    Known(CallState),
+    /// The id is known, with another tool or other arguments.
+    Conflict,
+    /// The session has made as many calls as it can remember.
+    Full,
+}
+
+/// The calls of one session.
+#[derive(Clone, Debug)]
+pub struct CallBook(Arc<Mutex<Book>>);
+
+#[derive(Debug)]
+struct Book {
+    calls: HashMap<Box<str>, Entry>,
+    /// Ended calls with an answer, oldest first.
+    held: VecDeque<(Box<str>, u64)>,
+    held_bytes: usize,
+    kept_ms: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fingerprint: [u8; 32],
+    state: CallState,
+}
+
+/// A call that was opened and has not ended.
+#[derive(Debug)]
+pub struct RunningCall {
+    book: CallBook,
+    id: Box<str>,
+    /// Stops the call.
+    pub cancelled: CancellationToken,
+    ended: bool,
+}
+
+impl CallBook {
+    pub(super) fn new(kept_ms: u64) -> Self {
+        Self(Arc::new(Mutex::new(Book {
+            calls: HashMap::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            kept_ms,
+        })))
+    }
+
+    /// Opens an id for a call whose tool and arguments have this fingerprint.
+    pub fn open(&self, id: &str, fingerprint: [u8; 32], now_ms: u64, parent: &CancellationToken) -> Opened {
+        self.with(|book| {
+            book.forget_before(now_ms.saturating_sub(book.kept_ms));
+            if let Some(entry) = book.calls.get(id) {
+                return match entry.fingerprint == fingerprint {
+                    true => Opened::Known(entry.state.clone()),
+                    false => Opened::Conflict,
+                };
+            }
+            if book.calls.len() >= REMEMBERED_CALLS {
+                return Opened::Full;
+            }
+            let cancelled = parent.child_token();
+            let state = CallState::Running(cancelled.clone());
+            book.calls.insert(id.into(), Entry { fingerprint, state });
+            Opened::New(RunningCall { book: self.clone(), id: id.into(), cancelled, ended: false })
+        })
+    }
+
+    /// What is known of an id.
+    pub fn find(&self, id: &str, now_ms: u64) -> Option<CallState> {
+        self.with(|book| {
+            book.forget_before(now_ms.saturating_sub(book.kept_ms));
+            book.calls.get(id).map(|entry| entry.state.clone())
+        })
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Book) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RunningCall {
+    /// Records the final answer.
+    pub fn end(mut self, json: Box<str>, now_ms: u64) -> Arc<Recorded> {
+        let recorded = Arc::new(Recorded { json });
+        self.ended = true;
+        self.book.with(|book| book.end(&self.id, Arc::clone(&recorded), now_ms));
+        recorded
+    }
+
+    /// Takes the id back: nothing of the call was opened, so it may be tried again.
+    pub fn withdraw(mut self) {
+        self.ended = true;
+        self.book.with(|book| drop(book.calls.remove(&self.id)));
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        self.book.with(|book| {
+            if let Some(entry) = book.calls.get_mut(&self.id) {
+                entry.state = CallState::Cancelled;
+            }
+        });
+    }
+}
+
+impl Book {
+    fn end(&mut self, id: &str, recorded: Arc<Recorded>, now_ms: u64) {
+        self.held_bytes += recorded.json.len();
+        if let Some(entry) = self.calls.get_mut(id) {
+            entry.state = CallState::Ended(recorded);
+        }
+        self.held.push_back((id.into(), now_ms));
+        while self.held_bytes > ANSWER_BYTES && self.held.len() > 1 {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_before(&mut self, before_ms: u64) {
+        while self.held.front().is_some_and(|(_, ended_ms)| *ended_ms < before_ms) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((id, _)) = self.held.pop_front() else { return };
+        let Some(entry) = self.calls.get_mut(&id) else { return };
+        if let CallState::Ended(recorded) = &entry.state {
+            self.held_bytes = self.held_bytes.saturating_sub(recorded.json.len());
+        }
+        entry.state = CallState::Forgotten;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    fn open(book: &CallBook, id: &str, arguments: u8, now_ms: u64) -> Opened {
+        book.open(id, [arguments; 32], now_ms, &CancellationToken::new())
+    }
+
+    fn run(book: &CallBook, id: &str, answer: &str, now_ms: u64) {
+        match open(book, id, 1, now_ms) {
+            Opened::New(call) => drop(call.end(answer.into(), now_ms)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn r7_the_same_id_is_answered_the_same_and_runs_once() {
+        let book = CallBook::new(HOUR_MS);
+        run(&book, "c1", "answer", 0);
+        match open(&book, "c1", 1, 5) {
+            Opened::Known(CallState::Ended(recorded)) => assert_eq!(&*recorded.json, "answer"),
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(open(&book, "c2", 1, 5), Opened::New(_)));
+    }
+
+    #[test]
+    fn r7_the_same_id_with_other_arguments_is_a_conflict() {
+        let book = CallBook::new(HOUR_MS);
+        run(&book, "c1", "answer", 0);
+        assert!(matches!(open(&book, "c1", 2, 5), Opened::Conflict));
+    }
+
+    #[test]
+    fn a_running_call_is_known_and_can_be_stopped() {
+        let book = CallBook::new(HOUR_MS);
+        let Opened::New(call) = open(&book, "c1", 1, 0) else { panic!() };
+        let Some(CallState::Running(stop)) = book.find("c1", 0) else { panic!() };
+        stop.cancel();
+        assert!(call.cancelled.is_cancelled());
+    }
+
+    #[test]
+    fn the_end_of_the_session_stops_its_calls() {
+        let book = CallBook::new(HOUR_MS);
+        let session = CancellationToken::new();
+        let Opened::New(call) = book.open("c1", [1; 32], 0, &session) else { panic!() };
+        session.cancel();
+        assert!(call.cancelled.is_cancelled());
+    }
+
+    #[test]
+    fn r7_an_expired_answer_is_forgotten_and_its_id_never_runs_again() {
+        let book = CallBook::new(HOUR_MS);
+        run(&book, "c1", "answer", 0);
+        assert!(matches!(book.find("c1", HOUR_MS), Some(CallState::Ended(_))));
+        assert!(matches!(open(&book, "c1", 1, HOUR_MS + 1), Opened::Known(CallState::Forgotten)));
+    }
+
+    #[test]
+    fn answers_are_bounded_by_their_bytes_together() {
+        let book = CallBook::new(HOUR_MS);
+        let large = "x".repeat(ANSWER_BYTES / 2 + 1);
+        run(&book, "c1", &large, 0);
+        run(&book, "c2", &large, 0);
+        assert!(matches!(book.find("c1", 0), Some(CallState::Forgotten)));
+        assert!(matches!(book.find("c2", 0), Some(CallState::Ended(_))));
+    }
+
+    #[test]
+    fn r7_a_dropped_call_stays_cancelled_and_a_withdrawn_one_may_be_tried_again() {
+        let book = CallBook::new(HOUR_MS);
+        drop(open(&book, "dropped", 1, 0));
+        assert!(matches!(open(&book, "dropped", 1, 0), Opened::Known(CallState::Cancelled)));
+        let Opened::New(call) = open(&book, "withdrawn", 1, 0) else { panic!() };
+        call.withdraw();
+        assert!(matches!(open(&book, "withdrawn", 1, 0), Opened::New(_)));
+    }
+}

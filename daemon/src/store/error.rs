@@ -1,0 +1,175 @@
+//! What can go wrong in the store, as its callers tell it apart.
+//!
+//! What the outside is told never holds SQL or a path; the source, with both, is
+//! for the log.
+
+use std::path::Path;
+
+use serde_json::json;
+use toolgate_admission::{CallError, ErrorType};
+
+use crate::documents::Revision;
+
+/// Why the store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{what} was changed in between")]
+    PreconditionFailed { what: String, current: Option<Revision> },
+    #[error("a write of {what} must say what it replaces")]
+    PreconditionRequired { what: String },
+    #[error("no {what}")]
+    NotFound { what: String },
+    #[error("the store was made by another version")]
+    OtherVersion,
+    #[error("{}", .trouble.message())]
+    Unavailable {
+        trouble: Trouble,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Why the store cannot serve at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    DiskFull,
+    ReadOnly,
+    Busy,
+    Disk,
+    Damaged,
+    Other,
+}
+
+impl StoreError {
+    pub(super) fn cannot_open(path: &Path, error: std::io::Error) -> Self {
+        let trouble = match error.kind() {
+            std::io::ErrorKind::StorageFull => Trouble::DiskFull,
+            std::io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
+            _ => Trouble::Disk,
+        };
+        let named = std::io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
+        Self::Unavailable { trouble, source: Box::new(named) }
+    }
+
+    /// A row that this program would not have written.
+    pub(crate) fn damaged(what: &'static str) -> Self {
+        Self::Unavailable { trouble: Trouble::Damaged, source: what.into() }
+    }
+
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::PreconditionFailed { .. } => {
+                "read it again, and send `If-Match` with the new `ETag`, or `If-None-Match: *` for a new document"
+            }
+            Self::PreconditionRequired { .. } => {
+                "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
+            }
+            Self::NotFound { .. } => "check the name, and that it was made before",
+            Self::OtherVersion => "start it with the version that wrote it last, or give another data folder",
+            Self::Unavailable { trouble, .. } => trouble.hint(),
+        }
+    }
+
+    fn error_type(&self) -> ErrorType {
+        match self {
+            Self::PreconditionFailed { .. } => ErrorType::Conflict,
+            Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
+            Self::NotFound { .. } => ErrorType::NotFound,
+            Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
+        }
+    }
+}
+
+impl Trouble {
+    fn message(self) -> &'static str {
+        match self {
+            Self::DiskFull => "the disk of the store is full",
+            Self::ReadOnly => "the store cannot be written",
+            Self::Busy => "the store is busy",
+            Self::Disk => "the disk of the store fails",
+            Self::Damaged => "the store is damaged",
+            Self::Other => "the store does not answer",
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::DiskFull => "free space on the disk of the data folder; nothing was changed",
+            Self::ReadOnly => "let the daemon's user write the data folder; nothing was changed",
+            Self::Busy => "try again; if it stays so, see whether another program holds the store",
+            Self::Disk => "see the daemon's log and the system's for the disk's error",
+            Self::Damaged => "put back a backup of the store, or give another data folder",
+            Self::Other => "see the daemon's log",
+        }
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable { trouble: trouble_of(&error), source: Box::new(error) }
+    }
+}
+
+/// The details tell the two refusals of a precondition, which have HTTP codes of
+/// their own, from their kin.
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> Self {
+        let told = Self::new(error.error_type(), error.to_string(), error.hint());
+        match error {
+            StoreError::PreconditionFailed { .. } => told.with_details(json!({"precondition": "failed"})),
+            StoreError::PreconditionRequired { .. } => told.with_details(json!({"precondition": "required"})),
+            _ => told,
+        }
+    }
+}
+
+fn trouble_of(error: &sqlx::Error) -> Trouble {
+    match error {
+        sqlx::Error::Database(error) => error.code().map_or(Trouble::Other, |code| trouble_of_code(&code)),
+        sqlx::Error::Io(_) => Trouble::Disk,
+        sqlx::Error::PoolTimedOut => Trouble::Busy,
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Trouble::Damaged,
+        sqlx::Error::Migrate(error) => match error.as_ref() {
+            sqlx::migrate::MigrateError::Execute(error)
+            | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => trouble_of(error),
+            _ => Trouble::Other,
+        },
+        _ => Trouble::Other,
+    }
+}
+
+/// The low byte of an extended result code is the primary one (sqlite.org/rescode.html).
+fn trouble_of_code(code: &str) -> Trouble {
+    match code.parse::<u32>().map(|code| code & 0xff) {
+        Ok(5 | 6) => Trouble::Busy,
+        Ok(8) => Trouble::ReadOnly,
+        Ok(10 | 14) => Trouble::Disk,
+        Ok(11 | 26) => Trouble::Damaged,
+        Ok(13) => Trouble::DiskFull,
+        _ => Trouble::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_a_precondition_tell_which_they_are() {
+        let what = || "agent `acme/bot`".to_owned();
+        let required = CallError::from(StoreError::PreconditionRequired { what: what() });
+        assert_eq!(required.details, Some(json!({"precondition": "required"})));
+        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), current: None });
+        assert_eq!(failed.details, Some(json!({"precondition": "failed"})));
+        assert_eq!(CallError::from(StoreError::NotFound { what: what() }).details, None);
+    }
+
+    #[test]
+    fn codes_of_sqlite_are_told_apart_by_their_low_byte() {
+        assert_eq!(trouble_of_code("13"), Trouble::DiskFull);
+        assert_eq!(trouble_of_code("778"), Trouble::Disk);
+        assert_eq!(trouble_of_code("1032"), Trouble::ReadOnly);
+        assert_eq!(trouble_of_code("none"), Trouble::Other);
+    }
+}

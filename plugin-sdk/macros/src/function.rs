@@ -1,0 +1,292 @@
+//! Reads the function under `#[tool]`: its documentation, its parameters, and what it gives.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, Meta, Pat, PatType, PathArguments, ReturnType, Safety,
+    Signature, Type, Visibility,
+};
+
+use crate::docs::{Docs, is_doc};
+
+/// A function that can be a tool.
+pub struct Function {
+    /// The function without what only the attribute understands.
+    pub item: ItemFn,
+    pub docs: Option<Docs>,
+    pub inputs: Vec<Input>,
+    pub output: Output,
+}
+
+/// One of the function's parameters.
+pub enum Input {
+    Parameter(Parameter),
+    /// `&Context`: given by the call, unknown to the model.
+    Context,
+}
+
+/// A parameter that the model fills.
+pub struct Parameter {
+    pub ident: Ident,
+    pub ty: Type,
+    /// The doc comment, empty where it is missing.
+    pub text: String,
+    pub default: Option<ParameterDefault>,
+    /// Attributes of serde and schemars, for the field that the parameter becomes.
+    pub passed_on: Vec<Attribute>,
+}
+
+/// What the parameter is when the model leaves it out.
+pub enum ParameterDefault {
+    OfType,
+    Value(Box<Expr>),
+}
+
+/// What the function gives.
+pub struct Output {
+    pub ty: Type,
+    pub can_fail: bool,
+}
+
+impl Function {
+    /// Reads the function. Whatever is wrong with it is added to `errors`, all at once.
+    pub fn read(mut item: ItemFn, errors: &mut Errors) -> Self {
+        check_signature(&item.sig, errors);
+        let tool = item.sig.ident.clone();
+        let docs = Docs::read(&item.attrs);
+        if docs.is_none() {
+            let message = format!("tool `{tool}` needs a doc comment: write `/// What it does` above it, for the model that chooses");
+            errors.push(Error::new(tool.span(), message));
+        }
+        let inputs = item.sig.inputs.iter_mut().filter_map(|input| read_input(input, &tool, errors)).collect();
+        let output = read_output(&item.sig.output, errors);
+        Self { item, docs, inputs, output }
+    }
+
+    pub fn ident(&self) -> &Ident {
+        &self.item.sig.ident
+    }
+
+    pub fn visibility(&self) -> &Visibility {
+        &self.item.vis
+    }
+
+    pub fn is_async(&self) -> bool {
+        self.item.sig.asyncness.is_some()
+    }
+
+    pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
+        self.inputs.iter().filter_map(|input| match input {
+            Input::Parameter(parameter) => Some(parameter),
+            Input::Context => None,
+        })
+    }
+}
+
+impl Parameter {
+    /// The name that the model uses.
+    pub fn name(&self) -> String {
+        self.ident.unraw().to_string()
+    }
+
+    /// Whether serde gives it other names than its own, which only serde knows.
+    pub fn is_renamed(&self) -> bool {
+        self.passed_on.iter().any(|attribute| {
+            let text = attribute.meta.to_token_stream().to_string();
+            text.contains("rename") || text.contains("alias") || text.contains("flatten")
+        })
+    }
+}
+
+/// What is wrong so far.
+#[derive(Default)]
+pub struct Errors(Option<Error>);
+
+impl Errors {
+    pub fn push(&mut self, error: Error) {
+        match &mut self.0 {
+            Some(errors) => errors.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// Keeps the value, or the error.
+    pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl ToTokens for Errors {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.0.as_ref().map(Error::to_compile_error));
+    }
+}
+
+fn check_signature(signature: &Signature, errors: &mut Errors) {
+    let mut refuse = |span: Span, message: &str| errors.push(Error::new(span, message));
+    if let (Some(token), false) = (&signature.asyncness, cfg!(feature = "async")) {
+        refuse(token.span(), "an `async` tool needs a feature of the SDK: write `toolgate-sdk = { .., features = [\"async\"] }`");
+    }
+    if !signature.generics.params.is_empty() {
+        refuse(signature.generics.span(), "a tool cannot be generic: write the types that a model can send");
+    }
+    if let Safety::Unsafe(token) = &signature.safety {
+        refuse(token.span(), "a tool cannot be `unsafe`: a model calls it with whatever it likes");
+    }
+    if let Some(token) = &signature.abi {
+        refuse(token.span(), "a tool is a plain Rust function: leave `extern` out");
+    }
+    if let Some(token) = &signature.variadic {
+        refuse(token.span(), "a tool has a fixed number of parameters: take a `Vec`");
+    }
+}
+
+fn read_input(input: &mut FnArg, tool: &Ident, errors: &mut Errors) -> Option<Input> {
+    let typed = match input {
+        FnArg::Typed(typed) => typed,
+        FnArg::Receiver(receiver) => {
+            errors.push(Error::new(receiver.span(), "a tool is a free function: nothing is kept between calls that `self` could hold"));
+            return None;
+        }
+    };
+    if is_context(&typed.ty) {
+        return Some(Input::Context);
+    }
+    read_parameter(typed, tool, errors).map(Input::Parameter)
+}
+
+fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Option<Parameter> {
+    let attributes = take_attributes(&mut typed.attrs);
+    let ident = match &*typed.pat {
+        Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => pattern.ident.clone(),
+        other => {
+            errors.push(Error::new(other.span(), "a parameter of a tool needs a name: write `name: Type` and take it apart inside"));
+            return None;
+        }
+    };
+    let docs = Docs::read(&attributes.docs);
+    if docs.is_none() {
+        let message = format!(
+            "parameter `{}` of tool `{tool}` needs a doc comment: write `/// What it means` above it, for the model that fills it",
+            ident.unraw()
+        );
+        errors.push(Error::new(ident.span(), message));
+    }
+    check_parameter_type(&typed.ty, &ident, errors);
+    let default = attributes.default.and_then(|attribute| errors.take(read_default(&attribute)));
+    Some(Parameter {
+        ident,
+        ty: (*typed.ty).clone(),
+        text: docs.map(|docs| docs.text()).unwrap_or_default(),
+        default,
+        passed_on: attributes.passed_on,
+    })
+}
+
+/// The attributes of a parameter that are meant for the SDK. Rust allows no others of them there.
+struct ParameterAttributes {
+    docs: Vec<Attribute>,
+    default: Option<Attribute>,
+    passed_on: Vec<Attribute>,
+}
+
+fn take_attributes(attributes: &mut Vec<Attribute>) -> ParameterAttributes {
+    let mut taken = ParameterAttributes { docs: Vec::new(), default: None, passed_on: Vec::new() };
+    for attribute in std::mem::take(attributes) {
+        let path = attribute.path();
+        if is_doc(&attribute) {
+            taken.docs.push(attribute);
+        } else if path.is_ident("default") {
+            taken.default = Some(attribute);
+        } else if path.is_ident("serde") || path.is_ident("schemars") {
+            taken.passed_on.push(attribute);
+        } else {
+            attributes.push(attribute);
+        }
+    }
+    taken
+}
+
+fn read_default(attribute: &Attribute) -> syn::Result<ParameterDefault> {
+    match &attribute.meta {
+        Meta::Path(_) => Ok(ParameterDefault::OfType),
+        Meta::List(list) => list.parse_args().map(|value| ParameterDefault::Value(Box::new(own_text(value)))),
+        Meta::NameValue(pair) => Ok(ParameterDefault::Value(Box::new(own_text(pair.value.clone())))),
+    }
+}
+
+/// A text literal stands for the `String` that the parameter is.
+fn own_text(value: Expr) -> Expr {
+    match &value {
+        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => syn::parse_quote_spanned!(value.span()=> ::core::convert::Into::into(#value)),
+        _ => value,
+    }
+}
+
+fn check_parameter_type(ty: &Type, parameter: &Ident, errors: &mut Errors) {
+    let parameter = parameter.unraw();
+    let message = match ty {
+        Type::Infer(_) => format!("parameter `{parameter}` needs a type: write what the model must send, as `String` or `u32`"),
+        Type::Reference(reference) => {
+            let owned = match reference.elem.to_token_stream().to_string().as_str() {
+                "str" => "String".to_owned(),
+                "[u8]" => "Vec<u8>".to_owned(),
+                other => other.to_owned(),
+            };
+            format!("parameter `{parameter}` must own its value: write `{owned}` instead of a reference")
+        }
+        Type::ImplTrait(_) => format!("parameter `{parameter}` needs a type of its own: write which instead of `impl`"),
+        _ => return,
+    };
+    errors.push(Error::new(ty.span(), message));
+}
+
+fn is_context(ty: &Type) -> bool {
+    let Type::Reference(reference) = ty else { return false };
+    match &*reference.elem {
+        Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == "Context"),
+        _ => false,
+    }
+}
+
+fn read_output(output: &ReturnType, errors: &mut Errors) -> Output {
+    let ty = match output {
+        ReturnType::Default => return Output { ty: syn::parse_quote!(()), can_fail: false },
+        ReturnType::Type(_, ty) => &**ty,
+    };
+    match ty {
+        Type::ImplTrait(_) | Type::Reference(_) | Type::Infer(_) => {
+            errors.push(Error::new(ty.span(), "the result of a tool needs an owned type: write which, and derive `Serialize` and `JsonSchema` for it"));
+            Output { ty: syn::parse_quote!(()), can_fail: false }
+        }
+        _ => match value_of_result(ty) {
+            Some(value) => Output { ty: value.clone(), can_fail: true },
+            None => Output { ty: ty.clone(), can_fail: false },
+        },
+    }
+}
+
+/// The `T` of any `Result<T, ..>`, however it is called in full.
+fn value_of_result(ty: &Type) -> Option<&Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|segment| segment.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(value) => Some(value),
+        _ => None,
+    })
+}
+
+/// `Some(tokens)` or `None`, as the generated code writes them.
+pub fn option(tokens: Option<impl ToTokens>) -> TokenStream {
+    match tokens {
+        Some(tokens) => quote!(::core::option::Option::Some(#tokens)),
+        None => quote!(::core::option::Option::None),
+    }
+}

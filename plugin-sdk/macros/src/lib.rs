@@ -1,0 +1,65 @@
+//! The macros of toolgate-sdk: `#[tool]` on a function, and `plugin!` once in a crate.
+//!
+//! They only rearrange what the author wrote. What can be wrong about it is found here, all at once and each at its own
+//! token, with what to write instead; what a type means is left to serde and schemars.
+
+mod docs;
+mod json;
+mod name;
+
+mod function;
+mod tool;
+
+mod network;
+mod plugin;
+
+use proc_macro::TokenStream;
+
+/// Makes a tool of a function.
+///
+/// The doc comment's first paragraph is the description, the others are the usage text. Each parameter needs a doc
+/// comment and a type that is [`serde::Deserialize`] and `schemars::JsonSchema`; `Option` makes it optional,
+/// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are passed on. A
+/// `&Context` may stand among the parameters. The function gives a `T` or a `Result<T, Error>`.
+///
+/// | in the attribute | says |
+/// |---|---|
+/// | `read_only`, `idempotent` | what the tool does not do |
+/// | `destructive = false`, `open_world = false` | what is assumed of it otherwise |
+/// | `name = "…"` | another name than the function's |
+/// | `usage = "…"` | another usage text than the doc comment's |
+/// | `mode = "client"` | the function prepares a payload, and the orchestrator's client performs it |
+/// | `result = Type` | what the client posts back; only with `mode = "client"` |
+/// | `tags("…", …)`, `prerequisites("…", …)`, `integrations("…", …)` | what a catalogue shows, and what must be connected |
+/// | `examples({"a": 1} => 2, "in words": {…} => …)` | calls and their results, as JSON |
+/// | `redact("/password", …)` | JSON pointers to arguments that logs must not show |
+#[proc_macro_attribute]
+pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    tool::expand(attribute.into(), item.into()).into()
+}
+
+/// Makes a plugin of tools: its namespace first, then what it asks for, then the tools.
+///
+/// ```ignore
+/// plugin! {
+///     "weather",
+///     publisher = "Example Ltd",
+///     category = "Weather",
+///     purpose = "Forecasts for any place",
+///     capabilities(
+///         filesystem = workspace,
+///         network = ["GET https://api.weather.gov/points/"],
+///         credentials = ["weather"],
+///     ),
+///     config = Settings,
+///     limits(fuel = 100_000_000, deadline_ms = 5_000),
+///     current, forecast
+/// }
+/// ```
+///
+/// `version` and `purpose` are those of the package unless given. The macro defines the type `ThisPlugin`, which
+/// `toolgate_sdk::testing` takes.
+#[proc_macro]
+pub fn plugin(input: TokenStream) -> TokenStream {
+    plugin::expand(input.into()).into()
+}

@@ -1,0 +1,273 @@
+//! `plugin!`: reads what the plugin is and asks for, and writes the type `ThisPlugin` and the exports of the component.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Ident, LitInt, LitStr, Path, Result, Token, Type, bracketed, parenthesized, token};
+
+use crate::function::option;
+use crate::name;
+use crate::network::NetworkRule;
+
+/// Every word that the macro knows, for the message when it meets another.
+const KNOWN: &str = "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
+
+pub fn expand(input: TokenStream) -> TokenStream {
+    match Plugin::read.parse2(input) {
+        Ok(plugin) => plugin.write(),
+        Err(error) => error.to_compile_error(),
+    }
+}
+
+struct Plugin {
+    namespace: LitStr,
+    version: Option<LitStr>,
+    publisher: Option<LitStr>,
+    category: Option<LitStr>,
+    purpose: Option<LitStr>,
+    capabilities: Capabilities,
+    config: Option<Type>,
+    limits: Vec<(Ident, LitInt)>,
+    tools: Vec<Path>,
+}
+
+#[derive(Default)]
+struct Capabilities {
+    workspace: bool,
+    network: Vec<NetworkRule>,
+    credentials: Vec<LitStr>,
+}
+
+impl Plugin {
+    fn read(input: ParseStream) -> Result<Self> {
+        let mut plugin = Self::named(read_namespace(input)?);
+        let mut seen: Vec<Ident> = Vec::new();
+        while !input.is_empty() {
+            input.parse::<Token![,]>()?;
+            if input.is_empty() {
+                break;
+            }
+            let is_setting = input.peek(Ident::peek_any) && (input.peek2(Token![=]) || input.peek2(token::Paren));
+            if !is_setting {
+                plugin.tools.push(input.parse()?);
+                continue;
+            }
+            let word = input.call(Ident::parse_any)?;
+            if seen.contains(&word) {
+                return Err(Error::new(word.span(), format!("`{word}` stands twice")));
+            }
+            plugin.read_setting(&word, input)?;
+            seen.push(word);
+        }
+        if plugin.tools.is_empty() {
+            let message = "a plugin needs a tool: write the name of a function with `#[tool]` after the namespace";
+            return Err(Error::new(plugin.namespace.span(), message));
+        }
+        Ok(plugin)
+    }
+
+    fn named(namespace: LitStr) -> Self {
+        Self {
+            namespace,
+            version: None,
+            publisher: None,
+            category: None,
+            purpose: None,
+            capabilities: Capabilities::default(),
+            config: None,
+            limits: Vec::new(),
+            tools: Vec::new(),
+        }
+    }
+
+    fn read_setting(&mut self, word: &Ident, input: ParseStream) -> Result<()> {
+        match word.to_string().as_str() {
+            "version" => self.version = Some(text(input)?),
+            "publisher" => self.publisher = Some(text(input)?),
+            "category" => self.category = Some(text(input)?),
+            "purpose" => self.purpose = Some(text(input)?),
+            "config" => {
+                input.parse::<Token![=]>()?;
+                self.config = Some(input.parse()?);
+            }
+            "capabilities" => self.capabilities = Capabilities::read(input)?,
+            "limits" => self.limits = read_limits(input)?,
+            other => return Err(Error::new(word.span(), format!("a plugin knows no `{other}`, but: {KNOWN}"))),
+        }
+        Ok(())
+    }
+
+    fn write(&self) -> TokenStream {
+        let facts = self.write_facts();
+        let checks = self.write_checks();
+        let tools = &self.tools;
+        quote! {
+            /// What `plugin!` made: the plugin of this crate.
+            #[allow(dead_code)]
+            pub struct ThisPlugin;
+
+            const _: () = {
+                impl ::toolgate_sdk::__private::Plugin for ThisPlugin {
+                    const FACTS: ::toolgate_sdk::__private::PluginFacts = #facts;
+
+                    fn call(
+                        tool: &str,
+                        context: &::toolgate_sdk::Context,
+                        arguments: &str,
+                    ) -> ::core::option::Option<
+                        ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error>,
+                    > {
+                        ::core::option::Option::Some(match tool {
+                            #(<#tools as ::toolgate_sdk::Tool>::NAME => <#tools as ::toolgate_sdk::Tool>::call(context, arguments),)*
+                            _ => return ::core::option::Option::None,
+                        })
+                    }
+                }
+
+                #checks
+
+                #[cfg(target_family = "wasm")]
+                ::toolgate_sdk::__private::bindings::export!(ThisPlugin with_types_in ::toolgate_sdk::__private::bindings);
+            };
+        }
+    }
+
+    fn write_facts(&self) -> TokenStream {
+        let Self { namespace, tools, .. } = self;
+        let version = or_of_package(self.version.as_ref(), "CARGO_PKG_VERSION");
+        let purpose = or_of_package(self.purpose.as_ref(), "CARGO_PKG_DESCRIPTION");
+        let publisher = option(self.publisher.as_ref());
+        let category = option(self.category.as_ref());
+        let capabilities = self.capabilities.write();
+        let config_schema =
+            option(self.config.as_ref().map(|ty| quote_spanned!(ty.span()=> ::toolgate_sdk::__private::settings_schema::<#ty>)));
+        let limits = self.limits.iter().map(|(limit, value)| {
+            let limit = limit.to_string();
+            quote!((#limit, #value))
+        });
+        quote! {
+            ::toolgate_sdk::__private::PluginFacts {
+                name: #namespace,
+                version: #version,
+                publisher: #publisher,
+                category: #category,
+                purpose: #purpose,
+                capabilities: #capabilities,
+                config_schema: #config_schema,
+                limits: &[#(#limits),*],
+                tools: &[#(<#tools as ::toolgate_sdk::Tool>::FACTS),*],
+            }
+        }
+    }
+
+    /// What only the compiler can see: the names that the tools' own attributes gave them.
+    fn write_checks(&self) -> TokenStream {
+        let namespace = &self.namespace;
+        let fit = self.tools.iter().map(|tool| {
+            let message = "namespace and name of this tool are too long together: `call_NAMESPACE_TOOL` has at most 64 characters";
+            quote_spanned! {tool.span()=>
+                const _: () = ::core::assert!(
+                    ::toolgate_sdk::__private::wire_name_fits(#namespace, <#tool as ::toolgate_sdk::Tool>::NAME),
+                    #message
+                );
+            }
+        });
+        let distinct = quote_spanned! {namespace.span()=>
+            const _: () = ::core::assert!(
+                ::toolgate_sdk::__private::are_distinct(<ThisPlugin as ::toolgate_sdk::__private::Plugin>::FACTS.tools),
+                "two tools of this plugin have the same name: give one of them another with `#[tool(name = \"..\")]`"
+            );
+        };
+        quote!(#(#fit)* #distinct)
+    }
+}
+
+impl Capabilities {
+    fn read(input: ParseStream) -> Result<Self> {
+        let content;
+        parenthesized!(content in input);
+        let mut capabilities = Self::default();
+        while !content.is_empty() {
+            let word = content.call(Ident::parse_any)?;
+            content.parse::<Token![=]>()?;
+            match word.to_string().as_str() {
+                "filesystem" => capabilities.workspace = read_filesystem(&content)?,
+                "network" => capabilities.network = texts(&content)?.iter().map(NetworkRule::read).collect::<Result<_>>()?,
+                "credentials" => capabilities.credentials = texts(&content)?,
+                other => {
+                    let message = format!("there is no capability `{other}`, but: filesystem, network, credentials");
+                    return Err(Error::new(word.span(), message));
+                }
+            }
+            if !content.is_empty() {
+                content.parse::<Token![,]>()?;
+            }
+        }
+        Ok(capabilities)
+    }
+
+    fn write(&self) -> TokenStream {
+        let Self { workspace, credentials, .. } = self;
+        let network = self.network.iter().map(NetworkRule::write);
+        quote! {
+            ::toolgate_sdk::__private::Capabilities {
+                workspace: #workspace,
+                network: &[#(#network),*],
+                credentials: &[#(#credentials),*],
+            }
+        }
+    }
+}
+
+fn read_namespace(input: ParseStream) -> Result<LitStr> {
+    let namespace: LitStr = input
+        .parse()
+        .map_err(|error| Error::new(error.span(), "the namespace of the plugin comes first: write it as in `plugin!(\"sums\", add)`"))?;
+    name::check_namespace(&namespace.value()).map_err(|message| Error::new(namespace.span(), message))?;
+    Ok(namespace)
+}
+
+fn read_filesystem(input: ParseStream) -> Result<bool> {
+    let word: Ident = input.parse()?;
+    match word.to_string().as_str() {
+        "workspace" => Ok(true),
+        "none" => Ok(false),
+        other => Err(Error::new(word.span(), format!("there is no file system `{other}`: write `workspace` or `none`"))),
+    }
+}
+
+fn read_limits(input: ParseStream) -> Result<Vec<(Ident, LitInt)>> {
+    let content;
+    parenthesized!(content in input);
+    let limit = |input: ParseStream| {
+        let name: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        Ok((name, input.parse()?))
+    };
+    Ok(content.parse_terminated(limit, Token![,])?.into_iter().collect())
+}
+
+fn text(input: ParseStream) -> Result<LitStr> {
+    input.parse::<Token![=]>()?;
+    let text: LitStr = input.parse()?;
+    if text.value().trim().is_empty() {
+        return Err(Error::new(text.span(), "this text is empty: write it, or leave it out"));
+    }
+    Ok(text)
+}
+
+fn texts(input: ParseStream) -> Result<Vec<LitStr>> {
+    let content;
+    bracketed!(content in input);
+    Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+fn or_of_package(given: Option<&LitStr>, variable: &str) -> TokenStream {
+    match given {
+        Some(text) => quote!(#text),
+        None => quote!(::core::env!(#variable)),
+    }
+}

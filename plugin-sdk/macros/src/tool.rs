@@ -1,0 +1,372 @@
+//! `#[tool]`: reads the attribute, and writes the function's twin, a type that implements `toolgate_sdk::Tool`.
+//!
+//! The twin has the function's name. Types and functions live in different namespaces, so both are reached by one path,
+//! and `plugin!` finds the tool where the author wrote the function.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{Error, Ident, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized};
+
+use crate::function::{Errors, Function, Input, Parameter, ParameterDefault, option};
+use crate::json::{Json, Object};
+use crate::name;
+
+/// Every word that the attribute knows, for the message when it meets another.
+const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage, mode, result, tags, prerequisites, \
+                     integrations, examples, redact";
+
+pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let item: ItemFn = match syn::parse2(item.clone()) {
+        Ok(item) => item,
+        Err(error) => {
+            let error = Error::new(error.span(), "`#[tool]` belongs on a function").to_compile_error();
+            return quote!(#error #item);
+        }
+    };
+    let mut errors = Errors::default();
+    let settings = errors.take(Settings::read.parse2(attribute)).unwrap_or_default();
+    let function = Function::read(item, &mut errors);
+    let name = check_name(&function, &settings, &mut errors);
+    settings.check_against(&function, &mut errors);
+
+    let item = &function.item;
+    if errors.is_empty() {
+        let twin = write_twin(&function, &settings, &name);
+        quote!(#item #twin)
+    } else {
+        // The twin keeps `plugin!` from complaining about what was said here already.
+        let twin = declare_twin(&function);
+        quote!(#errors #item #twin)
+    }
+}
+
+/// What the attribute says.
+#[derive(Default)]
+struct Settings {
+    read_only: Option<LitBool>,
+    destructive: Option<LitBool>,
+    idempotent: Option<LitBool>,
+    open_world: Option<LitBool>,
+    name: Option<LitStr>,
+    usage: Option<LitStr>,
+    mode: Option<LitStr>,
+    result: Option<Type>,
+    tags: Vec<LitStr>,
+    prerequisites: Vec<LitStr>,
+    integrations: Vec<LitStr>,
+    examples: Vec<Example>,
+    redact: Vec<LitStr>,
+}
+
+/// `"in words": {"a": 1} => 2`, of which the words and the result may be missing.
+struct Example {
+    description: Option<LitStr>,
+    input: Object,
+    output: Option<Json>,
+}
+
+impl Settings {
+    fn read(input: ParseStream) -> Result<Self> {
+        let mut settings = Self::default();
+        let mut seen: Vec<Ident> = Vec::new();
+        while !input.is_empty() {
+            let word = input.call(Ident::parse_any)?;
+            if seen.contains(&word) {
+                return Err(Error::new(word.span(), format!("`{word}` stands twice")));
+            }
+            settings.read_word(&word, input)?;
+            seen.push(word);
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn read_word(&mut self, word: &Ident, input: ParseStream) -> Result<()> {
+        match word.to_string().as_str() {
+            "read_only" => self.read_only = Some(flag(word, input)?),
+            "destructive" => self.destructive = Some(flag(word, input)?),
+            "idempotent" => self.idempotent = Some(flag(word, input)?),
+            "open_world" => self.open_world = Some(flag(word, input)?),
+            "name" => self.name = Some(value(input)?),
+            "usage" => self.usage = Some(value(input)?),
+            "mode" => self.mode = Some(value(input)?),
+            "result" => self.result = Some(value(input)?),
+            "tags" => self.tags = list(input)?,
+            "prerequisites" => self.prerequisites = list(input)?,
+            "integrations" => self.integrations = list(input)?,
+            "examples" => self.examples = list(input)?,
+            "redact" => self.redact = list(input)?,
+            other => return Err(Error::new(word.span(), format!("a tool knows no `{other}`, but: {KNOWN}"))),
+        }
+        Ok(())
+    }
+
+    fn is_client(&self) -> bool {
+        self.mode.as_ref().is_some_and(|mode| mode.value() == "client")
+    }
+
+    fn check_against(&self, function: &Function, errors: &mut Errors) {
+        self.check_hints(errors);
+        self.check_mode(errors);
+        self.check_texts(errors);
+        // A parameter that serde renames or flattens has names that only serde knows.
+        if function.parameters().any(Parameter::is_renamed) {
+            return;
+        }
+        let names: Vec<String> = function.parameters().map(Parameter::name).collect();
+        for (key, _) in self.examples.iter().flat_map(|example| &example.input.members) {
+            check_parameter(&key.value(), key, &names, errors);
+        }
+        for pointer in &self.redact {
+            match pointer.value().strip_prefix('/') {
+                Some(path) => check_parameter(path.split('/').next().unwrap_or(path), pointer, &names, errors),
+                None => errors.push(Error::new(pointer.span(), format!("a JSON pointer begins with a slash: write `\"/{}\"`", pointer.value()))),
+            }
+        }
+    }
+
+    fn check_hints(&self, errors: &mut Errors) {
+        let is_true = |flag: &Option<LitBool>| flag.as_ref().is_some_and(LitBool::value);
+        if let (true, Some(destructive)) = (is_true(&self.read_only), &self.destructive)
+            && destructive.value()
+        {
+            errors.push(Error::new(destructive.span(), "a tool cannot be `read_only` and `destructive`: leave one of them out"));
+        }
+    }
+
+    fn check_mode(&self, errors: &mut Errors) {
+        if let Some(mode) = &self.mode
+            && !matches!(mode.value().as_str(), "server" | "client")
+        {
+            errors.push(Error::new(mode.span(), "a tool ends at the `\"server\"` or at the `\"client\"`: write one of them"));
+        }
+        if let (Some(result), false) = (&self.result, self.is_client()) {
+            let message = "`result` is what the client of a tool with `mode = \"client\"` posts back; any other gives its own result";
+            errors.push(Error::new(result.span(), message));
+        }
+    }
+
+    fn check_texts(&self, errors: &mut Errors) {
+        let lists = self.tags.iter().chain(&self.prerequisites).chain(&self.integrations);
+        for text in lists.chain(&self.usage).filter(|text| text.value().trim().is_empty()) {
+            errors.push(Error::new(text.span(), "this text is empty: write it, or leave it out"));
+        }
+    }
+}
+
+impl Parse for Example {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let description = if input.peek(LitStr) {
+            let description = input.parse()?;
+            input.parse::<Token![:]>()?;
+            Some(description)
+        } else {
+            None
+        };
+        let object = input.parse()?;
+        let output = if input.parse::<Option<Token![=>]>>()?.is_some() { Some(input.parse()?) } else { None };
+        Ok(Self { description, input: object, output })
+    }
+}
+
+fn flag(word: &Ident, input: ParseStream) -> Result<LitBool> {
+    if input.peek(Token![=]) { value(input) } else { Ok(LitBool::new(true, word.span())) }
+}
+
+fn value<T: Parse>(input: ParseStream) -> Result<T> {
+    input.parse::<Token![=]>()?;
+    input.parse()
+}
+
+fn list<T: Parse>(input: ParseStream) -> Result<Vec<T>> {
+    let content;
+    parenthesized!(content in input);
+    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+fn check_name(function: &Function, settings: &Settings, errors: &mut Errors) -> String {
+    let (name, span) = match &settings.name {
+        Some(name) => (name.value(), name.span()),
+        None => (function.ident().unraw().to_string(), function.ident().span()),
+    };
+    if let Err(message) = name::check_tool(&name) {
+        errors.push(Error::new(span, message));
+    }
+    name
+}
+
+fn check_parameter(name: &str, place: &LitStr, names: &[String], errors: &mut Errors) {
+    if names.iter().any(|known| known == name) {
+        return;
+    }
+    let known = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
+    errors.push(Error::new(place.span(), format!("the tool has no parameter `{name}`, but: {known}")));
+}
+
+fn declare_twin(function: &Function) -> TokenStream {
+    let (ident, visibility) = (function.ident(), function.visibility());
+    quote! {
+        #[doc(hidden)]
+        #[allow(non_camel_case_types)]
+        #visibility enum #ident {}
+    }
+}
+
+fn write_twin(function: &Function, settings: &Settings, name: &str) -> TokenStream {
+    let ident = function.ident();
+    let declaration = declare_twin(function);
+    let arguments = write_arguments(function);
+    let facts = write_facts(function, settings);
+    let call = write_call(function, settings);
+    quote! {
+        #declaration
+
+        const _: () = {
+            #arguments
+
+            impl ::toolgate_sdk::Tool for #ident {
+                const NAME: &'static str = #name;
+                const FACTS: ::toolgate_sdk::__private::ToolFacts = #facts;
+                #call
+            }
+        };
+    }
+}
+
+/// The struct that the arguments are read into, and that the input schema is made from.
+fn write_arguments(function: &Function) -> TokenStream {
+    let fields = function.parameters().map(|parameter| {
+        let Parameter { ident, ty, text, passed_on, .. } = parameter;
+        let default = write_default_attribute(parameter);
+        quote_spanned! {ty.span()=>
+            #[doc = #text]
+            #default
+            #(#passed_on)*
+            #ident: #ty,
+        }
+    });
+    let defaults = function.parameters().filter_map(write_default_function);
+    quote! {
+        #[derive(::toolgate_sdk::serde::Deserialize, ::toolgate_sdk::schemars::JsonSchema)]
+        #[serde(crate = "::toolgate_sdk::serde", deny_unknown_fields)]
+        #[schemars(crate = "::toolgate_sdk::schemars")]
+        struct __ToolgateArguments {
+            #(#fields)*
+        }
+        #(#defaults)*
+    }
+}
+
+fn write_default_attribute(parameter: &Parameter) -> Option<TokenStream> {
+    parameter.default.as_ref().map(|default| match default {
+        ParameterDefault::OfType => quote!(#[serde(default)]),
+        ParameterDefault::Value(_) => {
+            let path = default_function(parameter).to_string();
+            quote!(#[serde(default = #path)])
+        }
+    })
+}
+
+fn write_default_function(parameter: &Parameter) -> Option<TokenStream> {
+    let Some(ParameterDefault::Value(value)) = &parameter.default else { return None };
+    let (function, ty) = (default_function(parameter), &parameter.ty);
+    Some(quote! {
+        fn #function() -> #ty {
+            #value
+        }
+    })
+}
+
+fn default_function(parameter: &Parameter) -> Ident {
+    format_ident!("__toolgate_default_{}", parameter.ident.unraw())
+}
+
+fn write_facts(function: &Function, settings: &Settings) -> TokenStream {
+    let ident = function.ident();
+    let docs = function.docs.as_ref();
+    let description = docs.map(|docs| docs.description()).unwrap_or_default();
+    let usage = match &settings.usage {
+        Some(usage) => usage.value(),
+        None => docs.map(|docs| docs.usage()).unwrap_or_default(),
+    };
+    let mode = if settings.is_client() { quote!(Client) } else { quote!(Server) };
+    let output_schema = write_output_schema(function, settings);
+    let read_only = option(settings.read_only.as_ref());
+    let destructive = option(settings.destructive.as_ref());
+    let idempotent = option(settings.idempotent.as_ref());
+    let open_world = option(settings.open_world.as_ref());
+    let Settings { tags, prerequisites, integrations, redact, .. } = settings;
+    let examples = settings.examples.iter().map(write_example);
+    quote! {
+        ::toolgate_sdk::__private::ToolFacts {
+            name: <#ident as ::toolgate_sdk::Tool>::NAME,
+            description: #description,
+            usage: #usage,
+            input_schema: ::toolgate_sdk::__private::input_schema::<__ToolgateArguments>,
+            output_schema: #output_schema,
+            mode: ::toolgate_sdk::__private::Mode::#mode,
+            hints: ::toolgate_sdk::__private::Hints {
+                read_only: #read_only,
+                destructive: #destructive,
+                idempotent: #idempotent,
+                open_world: #open_world,
+            },
+            required_integrations: &[#(#integrations),*],
+            prerequisites: &[#(#prerequisites),*],
+            tags: &[#(#tags),*],
+            examples: &[#(#examples),*],
+            redact: &[#(#redact),*],
+        }
+    }
+}
+
+/// A tool of mode `client` gives a payload; its result is what the client posts back.
+fn write_output_schema(function: &Function, settings: &Settings) -> TokenStream {
+    let result = if settings.is_client() { settings.result.as_ref() } else { Some(&function.output.ty) };
+    match result {
+        Some(ty) => quote_spanned!(ty.span()=> ::toolgate_sdk::__private::output_schema::<#ty>),
+        None => quote!(::toolgate_sdk::__private::any_result),
+    }
+}
+
+fn write_example(example: &Example) -> TokenStream {
+    let description = option(example.description.as_ref());
+    let input = example.input.to_text();
+    let output = option(example.output.as_ref().map(Json::to_text));
+    quote!(::toolgate_sdk::__private::Example { description: #description, input: #input, output: #output })
+}
+
+fn write_call(function: &Function, settings: &Settings) -> TokenStream {
+    let ident = function.ident();
+    let fields = function.parameters().map(|parameter| &parameter.ident);
+    let inputs = function.inputs.iter().map(|input| match input {
+        Input::Parameter(Parameter { ident, .. }) => quote!(#ident),
+        Input::Context => quote!(__toolgate_context),
+    });
+    let mut result = quote!(#ident(#(#inputs),*));
+    if function.is_async() {
+        result = quote!(::toolgate_sdk::__private::block_on(#result));
+    }
+    if function.output.can_fail {
+        result = quote!(#result?);
+    }
+    let answer = if settings.is_client() { quote!(client) } else { quote!(output) };
+    let answer = quote_spanned!(function.output.ty.span()=> ::toolgate_sdk::__private::#answer(&__toolgate_result));
+    quote! {
+        #[allow(clippy::let_unit_value)]
+        fn call(
+            __toolgate_context: &::toolgate_sdk::Context,
+            __toolgate_arguments: &str,
+        ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
+            let __ToolgateArguments { #(#fields),* } = ::toolgate_sdk::__private::parse_arguments(__toolgate_arguments)?;
+            let __toolgate_result = #result;
+            #answer
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Asks the host.
+
+use crate::bindings::toolgate::plugin::{config, context, log, progress};
+use crate::context::{Context, Level};
+
+pub(crate) struct Source;
+
+impl Context {
+    /// The one call of this instance.
+    pub(crate) const fn of_this_call() -> Self {
+        Self { source: Source }
+    }
+}
+
+impl Source {
+    pub(crate) fn call_id(&self) -> String {
+        context::call_id()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        context::get(key)
+    }
+
+    pub(crate) fn deadline_ms(&self) -> u64 {
+        context::deadline_ms()
+    }
+
+    pub(crate) fn settings(&self) -> String {
+        config::settings()
+    }
+
+    pub(crate) fn definition(&self) -> Option<String> {
+        config::definition()
+    }
+
+    pub(crate) fn log(&self, level: Level, event: &str, message: &str, fields: &[(String, String)]) {
+        let level = match level {
+            Level::Debug => log::Level::Debug,
+            Level::Info => log::Level::Info,
+            Level::Warn => log::Level::Warn,
+            Level::Error => log::Level::Error,
+        };
+        log::write(level, event, message, fields);
+    }
+
+    pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
+        progress::report(done, total, message);
+    }
+}

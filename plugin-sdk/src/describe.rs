@@ -1,0 +1,143 @@
+//! Writes what `describe` answers: the JSON text of `wit/describe.schema.json`.
+//!
+//! The text depends on the plugin's code alone, so it is the same each time. Fields stand in the order of the published
+//! schema, and what says no more than its default is left out.
+
+use schemars::Schema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::Error;
+use crate::tool::{Capabilities, Hints, Mode, NetworkRule, PluginFacts, ToolFacts};
+
+/// Describes a plugin as JSON text.
+pub fn describe(facts: &PluginFacts) -> Result<String, Error> {
+    let description = PluginDescription {
+        name: facts.name,
+        version: facts.version,
+        publisher: facts.publisher,
+        category: facts.category,
+        purpose: Some(facts.purpose).filter(|purpose| !purpose.is_empty()),
+        capabilities: describe_capabilities(&facts.capabilities),
+        config_schema: facts.config_schema.map(|schema| schema()),
+        limits: facts.limits.iter().map(|(name, limit)| ((*name).to_owned(), (*limit).into())).collect(),
+        tools: facts.tools.iter().map(|tool| describe_tool(tool, facts)).collect::<Result<_, _>>()?,
+    };
+    Ok(serde_json::to_string(&description)?)
+}
+
+#[derive(Serialize)]
+struct PluginDescription {
+    name: &'static str,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publisher: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    purpose: Option<&'static str>,
+    capabilities: CapabilitiesDescription,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_schema: Option<Schema>,
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    limits: serde_json::Map<String, serde_json::Value>,
+    tools: Vec<ToolDescription>,
+}
+
+#[derive(Serialize)]
+struct CapabilitiesDescription {
+    filesystem: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    network: &'static [NetworkRule],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    credentials: &'static [&'static str],
+}
+
+#[derive(Serialize)]
+struct ToolDescription {
+    name: &'static str,
+    description: &'static str,
+    usage: &'static str,
+    input_schema: Schema,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Schema>,
+    mode: Mode,
+    hints: HintsDescription,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    required_integrations: &'static [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    prerequisites: &'static [&'static str],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tags: &'static [&'static str],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    examples: Vec<ExampleDescription>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    redact: &'static [&'static str],
+}
+
+#[derive(Serialize)]
+struct HintsDescription {
+    read_only: bool,
+    destructive: bool,
+    idempotent: bool,
+    open_world: bool,
+}
+
+#[derive(Serialize)]
+struct ExampleDescription {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'static str>,
+    input: &'static RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'static RawValue>,
+}
+
+fn describe_capabilities(capabilities: &Capabilities) -> CapabilitiesDescription {
+    CapabilitiesDescription {
+        filesystem: if capabilities.workspace { "workspace" } else { "none" },
+        network: capabilities.network,
+        credentials: capabilities.credentials,
+    }
+}
+
+fn describe_tool(tool: &ToolFacts, plugin: &PluginFacts) -> Result<ToolDescription, Error> {
+    let output_schema = (tool.output_schema)();
+    Ok(ToolDescription {
+        name: tool.name,
+        description: tool.description,
+        usage: tool.usage,
+        input_schema: (tool.input_schema)(),
+        output_schema: (output_schema.as_bool() != Some(true)).then_some(output_schema),
+        mode: tool.mode,
+        hints: complete_hints(&tool.hints, tool.mode, &plugin.capabilities),
+        required_integrations: tool.required_integrations,
+        prerequisites: tool.prerequisites,
+        tags: tool.tags,
+        examples: describe_examples(tool)?,
+        redact: tool.redact,
+    })
+}
+
+/// What the author did not say follows from what was said, and is the careful answer where nothing follows.
+fn complete_hints(said: &Hints, mode: Mode, capabilities: &Capabilities) -> HintsDescription {
+    let read_only = said.read_only.unwrap_or(false);
+    // A tool that ends here and reaches no network touches nothing but the session's own workspace.
+    let reaches_out = mode == Mode::Client || !capabilities.network.is_empty();
+    HintsDescription {
+        read_only,
+        destructive: said.destructive.unwrap_or(!read_only),
+        idempotent: said.idempotent.unwrap_or(read_only),
+        open_world: said.open_world.unwrap_or(reaches_out),
+    }
+}
+
+fn describe_examples(tool: &ToolFacts) -> Result<Vec<ExampleDescription>, Error> {
+    let describe = |example: &crate::tool::Example| {
+        Ok(ExampleDescription {
+            description: example.description,
+            input: serde_json::from_str(example.input)?,
+            output: example.output.map(serde_json::from_str).transpose()?,
+        })
+    };
+    tool.examples.iter().map(describe).collect()
+}

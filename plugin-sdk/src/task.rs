@@ -1,0 +1,161 @@
+//! Runs an `async` tool: one task on one thread, which sleeps in the host until something it waits for is ready.
+//!
+//! Not a runtime: nothing is spawned, and a call's futures end with the call.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+#[cfg(target_family = "wasm")]
+pub use reactor::{sleep, wait_for};
+
+/// Runs a future to its end.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = park::waker();
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        park::park();
+    }
+}
+
+#[cfg(target_family = "wasm")]
+mod park {
+    //! The one task is polled after each wait, so its own waker has nothing to do.
+
+    use std::task::Waker;
+
+    pub(super) fn waker() -> Waker {
+        Waker::noop().clone()
+    }
+
+    pub(super) fn park() {
+        super::reactor::wait();
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+mod park {
+    //! In native tests another thread may wake the task.
+
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
+    use std::thread::{self, Thread};
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    pub(super) fn waker() -> Waker {
+        Arc::new(Unpark(thread::current())).into()
+    }
+
+    pub(super) fn park() {
+        thread::park();
+    }
+}
+
+#[cfg(target_family = "wasm")]
+mod reactor {
+    //! What the task waits for, as `wasi:io/poll` knows it.
+
+    use std::cell::RefCell;
+    use std::future::{Future, poll_fn};
+    use std::rc::{Rc, Weak};
+    use std::task::{Poll, Waker};
+    use std::time::Duration;
+
+    use wasip2::clocks::monotonic_clock;
+    use wasip2::io::poll::{self, Pollable};
+
+    /// A pollable and whom to wake. The future that waits owns it; the reactor only knows of it.
+    struct Interest {
+        pollable: Pollable,
+        waker: RefCell<Waker>,
+    }
+
+    thread_local! {
+        static WAITING: RefCell<Vec<Weak<Interest>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Waits until the pollable is ready.
+    pub fn wait_for(pollable: Pollable) -> impl Future<Output = ()> {
+        let mut interest: Option<Rc<Interest>> = None;
+        let mut pollable = Some(pollable);
+        poll_fn(move |context| {
+            let waiting = interest.get_or_insert_with(|| {
+                let pollable = pollable.take().expect("a pollable is registered once");
+                register(pollable, context.waker().clone())
+            });
+            if waiting.pollable.ready() {
+                return Poll::Ready(());
+            }
+            waiting.waker.replace(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Waits for a while.
+    pub async fn sleep(duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        wait_for(monotonic_clock::subscribe_duration(nanoseconds)).await;
+    }
+
+    /// Sleeps in the host until something is ready, and wakes who waits for it.
+    pub(super) fn wait() {
+        let waiting: Vec<Rc<Interest>> = WAITING.with_borrow_mut(|waiting| {
+            waiting.retain(|interest| interest.strong_count() > 0);
+            waiting.iter().filter_map(Weak::upgrade).collect()
+        });
+        // Nothing can ever wake the task: better a message in the log than a call that hangs until its deadline.
+        assert!(!waiting.is_empty(), "the tool waits for something that is not the host's to give");
+
+        let pollables: Vec<&Pollable> = waiting.iter().map(|interest| &interest.pollable).collect();
+        for ready in poll::poll(&pollables) {
+            waiting[ready as usize].waker.borrow().wake_by_ref();
+        }
+    }
+
+    fn register(pollable: Pollable, waker: Waker) -> Rc<Interest> {
+        let interest = Rc::new(Interest { pollable, waker: RefCell::new(waker) });
+        WAITING.with_borrow_mut(|waiting| waiting.push(Rc::downgrade(&interest)));
+        interest
+    }
+}
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_future_that_is_ready_gives_its_output() {
+        assert_eq!(block_on(async { 1 + 1 }), 2);
+    }
+
+    #[test]
+    fn a_future_that_another_thread_wakes_ends() {
+        let mut asked = false;
+        let woken = poll_fn(|context| {
+            if asked {
+                return Poll::Ready("woken");
+            }
+            asked = true;
+            let waker = context.waker().clone();
+            thread::spawn(move || waker.wake());
+            Poll::Pending
+        });
+
+        assert_eq!(block_on(woken), "woken");
+    }
+}

@@ -1,0 +1,44 @@
+//! `src/bindings.rs` is generated from `wit/` and checked in: a plugin then builds without a WIT parser, in a
+//! fraction of the time, and from the SDK alone. This test is what keeps the two from drifting apart.
+//!
+//! After a change in `wit/`: `TOOLGATE_BLESS=1 cargo test -p toolgate-sdk --test bindings_are_current`.
+
+use std::fs;
+use std::path::Path;
+
+use wit_bindgen_core::{Files, WorldGenerator};
+use wit_bindgen_core::wit_parser::Resolve;
+
+const HEAD: &str = "\
+//! Generated from `wit/plugin.wit` by wit-bindgen; `tests/bindings_are_current.rs` says how. Not for reading.
+";
+
+#[test]
+fn the_checked_in_bindings_are_what_the_contract_gives() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let checked_in = package.join("src/bindings.rs");
+    let generated = generate(&package.join("../wit"));
+
+    if std::env::var_os("TOOLGATE_BLESS").is_some() {
+        fs::write(&checked_in, &generated).unwrap();
+    }
+    let current = fs::read_to_string(&checked_in).unwrap_or_default();
+    assert!(
+        current == generated,
+        "`plugin-sdk/src/bindings.rs` is not what `wit/` gives: run this test with TOOLGATE_BLESS=1"
+    );
+}
+
+fn generate(wit: &Path) -> String {
+    let mut resolve = Resolve::default();
+    let (package, _) = resolve.push_path(wit).unwrap();
+    let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+
+    let mut options = wit_bindgen_rust::Opts { format: true, pub_export_macro: true, ..Default::default() };
+    options.runtime_path = Some("wit_bindgen::rt".to_owned());
+
+    let mut files = Files::default();
+    options.build().generate(&mut resolve, world, &mut files).unwrap();
+    let (_, source) = files.iter().next().unwrap();
+    format!("{HEAD}{}", std::str::from_utf8(source).unwrap())
+}

@@ -1,0 +1,232 @@
+//! Reads and calculates an expression in one pass, by recursive descent: a function for each level of precedence.
+//!
+//! ```text
+//! sum      = product (("+" | "-") product)*
+//! product  = signed (("*" | "/" | "//" | "%") signed)*
+//! signed   = ("-" | "+") signed | power
+//! power    = postfix ("^" signed)?
+//! postfix  = primary ("!" | "%")*
+//! primary  = number | name "(" (sum ("," sum)*)? ")" | "(" sum ")"
+//! ```
+
+use crate::functions;
+use crate::number::{Failure, Number, Outcome, Precision};
+use crate::tokens::{Placed, Token, cut};
+
+/// Deeper nesting is no expression that somebody wrote, and would exhaust the stack.
+const MAX_DEPTH: u32 = 100;
+
+/// Why an expression has no result.
+#[derive(Debug, PartialEq)]
+pub enum Problem {
+    /// It cannot have one. In words, with the place.
+    Wrong(String),
+    /// More digits may decide it.
+    Undecided(String),
+}
+
+type Read<T = Number> = Result<T, Problem>;
+
+impl Problem {
+    pub fn wrong(place: usize, message: impl std::fmt::Display) -> Self {
+        Self::Wrong(format!("at character {place}: {message}"))
+    }
+}
+
+/// Calculates the expression.
+pub fn evaluate(text: &str, precision: Precision) -> Read {
+    let mut reader = Reader { tokens: cut(text)?, at: 0, depth: 0, precision };
+    let result = reader.sum()?;
+    match reader.next() {
+        Placed { token: Token::End, .. } => Ok(result),
+        other => Err(unexpected(&other, "an operator or the end")),
+    }
+}
+
+struct Reader {
+    /// Ends with `Token::End`, which is never passed.
+    tokens: Vec<Placed>,
+    at: usize,
+    depth: u32,
+    precision: Precision,
+}
+
+/// A product, and whether it is nothing but a percentage.
+struct Term {
+    number: Number,
+    is_percentage: bool,
+}
+
+impl Reader {
+    fn sum(&mut self) -> Read {
+        let Term { mut number, mut is_percentage } = self.product()?;
+        while let Some((sign, place)) = self.take(&["+", "-"]) {
+            let right = self.product()?;
+            if right.is_percentage && !is_percentage {
+                let message = "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
+                return Err(Problem::wrong(place, message));
+            }
+            number = self.settle(place, match sign {
+                "+" => number.add(&right.number, self.precision),
+                _ => number.subtract(&right.number, self.precision),
+            })?;
+            is_percentage &= right.is_percentage;
+        }
+        Ok(number)
+    }
+
+    fn product(&mut self) -> Read<Term> {
+        let mut term = self.signed()?;
+        while let Some((sign, place)) = self.take(&["*", "/", "//", "%"]) {
+            let right = self.signed()?.number;
+            let number = match sign {
+                "*" => term.number.multiply(&right, self.precision),
+                "/" => term.number.divide(&right, self.precision),
+                "//" => term.number.divide(&right, self.precision).and_then(|quotient| quotient.floor()),
+                _ => term.number.remainder(&right, self.precision),
+            };
+            term = Term { number: self.settle(place, number)?, is_percentage: false };
+        }
+        Ok(term)
+    }
+
+    fn signed(&mut self) -> Read<Term> {
+        self.deeper(|reader| match reader.take(&["+", "-"]) {
+            Some(("-", _)) => reader.signed().map(|term| Term { number: term.number.negate(), ..term }),
+            Some(_) => reader.signed(),
+            None => reader.power(),
+        })
+    }
+
+    fn power(&mut self) -> Read<Term> {
+        let base = self.postfix()?;
+        let Some((_, place)) = self.take(&["^"]) else { return Ok(base) };
+        let exponent = self.signed()?.number;
+        let number = self.settle(place, base.number.power(&exponent, self.precision))?;
+        Ok(Term { number, is_percentage: false })
+    }
+
+    fn postfix(&mut self) -> Read<Term> {
+        let mut term = Term { number: self.primary()?, is_percentage: false };
+        loop {
+            if let Some((_, place)) = self.take(&["!"]) {
+                if self.peek_sign() == Some("!") {
+                    return Err(Problem::wrong(place, "`!!` has two meanings: write `(n!)!` for a factorial of a factorial"));
+                }
+                term = Term { number: self.settle(place, term.number.factorial())?, is_percentage: false };
+            } else if self.is_percent_sign() {
+                let (_, place) = self.take(&["%"]).unwrap_or(("%", 0));
+                let number = self.settle(place, term.number.divide(&Number::whole(100), self.precision))?;
+                term = Term { number, is_percentage: true };
+            } else {
+                return Ok(term);
+            }
+        }
+    }
+
+    fn primary(&mut self) -> Read {
+        let token = self.next();
+        match token.token {
+            Token::Number(value) => Ok(Number::exact(value)),
+            Token::Name(name) => self.function(&name, token.place),
+            Token::Sign("(") => {
+                let number = self.deeper(Self::sum)?;
+                self.close(token.place)?;
+                Ok(number)
+            }
+            _ => Err(unexpected(&token, "a number, a function or `(`")),
+        }
+    }
+
+    fn function(&mut self, name: &str, place: usize) -> Read {
+        if self.take(&["("]).is_none() {
+            return Err(Problem::wrong(place, format!("`{name}` has no value: functions are called as in `sqrt(2)`, and there are {}", functions::KNOWN)));
+        }
+        let arguments = self.arguments(place)?;
+        match functions::call(name, &arguments, self.precision) {
+            Some(outcome) => self.settle(place, outcome),
+            None => Err(Problem::wrong(place, format!("there is no function `{name}`, but {}", functions::KNOWN))),
+        }
+    }
+
+    fn arguments(&mut self, place: usize) -> Read<Vec<Number>> {
+        let mut arguments = Vec::new();
+        if self.take(&[")"]).is_some() {
+            return Ok(arguments);
+        }
+        loop {
+            arguments.push(self.deeper(Self::sum)?);
+            if self.take(&[","]).is_none() {
+                self.close(place)?;
+                return Ok(arguments);
+            }
+        }
+    }
+
+    fn close(&mut self, opened_at: usize) -> Read<()> {
+        match self.next() {
+            Placed { token: Token::Sign(")"), .. } => Ok(()),
+            other => Err(unexpected(&other, &format!("`)` for what began at character {opened_at}"))),
+        }
+    }
+
+    /// `%` is a remainder between two operands, else a percentage. Before a sign both could be meant, and the space
+    /// decides as it does for a reader: `10% - 5` and `7 % -3`.
+    fn is_percent_sign(&self) -> bool {
+        if self.peek_sign() != Some("%") {
+            return false;
+        }
+        match &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].token {
+            Token::Number(_) | Token::Name(_) | Token::Sign("(") => false,
+            Token::Sign("+" | "-") => !self.tokens[self.at].is_apart,
+            Token::Sign(_) | Token::End => true,
+        }
+    }
+
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        if self.depth == MAX_DEPTH {
+            return Err(Problem::wrong(self.tokens[self.at].place, format!("nested more than {MAX_DEPTH} deep: calculate its parts")));
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn settle(&self, place: usize, outcome: Outcome) -> Read {
+        outcome.map_err(|failure| match failure {
+            Failure::Impossible(message) => Problem::wrong(place, message),
+            Failure::Undecided => Problem::Undecided(format!("at character {place}: the value is too close to call, because a root before it is not exact")),
+        })
+    }
+
+    fn next(&mut self) -> Placed {
+        let token = self.tokens[self.at].clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn peek_sign(&self) -> Option<&'static str> {
+        match self.tokens[self.at].token {
+            Token::Sign(sign) => Some(sign),
+            _ => None,
+        }
+    }
+
+    /// Passes the next token, if it is one of these signs.
+    fn take(&mut self, signs: &[&str]) -> Option<(&'static str, usize)> {
+        let sign = self.peek_sign().filter(|sign| signs.contains(sign))?;
+        Some((sign, self.next().place))
+    }
+}
+
+fn unexpected(found: &Placed, expected: &str) -> Problem {
+    let what = match &found.token {
+        Token::End => return Problem::wrong(found.place, format!("the expression ends where {expected} is expected")),
+        Token::Sign(",") => "`,` (numbers are written without it: `1_000` or `1000`)".to_owned(),
+        Token::Sign(sign) => format!("`{sign}`"),
+        Token::Number(_) => "a number".to_owned(),
+        Token::Name(name) => format!("`{name}`"),
+    };
+    Problem::wrong(found.place, format!("found {what} where {expected} is expected"))
+}

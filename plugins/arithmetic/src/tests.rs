@@ -1,0 +1,200 @@
+//! What a model relies on, as questions and answers.
+
+use toolgate_sdk::testing;
+
+use super::*;
+
+fn decimal(expression: &str) -> String {
+    calculate(expression, 20).unwrap_or_else(|problem| panic!("{expression}: {problem}")).decimal
+}
+
+fn problem(expression: &str) -> String {
+    calculate(expression, 20).expect_err(expression)
+}
+
+#[test]
+fn the_examples_are_true() {
+    assert_eq!(testing::wrong_examples::<evaluate>(&testing::context().build()), []);
+}
+
+#[test]
+fn t1_the_plugin_describes_itself() {
+    let description = testing::describe::<ThisPlugin>();
+
+    assert_eq!(description["name"], "arithmetic");
+    assert_eq!(description["tools"][0]["hints"]["read_only"], true);
+    assert_eq!(description["tools"][0]["input_schema"]["properties"]["digits"]["maximum"], 1000);
+    assert_eq!(description["tools"][0]["input_schema"]["required"], testing_json(r#"["expression"]"#));
+}
+
+fn testing_json(text: &str) -> toolgate_sdk::serde_json::Value {
+    toolgate_sdk::serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn whole_numbers_are_exact() {
+    for (expression, expected) in [
+        ("1 + 2 * 3", "7"),
+        ("(1 + 2) * 3", "9"),
+        ("-2^2", "-4"),
+        ("(-2)^2", "4"),
+        ("2^3^2", "512"),
+        ("2**10", "1024"),
+        ("2 − 5 × 3 ÷ 1", "-13"),
+        ("--3", "3"),
+        ("7 // 2", "3"),
+        ("-7 // 2", "-4"),
+        ("20!", "2432902008176640000"),
+        ("3!^2", "36"),
+        ("123456789 * 987654321", "121932631112635269"),
+        ("1_000 * 1e3", "1000000"),
+        ("0^0", "1"),
+        ("(-1)^1000000000000000000001", "-1"),
+        ("1^99999999999999999999999", "1"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn fractions_are_exact() {
+    let third = calculate("1/3", 5).unwrap();
+    assert_eq!(third, Evaluation { decimal: "0.33333".to_owned(), exact: false, fraction: Some("1/3".to_owned()) });
+
+    for (expression, expected) in [
+        ("0.1 + 0.2", "0.3"),
+        ("1/3 * 3", "1"),
+        ("2^-2", "0.25"),
+        ("-2/3", "-0.66666666666666666667"),
+        ("1.005 * 100", "100.5"),
+        (".5 + 5.", "5.5"),
+        ("10 / 4", "2.5"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn percentages_and_remainders_are_told_apart() {
+    for (expression, expected) in [
+        ("80 * 15%", "12"),
+        ("15% * 80", "12"),
+        ("10% + 5%", "0.15"),
+        ("50%", "0.5"),
+        ("10% - 5", "-4.9"),
+        ("7 % 3", "1"),
+        ("7%3", "1"),
+        ("7 % -3", "-2"),
+        ("-7 % 3", "2"),
+        ("mod(-7, 3)", "2"),
+        ("5.5 % 2", "1.5"),
+        ("100 + (15%)", "100.15"),
+        ("(10 + 5)%", "0.15"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+    assert!(problem("100 + 15%").contains("a percentage of what?"));
+}
+
+#[test]
+fn functions_give_what_they_are_named_for() {
+    for (expression, expected) in [
+        ("gcd(12, 18, 27)", "3"),
+        ("lcm(4, 6, 10)", "60"),
+        ("abs(-3.5)", "3.5"),
+        ("floor(-1.5)", "-2"),
+        ("ceil(-1.5)", "-1"),
+        ("trunc(-1.5)", "-1"),
+        ("round(2.5)", "3"),
+        ("round(-2.5)", "-3"),
+        ("round(2.345, 2)", "2.35"),
+        ("round(1234, -2)", "1200"),
+        ("min(3, 1, 2)", "1"),
+        ("max(3, 1/2)", "3"),
+        ("sqrt(144)", "12"),
+        ("sqrt(4/9) * 3", "2"),
+        ("cbrt(-27)", "-3"),
+        ("root(1024, 10)", "2"),
+        ("8^(2/3)", "4"),
+        ("factorial(5)", "120"),
+        ("choose(52, 5)", "2598960"),
+        ("choose(3, 5)", "0"),
+        ("SQRT(16)", "4"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn inexact_results_are_marked_and_every_digit_is_right() {
+    let root = calculate("sqrt(2)", 30).unwrap();
+    assert_eq!(root, Evaluation { decimal: "1.414213562373095048801688724210".to_owned(), exact: false, fraction: None });
+
+    assert_eq!(decimal("2^0.5"), "1.41421356237309504880");
+    assert_eq!(decimal("sqrt(2) * sqrt(2)"), "2.00000000000000000000");
+    assert_eq!(decimal("floor(sqrt(2) * 10^60)"), "1414213562373095048801688724209698078569671875376948073176679");
+    assert_eq!(decimal("sqrt(2) - sqrt(2) + 1"), "1.00000000000000000000");
+    assert_eq!(decimal("1 / (sqrt(10^40 + 1) - 10^20)"), "200000000000000000000.00000000000000000000");
+    assert_eq!(decimal("1/3 * 10^-30"), "3.33333333333333333333e-31");
+}
+
+#[test]
+fn what_roots_leave_undecided_is_said() {
+    assert!(problem("floor(sqrt(2)^2)").contains("too close to call"));
+    assert!(problem("1 / (sqrt(2) - sqrt(2))").contains("too close to call"));
+}
+
+#[test]
+fn huge_results_are_refused_at_once() {
+    assert_eq!(problem("9^9^9^9"), "at character 4: the result would have about 369693100 digits, more than the 10000 that are kept");
+    assert_eq!(problem("9^9^9"), "at character 2: the result would have about 369693100 digits, more than the 10000 that are kept");
+    for expression in ["100000!", "10^10001", "1e10001", "1/10^99999", "(2^30000)^30000", "choose(10^9, 10^8)", "(1/3)^-99999", "sqrt(2)^(10^15)"] {
+        let problem = problem(expression);
+        assert!(problem.contains("digits"), "{expression}: {problem}");
+    }
+    assert_eq!(decimal("2500! / 2499!"), "2500");
+}
+
+#[test]
+fn errors_name_the_place_and_the_way_out() {
+    for (expression, expected) in [
+        ("", "at character 1: the expression ends where a number, a function or `(` is expected"),
+        ("1 +", "at character 4: the expression ends where a number, a function or `(` is expected"),
+        ("(1 + 2", "at character 7: the expression ends where `)` for what began at character 1 is expected"),
+        ("1 2", "at character 3: found a number where an operator or the end is expected"),
+        ("1,000 + 1", "at character 2: found `,` (numbers are written without it: `1_000` or `1000`) where an operator or the end is expected"),
+        ("2 $ 3", "at character 3: `$` means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions"),
+        ("1 / (3 - 3)", "at character 3: division by zero"),
+        ("0^-1", "at character 2: division by zero"),
+        ("sqrt(-1)", "at character 1: a negative number has no such root"),
+        ("1.5!", "at character 4: `a factorial` needs whole numbers: round first"),
+        ("3!!", "at character 2: `!!` has two meanings: write `(n!)!` for a factorial of a factorial"),
+        ("gcd(1.5, 2)", "at character 1: `gcd` needs whole numbers: round first"),
+        ("sqrt(1, 2)", "at character 1: `sqrt` takes one number, not 2"),
+        ("min()", "at character 1: `min` takes one number or more, not 0"),
+        ("2 ^ sqrt(2)", "at character 3: an exponent must be exact: round it first"),
+        ("1.2.3", "at character 1: this number has two points"),
+    ] {
+        assert_eq!(problem(expression), expected, "{expression}");
+    }
+    assert!(problem("sine(1)").starts_with("at character 1: there is no function `sine`, but abs"));
+    assert!(problem("pi * 2").starts_with("at character 1: `pi` has no value"));
+}
+
+#[test]
+fn no_text_makes_it_panic() {
+    let deep = format!("{}1{}", "(".repeat(5_000), ")".repeat(5_000));
+    assert!(problem(&deep).contains("nested more than 100 deep"));
+    assert!(problem(&"-".repeat(5_000)).contains("nested more than 100 deep"));
+    for text in [".", "1e", "1e+", "_", "1__2", "é(1)", "(", ")", "%", "!", "1%%", "^", "1e99999999999999999999", "\u{0}", "😀"] {
+        let _ = calculate(text, 3);
+    }
+}
+
+#[test]
+fn arguments_beyond_the_caps_are_refused() {
+    let refused = evaluate("1".repeat(MAX_EXPRESSION_CHARACTERS + 1), 20).unwrap_err();
+    assert_eq!(refused.code(), "INVALID_ARGUMENTS");
+    assert!(evaluate("1".to_owned(), MAX_DIGITS + 1).is_err());
+    assert!(evaluate("1/7".to_owned(), MAX_DIGITS).is_ok());
+}
