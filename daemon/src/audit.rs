@@ -1,32 +1,47 @@
-//! The audit log: what was attempted, what the gate said, what became of it, durable before anybody is answered.
+//! The audit log: what was attempted, what the gate said, what became of it, durable before anybody is
+//! answered.
 //!
-//! The truth is a chain of records in append-only segment files; one thread writes them, one sync serves a whole group of calls. [`Audit::open`] records an
-//! intent and hands out an [`Entry`]; [`Audit::close`] records the outcome and resolves when it is on disk; an entry that is
-//! dropped closes itself. A call waits for one group, once: its intent is appended without waiting and is on disk with
-//! its outcome at the latest, or when [`Entry::synced`] asks for it before an outside effect. What cannot be recorded is refused: when
-//! the space set aside runs low ([`AuditError::Full`], outcomes still fit), and after the first failed write ([`AuditError::Failed`]).
-//! Searches go through an index that lags behind and can be deleted (`index.rs`). What recovery does is in `recover.rs`, what `verify` can and cannot show
-//! in `verify.rs` and `head.rs`.
+//! The truth is a chain of records in append-only segment files; one thread writes them, one sync serves a
+//! whole group of calls. [`Audit::open`] records an intent and hands out an [`Entry`]; [`Audit::close`]
+//! records the outcome and resolves when it is on disk; an entry that is dropped closes itself. A call waits
+//! for one group, once: its intent is appended without waiting and is on disk with its outcome at the latest,
+//! or when [`Entry::synced`] asks for it before an outside effect. What cannot be recorded is refused: when
+//! the space set aside runs low ([`AuditError::Full`], outcomes still fit), and after the first failed write
+//! ([`AuditError::Failed`]). Searches go through an index that lags behind and can be deleted (`index.rs`).
+//! What recovery does is in `recover.rs`, what `verify` can and cannot show in `verify.rs` and `head.rs`.
+
+// What is recorded, and the handle of a call.
+mod error;
+mod record;
 
 mod entry;
-mod error;
-mod fold;
+
+// The way of a record: it waits, gets its place, is written and synced.
+mod queue;
+mod room;
+
+mod writer;
+
+// On disk.
 mod folder;
 mod format;
 mod head;
-mod index;
 mod place;
-mod progress;
-mod queue;
+
+// Read again: after a crash, by an auditor.
 mod reader;
-mod record;
 mod recover;
-mod room;
+mod verify;
+
+// Found again.
+mod progress;
+
+mod fold;
+mod index;
 mod search;
+
 #[cfg(test)]
 mod tests;
-mod verify;
-mod writer;
 
 use std::io;
 use std::path::PathBuf;
@@ -64,7 +79,8 @@ pub struct AuditSettings {
     pub dir: PathBuf,
     /// The index, `DIR/../audit-index.db` unless set.
     pub index: PathBuf,
-    /// Seals the anchor of the chain, so that only its holder can make the chain anew. It must not lie in `dir`.
+    /// Seals the anchor of the chain, so that only its holder can make the chain anew. It must not lie in
+    /// `dir`.
     pub key: Option<[u8; 32]>,
     /// Size of a segment. Two are on disk at least, the current one and the next.
     pub segment_bytes: u64,
@@ -73,7 +89,8 @@ pub struct AuditSettings {
 }
 
 impl AuditSettings {
-    /// At 20,000 calls a second a segment lasts a second and a half; its allocation takes a fraction of a millisecond.
+    /// At 20,000 calls a second a segment lasts a second and a half; its allocation takes a fraction of a
+    /// millisecond.
     pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
     /// Outcomes of 4,000 calls.
     pub const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
@@ -102,7 +119,8 @@ impl AuditSettings {
     }
 }
 
-/// The log. Clones are the same log; when the last is dropped, everything appended is written and synced, and its threads have ended.
+/// The log. Clones are the same log; when the last is dropped, everything appended is written and synced, and
+/// its threads have ended.
 #[derive(Clone)]
 pub struct Audit {
     log: Arc<Log>,
@@ -132,8 +150,9 @@ pub struct AuditCounts {
 }
 
 impl Audit {
-    /// Locks the folder, recovers what is in it, and starts the threads. When this returns, calls that were running when the daemon
-    /// died have their outcome `unknown` on disk. What was found is in the [`Recovery`], and in the log.
+    /// Locks the folder, recovers what is in it, and starts the threads. When this returns, calls that were
+    /// running when the daemon died have their outcome `unknown` on disk. What was found is in the
+    /// [`Recovery`], and in the log.
     pub async fn start(settings: &AuditSettings) -> Result<(Self, Recovery), StartError> {
         settings.check()?;
         let own = settings.clone();
@@ -153,8 +172,8 @@ impl Audit {
         entry.close(outcome)
     }
 
-    /// Records what a call did or tried. It is on disk with the outcome at the latest; to have it there before the act, await
-    /// [`Audit::synced`]. One that finds no room is counted in the outcome.
+    /// Records what a call did or tried. It is on disk with the outcome at the latest; to have it there
+    /// before the act, await [`Audit::synced`]. One that finds no room is counted in the outcome.
     pub fn effect(&self, entry: &Entry, effect: EffectRecord<'_>) -> Result<(), AuditError> {
         entry.effect(&effect)
     }

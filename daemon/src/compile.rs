@@ -17,6 +17,8 @@ use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, Digest, ErrorType};
 use toolgate_sandbox::{Component, Sandbox};
 
+use crate::keys::KEY_BYTES;
+
 pub use cache::CacheError;
 pub use worker::{WorkerLimits, run as worker};
 
@@ -52,14 +54,14 @@ pub enum CompiledBy {
 }
 
 impl Compiler {
-    /// Opens the cache below `folder`, with its key in `key_file`; makes both where they are missing.
+    /// Opens the cache below `folder`, made where it is missing. `key` must not lie in it.
     pub fn open(
         sandbox: Sandbox,
         folder: &Path,
-        key_file: &Path,
+        key: &[u8; KEY_BYTES],
         command: WorkerCommand,
     ) -> Result<Self, CacheError> {
-        let cache = cache::Cache::open(folder, key_file, sandbox.fingerprint())?;
+        let cache = cache::Cache::open(folder, key, sandbox.fingerprint())?;
         let permits = Arc::new(Semaphore::new(command.concurrency.max(1)));
         Ok(Self { sandbox, cache, command: Arc::new(command), permits })
     }

@@ -103,9 +103,9 @@ impl Config {
                 "one organization could never use its share; raise the total or lower the share",
             ));
         }
-        if self.audit.reserve_bytes > self.audit.segment_bytes {
+        if self.audit.reserve_bytes > self.audit.segment_bytes / 2 {
             return Err(ConfigError::new(
-                "`audit.reserve_bytes` is more than `audit.segment_bytes`",
+                "`audit.reserve_bytes` is more than half of `audit.segment_bytes`",
                 "the reserve is kept free inside a segment; raise the segment or lower the reserve",
             ));
         }

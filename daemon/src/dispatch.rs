@@ -156,7 +156,7 @@ impl Dispatcher {
         let arrived = Instant::now();
         let parts = &*self.0;
         let organization = &session.setup.organization;
-        let wait_until = after(arrived, Limits::DEFAULT.narrow(&parts.limits).deadline_ms);
+        let wait_until = after(arrived, Limits::platform(&parts.limits).deadline_ms);
         let slot = match parts.queue.enter(organization, wait_until).await {
             Ok(slot) => slot,
             Err(error) => return Answer::not_opened(not_entered(error)),

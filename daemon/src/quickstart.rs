@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Server};
-use crate::config::Config;
+use crate::config::{Audit, Config, LogFormat, LogLevel};
+use crate::logging;
 use crate::plugins::Progress;
 use crate::serve::{Prepared, Running, runtime, stop_signal};
 
@@ -31,10 +32,13 @@ struct Stop {
 
 /// Runs the tour, and then serves unless `once`.
 pub fn run(once: bool) -> Result<()> {
+    logging::start(LogFormat::Text, LogLevel::Warn);
     let folder = tempfile::tempdir().context("no temporary folder can be made")?;
     let config = Config {
         data: folder.path().join("data"),
         listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+        // A tour needs no room for a day's calls.
+        audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20 },
         ..Config::default()
     };
     let prepared = Prepared::new(config, std::env::current_exe()?)?;

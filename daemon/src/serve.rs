@@ -24,6 +24,8 @@ use crate::documents::DocumentKey;
 use crate::http::listener::ListenerSettings;
 use crate::http::{App, AppParts, listener};
 use crate::identity::Identity;
+use crate::keys;
+use crate::logging;
 use crate::plugins::{PluginParts, Plugins, Progress};
 use crate::queue::{Queue, QueueSettings};
 use crate::registry::Registry;
@@ -61,6 +63,7 @@ pub struct Running {
 
 /// Runs the daemon until it is told to stop.
 pub fn run(config: Config) -> Result<()> {
+    logging::start(config.log.format, config.log.level);
     let prepared = Prepared::new(config, std::env::current_exe()?)?;
     let runtime = runtime()?;
     runtime.block_on(async {
@@ -164,6 +167,7 @@ impl Prepared {
 
     async fn open_audit(&self) -> Result<Audit> {
         let mut settings = AuditSettings::new(self.folder.subfolder("audit")?);
+        settings.key = Some(keys::read_or_make(&self.folder.subfolder("keys")?.join("audit.key"))?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
         let (audit, recovery) = Audit::start(&settings)
@@ -187,7 +191,7 @@ impl Prepared {
             },
             concurrency: usize::try_from(compile.concurrency)?,
         };
-        let key = self.folder.subfolder("keys")?.join("cache.key");
+        let key = keys::read_or_make(&self.folder.subfolder("keys")?.join("cache.key"))?;
         let compiler = Compiler::open(self.sandbox.clone(), &self.folder.subfolder("cache")?, &key, command)?;
         Ok(Plugins::new(PluginParts {
             sandbox: self.sandbox.clone(),

@@ -24,8 +24,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use crate::context::by_hand::{Line, Report};
 use crate::context::by_hand::Source;
+pub use crate::context::by_hand::{Line, Report};
 use crate::tool::{Answer, Plugin};
 use crate::{Context, Error, Tool};
 
@@ -36,8 +36,17 @@ pub fn call<T: Tool>(context: &Context, arguments: Value) -> Result<Value, Error
 
 /// Calls a tool with arguments as the JSON text that a model wrote.
 pub fn call_text<T: Tool>(context: &Context, arguments: &str) -> Result<Value, Error> {
-    let (Answer::Output(text) | Answer::Client(text)) = T::call(context, arguments)?;
+    read_answer(T::call(context, arguments))
+}
+
+fn read_answer(answer: Result<Answer, Error>) -> Result<Value, Error> {
+    let (Answer::Output(text) | Answer::Client(text)) = answer?;
     Ok(serde_json::from_str(&text)?)
+}
+
+/// Calls a tool of a plugin by its name, or gives none when there is no such tool.
+pub fn call_by_name<P: Plugin>(context: &Context, tool: &str, arguments: Value) -> Option<Result<Value, Error>> {
+    P::call(tool, context, &arguments.to_string()).map(read_answer)
 }
 
 /// Calls the tool with the input of each of its examples, and gives those whose output differs.

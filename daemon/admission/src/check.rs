@@ -19,7 +19,7 @@ use crate::arguments::Arguments;
 use crate::error::ErrorType;
 use crate::limits::Limits;
 use crate::name::ToolId;
-use crate::rules::{Rules, Tool};
+use crate::rules::{AgentRules, Rules, Tool, ToolSet};
 
 /// Which layer decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -123,10 +123,9 @@ struct Gate {
 /// What a rule of the gate looks at.
 struct Look<'a> {
     index: usize,
-    id: &'a ToolId,
-    facts: &'a SessionFacts,
-    agent: &'a crate::rules::AgentRules,
-    plugin_disabled: &'a crate::rules::ToolSet,
+    session_disabled: bool,
+    agent: &'a AgentRules,
+    plugin_disabled: &'a ToolSet,
 }
 
 const NOT_FOUND: Reason = Reason { layer: Layer::Platform, rule: "existence" };
@@ -171,21 +170,22 @@ const GATES: &[Gate] = &[
         error_type: ErrorType::ToolDisabled,
         why: "it is disabled for this session",
         hint: "go on without it; the orchestrator can enable it again",
-        refuses: |look| !look.facts.disabled.is_empty() && look.facts.disabled.contains(look.id),
+        refuses: |look| look.session_disabled,
     },
 ];
 
 /// Decides about a call by its name alone.
 pub fn decide<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts, called: &str) -> Decision<'r, P> {
-    match rules.catalogue.find(called) {
-        Some(tool) => decide_tool(rules, facts, tool),
+    match rules.catalogue.find_index(called) {
+        Some((index, tool)) => decide_tool(rules, facts, index, tool),
         None => Decision::Refused(NOT_FOUND),
     }
 }
 
 /// The tools that [`decide`] allows, which are those that a model is shown.
 pub fn callable<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts) -> impl Iterator<Item = &'r Tool<P>> {
-    let is_allowed = |tool: &&Tool<P>| matches!(decide_tool(rules, facts, tool), Decision::Allowed(_));
+    let is_allowed =
+        |tool: &&Tool<P>| matches!(decide_tool(rules, facts, tool.index(), tool), Decision::Allowed(_));
     rules.catalogue.tools().iter().filter(is_allowed)
 }
 
@@ -195,7 +195,7 @@ pub fn explain<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> Vec<S
     let Some(tool) = rules.catalogue.find(called) else {
         return vec![Step { reason: NOT_FOUND, refuses: true }];
     };
-    let look = look(rules, facts, tool);
+    let look = look(rules, facts, tool.index(), tool);
     let mut steps = vec![
         Step { reason: NOT_FOUND, refuses: false },
         Step { reason: OTHER_CATALOGUE, refuses: !rules.agent.is_for(&rules.catalogue) },
@@ -223,26 +223,31 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
     }
 }
 
-fn decide_tool<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts, tool: &'r Tool<P>) -> Decision<'r, P> {
+fn decide_tool<'r, P>(
+    rules: &'r Rules<P>,
+    facts: &SessionFacts,
+    index: usize,
+    tool: &'r Tool<P>,
+) -> Decision<'r, P> {
     // Sets over the numbers of another catalogue would answer for other tools.
     if !rules.agent.is_for(&rules.catalogue) {
         return Decision::Refused(OTHER_CATALOGUE);
     }
-    let look = look(rules, facts, tool);
+    let look = look(rules, facts, index, tool);
     if let Some(gate) = GATES.iter().find(|gate| (gate.refuses)(&look)) {
         return Decision::Refused(gate.reason);
     }
-    match rules.agent.approval.contains(tool.index()) {
+    match rules.agent.approval.contains(index) {
         true => Decision::NeedsApproval(tool, APPROVAL),
         false => Decision::Allowed(tool),
     }
 }
 
-fn look<'a, P>(rules: &'a Rules<P>, facts: &'a SessionFacts, tool: &'a Tool<P>) -> Look<'a> {
+fn look<'a, P>(rules: &'a Rules<P>, facts: &SessionFacts, index: usize, tool: &Tool<P>) -> Look<'a> {
     Look {
-        index: tool.index(),
-        id: tool.id(),
-        facts,
+        index,
+        // The id is far away in memory, and most sessions switch nothing off.
+        session_disabled: !facts.disabled.is_empty() && facts.disabled.contains(tool.id()),
         agent: &rules.agent,
         plugin_disabled: rules.catalogue.disabled(),
     }

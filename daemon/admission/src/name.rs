@@ -8,6 +8,7 @@
 //! A name is parsed where it enters and then carried as its type.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// Longest namespace, in bytes; the published schema says the same.
 const NAMESPACE_BYTES: usize = 40;
@@ -159,10 +160,28 @@ pub fn read_called_name(text: &str) -> Option<ToolId> {
     ToolId::parse(std::str::from_utf8(key.as_bytes()).ok()?).ok()
 }
 
-/// A called name brought to the one form under which tools are looked up, without allocating.
+/// A called name brought to the one form under which tools are looked up.
+///
+/// The text is held in place: reading one allocates nothing, and a table of them finds a name without
+/// going to another place in memory for the comparison.
+#[derive(Clone, Debug)]
 pub(crate) struct CalledKey {
     bytes: [u8; WIRE_BYTES],
-    length: usize,
+    length: u8,
+}
+
+impl PartialEq for CalledKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for CalledKey {}
+
+impl Hash for CalledKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.as_bytes());
+    }
 }
 
 impl CalledKey {
@@ -181,12 +200,12 @@ impl CalledKey {
         target.copy_from_slice(id);
         target.make_ascii_lowercase();
         *target.get_mut(separator)? = b'/';
-        Some(Self { bytes, length: id.len() })
+        Some(Self { bytes, length: u8::try_from(id.len()).ok()? })
     }
 
     /// `namespace/tool` in lower case.
     pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.length).unwrap_or_default()
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
 }
 

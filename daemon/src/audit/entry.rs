@@ -1,7 +1,8 @@
 //! The handle of a call between its intent and its outcome.
 //!
-//! An [`Entry`] cannot be lost: closing consumes it, and dropping it (a caller that hung up, an early return, a panic) records
-//! `cancelled` or `crashed`. It does not keep the log alive; one that outlives the log leaves its call to recovery, which says `unknown`.
+//! An [`Entry`] cannot be lost: closing consumes it, and dropping it (a caller that hung up, an early return,
+//! a panic) records `cancelled` or `crashed`. It does not keep the log alive; one that outlives the log
+//! leaves its call to recovery, which says `unknown`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -105,7 +106,8 @@ impl Drop for Entry {
             CallOutcome { duration_us, ..CallOutcome::abandoned(status, error_type, Executed::Unknown) };
         let record = self.outcome_record(outcome);
         if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, record) {
-            tracing::warn!(event = "audit_outcome_lost", sequence = self.sequence, %error, "recovery will call it unknown");
+            let sequence = self.sequence;
+            tracing::warn!(event = "audit_outcome_lost", sequence, %error, "recovery will call it unknown");
         }
     }
 }
@@ -127,7 +129,8 @@ impl IntentSync {
 pub fn encode(kind: RecordKind, of: u64, body: &impl Serialize) -> Vec<u8> {
     let mut record = Vec::with_capacity(RECORD_BYTES_USUAL);
     format::begin(&mut record);
-    // INVARIANT: bodies are this module's structs: string keys, no maps, numbers without NaN. They always serialize.
+    // INVARIANT: bodies are this module's structs: string keys, no maps, numbers without NaN. They always
+    // serialize.
     let _ = serde_json::to_writer(&mut record, body);
     format::finish_payload(&mut record, kind, of, super::now_ms());
     record

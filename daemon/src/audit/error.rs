@@ -1,9 +1,10 @@
 //! What can go wrong with the audit log, in variants where a caller acts differently.
 //!
-//! Two enums, since the two moments differ: [`StartError`] stops the daemon before it serves and names the place on disk, while
-//! [`AuditError`] answers one call and is cloned to everybody who waited for the same group. After [`AuditError::Failed`] the log
-//! takes nothing more until the daemon is started again: a failed sync says that the kernel may have dropped what it was to write,
-//! so a second one that succeeds proves nothing.
+//! Two enums, since the two moments differ: [`StartError`] stops the daemon before it serves and names the
+//! place on disk, while [`AuditError`] answers one call and is cloned to everybody who waited for the same
+//! group. After [`AuditError::Failed`] the log takes nothing more until the daemon is started again: a failed
+//! sync says that the kernel may have dropped what it was to write, so a second one that succeeds proves
+//! nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use std::sync::Arc;
 /// Why a record was not taken, a wait did not end well, or a question was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The space set aside is down to what running calls need for their outcomes; new intents are refused until the disk has room.
+    /// The space set aside is down to what running calls need for their outcomes; new intents are refused
+    /// until the disk has room.
     #[error("the audit log has no room for another call: {reason}")]
     Full { reason: Arc<str> },
     /// Writing or syncing failed; the log refuses everything until the daemon is started again.

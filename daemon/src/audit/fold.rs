@@ -1,8 +1,9 @@
 //! One batch of the index: records in, rows out, intent and outcome folded into one.
 //!
-//! Most calls begin and end within one batch and become one insert. Those that were running at its end are inserted as `running` and
-//! remembered in [`Keys`], which also gives effects the keys of their call, so that neither effects nor outcomes
-//! repeat them in the log. Rows of one batch share what they have in common, since a copy of every name would be most of the cost.
+//! Most calls begin and end within one batch and become one insert. Those that were running at its end are
+//! inserted as `running` and remembered in [`Keys`], which also gives effects the keys of their call, so that
+//! neither effects nor outcomes repeat them in the log. Rows of one batch share what they have in common,
+//! since a copy of every name would be most of the cost.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -245,7 +246,8 @@ impl Batch {
         query.build().persistent(false).execute(connection).await.map(drop)
     }
 
-    /// One small row a batch is what stands in for an index over times: it bounds the sequences that a time range can have.
+    /// One small row a batch is what stands in for an index over times: it bounds the sequences that a time
+    /// range can have.
     async fn insert_span(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let (Some(first), Some(last)) = (self.rows.first(), self.rows.last()) else { return Ok(()) };
         let times = || self.rows.iter().map(|row| row.at_ms);

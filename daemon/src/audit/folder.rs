@@ -1,9 +1,11 @@
 //! The audit folder: names, the lock, and files with their space taken in advance.
 //!
-//! `00000001.segment`, `00000002.segment`, … are the log; `spare` is the next one, allocated while the disk still has room and
-//! renamed into place with its header already synced, so that a file with a segment's name always begins with a whole header. `head` is the anchor (see `head.rs`), `lock` keeps a second
-//! daemon out. Space is really allocated (`fallocate`), not just sized: a write into it does not fail for want of blocks,
-//! which is what lets the last outcomes in on a full disk. Where a file system has no `fallocate`, zeros are written.
+//! `00000001.segment`, `00000002.segment`, … are the log; `spare` is the next one, allocated while the disk
+//! still has room and renamed into place with its header already synced, so that a file with a segment's name
+//! always begins with a whole header. `head` is the anchor (see `head.rs`), `lock` keeps a second daemon out.
+//! Space is really allocated (`fallocate`), not just sized: a write into it does not fail for want of blocks,
+//! which is what lets the last outcomes in on a full disk. Where a file system has no `fallocate`, zeros are
+//! written.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -77,7 +79,8 @@ impl Folder {
         File::open(&self.dir)?.sync_all()
     }
 
-    /// A new spare with its space taken. One that a crash left is made anew, since its start may be written to.
+    /// A new spare with its space taken. One that a crash left is made anew, since its start may be written
+    /// to.
     pub fn make_spare(&self, bytes: u64) -> io::Result<File> {
         let path = self.spare();
         remove_if_there(&path)?;
@@ -99,7 +102,8 @@ pub struct FolderLock(File);
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child process that is about to be has a copy of it until it begins.
+        // Closing the file is not enough: a child process that is about to be has a copy of it until it
+        // begins.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }

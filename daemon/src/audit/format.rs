@@ -6,12 +6,14 @@
 //!           · last hash of the segment before 32 · digest 32 · sequences of the open calls u64 each
 //! record    length u32 · kind u32 · checksum u64 · sequence u64 · of u64 · at u64 · durable u64 · hash 32 · payload · zeros to 8
 //! ```
-//! Little endian, everything on a multiple of eight. `checksum` is the start of the payload's SHA-256, so that a record can be judged
-//! alone; `hash` = SHA-256(hash before, the 48 bytes before it, SHA-256 of the payload), where the hash before the first record is
-//! the digest of the header. A header lists the calls that were open when its segment began: recovery reads one segment, however long a
-//! call lasts. `durable` says how far this segment was synced when the record was written: an intact record whose `durable` lies beyond
-//! a damaged place proves that the place was acknowledged, which is how damage is told from a torn end. No payload can imitate a
-//! record, since JSON text has no zero bytes and the length's high byte is always zero.
+//! Little endian, everything on a multiple of eight. `checksum` is the start of the payload's SHA-256, so
+//! that a record can be judged alone; `hash` = SHA-256(hash before, the 48 bytes before it, SHA-256 of the
+//! payload), where the hash before the first record is the digest of the header. A header lists the calls
+//! that were open when its segment began: recovery reads one segment, however long a call lasts. `durable`
+//! says how far this segment was synced when the record was written: an intact record whose `durable` lies
+//! beyond a damaged place proves that the place was acknowledged, which is how damage is told from a torn
+//! end. No payload can imitate a record, since JSON text has no zero bytes and the length's high byte is
+//! always zero.
 
 use ring::digest;
 
@@ -168,7 +170,8 @@ pub fn begin(record: &mut Vec<u8>) {
     record.resize(RECORD_HEADER_BYTES, 0);
 }
 
-/// What the caller can fill in without knowing the place: everything that costs time. The payload's digest waits where the hash will be.
+/// What the caller can fill in without knowing the place: everything that costs time. The payload's digest
+/// waits where the hash will be.
 pub fn finish_payload(record: &mut Vec<u8>, kind: RecordKind, of: u64, at_ms: u64) {
     let payload = &record[RECORD_HEADER_BYTES..];
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);

@@ -1,10 +1,12 @@
 //! The anchor of the chain: a small file that says how far the log was acknowledged, and with which hash.
 //!
-//! A chain alone cannot show that its end is missing. After every synced group the last sequence, place and hash go here, with an
-//! HMAC where the daemon has a key for it, else with a plain checksum. The file is not synced on its own (that would double the cost of a group), so after
-//! a power cut it may be older than the log, never newer. What it shows: records or whole segments missing at the end; with a key also a chain that was made anew by
-//! somebody without the key. What it cannot show: folder and anchor together put back to an older state, and, without a key, a chain and an anchor that were both made anew.
-//! Whoever needs that writes the head of `verify` down elsewhere from time to time.
+//! A chain alone cannot show that its end is missing. After every synced group the last sequence, place and
+//! hash go here, with an HMAC where the daemon has a key for it, else with a plain checksum. The file is not
+//! synced on its own (that would double the cost of a group), so after a power cut it may be older than the
+//! log, never newer. What it shows: records or whole segments missing at the end; with a key also a chain
+//! that was made anew by somebody without the key. What it cannot show: folder and anchor together put back
+//! to an older state, and, without a key, a chain and an anchor that were both made anew. Whoever needs that
+//! writes the head of `verify` down elsewhere from time to time.
 
 use std::fs::File;
 use std::io;
@@ -60,7 +62,8 @@ impl Sealer {
         Sha256(seal)
     }
 
-    /// What the file of this folder says; none where there is no file. The file must be whole, and made with this key.
+    /// What the file of this folder says; none where there is no file. The file must be whole, and made with
+    /// this key.
     pub fn read(&self, folder: &Folder) -> Result<Option<Head>, StartError> {
         let path = folder.head();
         let bytes = match std::fs::read(&path) {
@@ -85,7 +88,8 @@ pub struct HeadFile {
 }
 
 impl HeadFile {
-    /// Opens the file. A new one gets its name only when `first` is safely in it: a crash leaves none or a whole one.
+    /// Opens the file. A new one gets its name only when `first` is safely in it: a crash leaves none or a
+    /// whole one.
     pub fn open(folder: &Folder, sealer: Sealer, first: &Head) -> Result<Self, StartError> {
         let path = folder.head();
         if path.exists() {

@@ -1,9 +1,12 @@
-//! Folds the log into rows that can be searched: `audit-index.db`, a SQLite file that may lag and may be deleted.
+//! Folds the log into rows that can be searched: `audit-index.db`, a SQLite file that may lag and may be
+//! deleted.
 //!
-//! One row is one call (intent and outcome), effect, administrative act or recovery. A row has what searches filter by, and the places of its
-//! records in the segments; content stays in the log alone, so that a search answers from what the chain protects, and the index stays small. Its own
-//! thread reads what is synced and writes batches of up to [`BATCH_ROWS`] in one transaction together with the position reached, so
-//! it goes on after a crash where it was; a position that the log does not confirm starts it anew. The index is never synced for the sake of a call.
+//! One row is one call (intent and outcome), effect, administrative act or recovery. A row has what searches
+//! filter by, and the places of its records in the segments; content stays in the log alone, so that a search
+//! answers from what the chain protects, and the index stays small. Its own thread reads what is synced and
+//! writes batches of up to [`BATCH_ROWS`] in one transaction together with the position reached, so it goes
+//! on after a crash where it was; a position that the log does not confirm starts it anew. The index is never
+//! synced for the sake of a call.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +25,8 @@ use super::progress::Progress;
 use super::reader::{Link, Reader, Step, read_one};
 use super::record::Sha256;
 
-/// Rows of one transaction: beyond this the cost of a row hardly falls, and a search waits longer for the batch before its own.
+/// Rows of one transaction: beyond this the cost of a row hardly falls, and a search waits longer for the
+/// batch before its own.
 pub const BATCH_ROWS: usize = 500;
 /// Raised with every change of the tables; an index of another version is made anew.
 const VERSION: i64 = 1;
@@ -111,8 +115,8 @@ fn options(path: &Path) -> SqliteConnectOptions {
 /// Opens the index; one that cannot be read, or is not of this log or version, is made anew.
 async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
     match try_open(path, folder).await {
-        Err(sqlx::Error::Database(error)) => {
-            tracing::warn!(event = "audit_index_rebuilt", %error, "the audit index could not be read and is made anew");
+        Err(error) if is_unreadable(&error) => {
+            tracing::warn!(event = "audit_index_rebuilt", %error, "the audit index is damaged and made anew");
             for end in ["", "-wal", "-shm"] {
                 let mut name = path.as_os_str().to_owned();
                 name.push(end);
@@ -122,6 +126,17 @@ async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Er
         }
         opened => opened,
     }
+}
+
+/// Damaged, not a database, or without the tables that its version should have; not one that is busy or on a
+/// failing disk.
+fn is_unreadable(error: &sqlx::Error) -> bool {
+    const ERROR: i64 = 1;
+    const CORRUPT: i64 = 11;
+    const NOT_A_DATABASE: i64 = 26;
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
+    // The low byte is the code, the others say more about it.
+    code.is_some_and(|code| [ERROR, CORRUPT, NOT_A_DATABASE].contains(&(code & 0xff)))
 }
 
 async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {

@@ -1,8 +1,9 @@
 //! How far the log is on disk, how far the index is, and the bell between the two.
 //!
-//! The writer tells after each synced group, the indexer waits. It is not rung for every group: an index in large batches
-//! costs a fraction of one in small ones, so the bell rings when the indexer sleeps for good, when a whole batch is there, or when a search waits.
-//! With nothing to do the indexer sleeps without a timer.
+//! The writer tells after each synced group, the indexer waits. It is not rung for every group: an index in
+//! large batches costs a fraction of one in small ones, so the bell rings when the indexer sleeps for good,
+//! when a whole batch is there, or when a search waits. With nothing to do the indexer sleeps without a
+//! timer.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -95,7 +96,8 @@ impl Progress {
         }
     }
 
-    /// The indexer's side: waits until there is something to index beyond `indexed_sequence`, and says up to where; none when the log is closed.
+    /// The indexer's side: waits until there is something to index beyond `indexed_sequence`, and says up to
+    /// where; none when the log is closed.
     pub fn wait(&self, indexed_sequence: u64) -> Option<Head> {
         let mut state = self.lock();
         state.indexed_sequence = indexed_sequence;

@@ -1,15 +1,18 @@
 //! Where records wait for the writer: a short lock around a push, and the rules of when the writer wakes.
 //!
-//! A record gets its sequence and its place here, under the lock; serializing and hashing its payload happened before, in the
-//! caller's thread, and everything that touches the disk happens after, in the writer's. Nobody holds the lock across I/O.
+//! A record gets its sequence and its place here, under the lock; serializing and hashing its payload
+//! happened before, in the caller's thread, and everything that touches the disk happens after, in the
+//! writer's. Nobody holds the lock across I/O.
 //!
-//! The writer is woken when somebody waits for a sync, and when it sleeps for good and anything comes. In between it lingers for a moment after
-//! each group: under load, intents cost no wake-up and ride along with the next outcome; a call that runs
-//! longer than that has its intent handed to the kernel, so that a killed daemon shows it as `unknown`.
+//! The writer is woken when somebody waits for a sync, and when it sleeps for good and anything comes. In
+//! between it lingers for a moment after each group: under load, intents cost no wake-up and ride along with
+//! the next outcome; a call that runs longer than that has its intent handed to the kernel, so that a killed
+//! daemon shows it as `unknown`.
 //!
-//! A sync takes as long for one call as for sixty. Whoever was told of the last group tends to be back with the next call soon, so a group is
-//! held back for a fraction of a sync's time until as many wait as are expected: those of the last group and those who came during
-//! its sync. Without this, callers split into two halves that wait for each other's syncs.
+//! A sync takes as long for one call as for sixty. Whoever was told of the last group tends to be back with
+//! the next call soon, so a group is held back for a fraction of a sync's time until as many wait as are
+//! expected: those of the last group and those who came during its sync. Without this, callers split into two
+//! halves that wait for each other's syncs.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -278,7 +281,8 @@ fn claim_of(kind: RecordKind) -> Claim {
 
 /// The writer's side.
 impl Queue {
-    /// Waits for work and swaps it for the emptied `group` of the time before; false when the log is closed and everything is written.
+    /// Waits for work and swaps it for the emptied `group` of the time before; false when the log is closed
+    /// and everything is written.
     pub fn take(&self, group: &mut Group) -> bool {
         group.empty();
         let mut state = self.lock();
@@ -315,7 +319,8 @@ impl Queue {
 
     fn sleep<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.writer = WriterIs::Idle;
-        // Woken for a record that nobody waits for, the writer writes it at once: there was no load to ride with.
+        // Woken for a record that nobody waits for, the writer writes it at once: there was no load to ride
+        // with.
         self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 

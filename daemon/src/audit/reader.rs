@@ -1,7 +1,8 @@
 //! Reads records in order and judges each by the one before it.
 //!
-//! Recovery, `verify` and the indexer all read through this, so there is one opinion of what a good record is. A reader never looks
-//! past its limit: in the segment that is being written, that is how far it is synced.
+//! Recovery, `verify` and the indexer all read through this, so there is one opinion of what a good record
+//! is. A reader never looks past its limit: in the segment that is being written, that is how far it is
+//! synced.
 
 use std::fs::File;
 use std::io;

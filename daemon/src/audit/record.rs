@@ -1,9 +1,10 @@
 //! What a record says: plain structs that go in when something happens and come out of a search.
 //!
-//! A payload is one line of JSON that begins with `kind` and `at_ms`; the rest are the fields below under their own names, which
-//! are stable: readers of exported logs hold on to them, new ones may be added. Strings are `Cow`, so that the way of a call
-//! borrows what it has, and a search hands out what it owns. Arguments come in as text that is JSON already, redacted by the
-//! caller, beside the SHA-256 of the bytes before redaction; nothing here looks into them.
+//! A payload is one line of JSON that begins with `kind` and `at_ms`; the rest are the fields below under
+//! their own names, which are stable: readers of exported logs hold on to them, new ones may be added.
+//! Strings are `Cow`, so that the way of a call borrows what it has, and a search hands out what it owns.
+//! Arguments come in as text that is JSON already, redacted by the caller, beside the SHA-256 of the bytes
+//! before redaction; nothing here looks into them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,11 +13,13 @@ use ring::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-/// Bytes kept of an effect's detail, so that a plugin that is refused a thousand long paths cannot fill the log.
+/// Bytes kept of an effect's detail, so that a plugin that is refused a thousand long paths cannot fill the
+/// log.
 pub const EFFECT_DETAIL_BYTES: usize = 1024;
 /// Bytes kept of an effect's name.
 pub(super) const EFFECT_NAME_BYTES: usize = 64;
-/// Bytes kept of an `error_type`. The closed list has nothing near it; outcomes must fit the space set aside for them.
+/// Bytes kept of an `error_type`. The closed list has nothing near it; outcomes must fit the space set aside
+/// for them.
 pub(super) const ERROR_TYPE_BYTES: usize = 64;
 
 /// What a record is about. One call is two records, folded into one row of a search.
@@ -30,7 +33,8 @@ pub enum Kind {
     Recovery,
 }
 
-/// An intent: this call was attempted, and this is what the gate said. A refused call has one too, closed at once.
+/// An intent: this call was attempted, and this is what the gate said. A refused call has one too, closed at
+/// once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CallIntent<'a> {
     pub organization: Cow<'a, str>,
@@ -189,15 +193,16 @@ pub struct AdminRecord<'a> {
     pub source: Cow<'a, str>,
 }
 
-/// What the log found when it was started after a crash. Also a record of its own in the chain, so that what was cut stays known.
+/// What the log found when it was started after a crash. Also a record of its own in the chain, so that what
+/// was cut stays known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {
     /// The end of the newest segment that was not a whole record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Acknowledged records that the `head` file names and the folder no longer has. A crash cannot do this: somebody, or a disk
-    /// that lies about syncs, shortened the file.
+    /// Acknowledged records that the `head` file names and the folder no longer has. A crash cannot do this:
+    /// somebody, or a disk that lies about syncs, shortened the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<Lost>,
     /// The `head` file was not there, so that nobody can say whether the end of the log is.

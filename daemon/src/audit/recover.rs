@@ -9,11 +9,13 @@
 //! | a whole record that does not belong, and `head` names it or a later one | damage or an edit at the end | refuse to start |
 //! | `head` names a segment that is not there, or numbers are missing | files were removed | refuse to start |
 //!
-//! Only the newest segment is read: its header lists the calls that were open when it began. `verify` reads them all.
+//! Only the newest segment is read: its header lists the calls that were open when it began. `verify` reads
+//! them all.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use rustix::fs::SeekFrom;
@@ -133,7 +135,8 @@ fn resume(
     let opened = OpenOptions::new().read(true).write(true).open(&path);
     let file = opened.map_err(StartError::io("open", &path))?;
     let (size, offset) = (end.file_bytes.max(segment_bytes), end.offset);
-    // What was torn must not be found by a later recovery, and what a killed daemon left to the kernel is not on disk yet.
+    // What was torn must not be found by a later recovery, and what a killed daemon left to the kernel is not
+    // on disk yet.
     let cleaned = write_zeros(&file, offset, end.rest.end).and_then(|()| file.sync_data());
     cleaned.map_err(StartError::io("clean the end of", &path))?;
     let left_bytes = match allocate(&file, size) {
@@ -292,28 +295,47 @@ fn examine(file: &File, offset: u64, sequence: u64) -> io::Result<Rest> {
     Ok(Rest { end, file_bytes, proof: proof(&bytes, offset, sequence), is_cut_off: is_cut_off(&bytes) })
 }
 
-/// Behind the last byte that is not zero. Space that was never written to is skipped where the file system knows it.
+/// Behind the last byte that is not zero.
 pub fn last_data(file: &File, from: u64) -> io::Result<u64> {
     let mut chunk = vec![0; 256 * 1024];
-    let (mut at, mut end) = (from, from);
-    loop {
-        at = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Ok(data) => data,
-            Err(Errno::NXIO) => return Ok(end),
-            Err(_) => at,
-        };
-        let count = read_up_to(file, &mut chunk, at)?;
-        if count == 0 {
-            return Ok(end);
+    let mut end = from;
+    for range in written_ranges(file, from)? {
+        let mut at = range.start;
+        while at < range.end {
+            let wanted = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
+            let count = read_up_to(file, &mut chunk[..wanted], at)?;
+            if count == 0 {
+                break;
+            }
+            if let Some(last) = chunk[..count].iter().rposition(|byte| *byte != 0) {
+                end = at + last as u64 + 1;
+            }
+            at += count as u64;
         }
-        if let Some(last) = chunk[..count].iter().rposition(|byte| *byte != 0) {
-            end = at + last as u64 + 1;
-        }
-        at += count as u64;
     }
+    Ok(end)
 }
 
-/// Looks for an intact record that says it was written after `offset` was synced. Records stand on multiples of eight.
+/// Where the file may have something else than zeros, so that space that was only set aside costs no reading. All asked
+/// before anything is read: what reading ahead puts into the page cache counts as written.
+fn written_ranges(file: &File, from: u64) -> io::Result<Vec<Range<u64>>> {
+    let (size, mut at, mut ranges) = (file.metadata()?.len(), from, Vec::new());
+    while at < size {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            // A file system that does not know: everything may be.
+            Err(_) => at,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start)).unwrap_or(size).max(start + 1);
+        ranges.push(start..end);
+        at = end;
+    }
+    Ok(ranges)
+}
+
+/// Looks for an intact record that says it was written after `offset` was synced. Records stand on multiples
+/// of eight.
 fn proof(bytes: &[u8], offset: u64, sequence: u64) -> Option<u64> {
     let places = (8..bytes.len()).step_by(8);
     places.map(|place| (place, offset + place as u64)).find_map(|(place, at)| {
@@ -327,7 +349,8 @@ fn proof(bytes: &[u8], offset: u64, sequence: u64) -> Option<u64> {
     })
 }
 
-/// `bytes` end with the last byte that is not zero, and no payload ends with a zero: a record that lacks bytes lost its end.
+/// `bytes` end with the last byte that is not zero, and no payload ends with a zero: a record that lacks
+/// bytes lost its end.
 fn is_cut_off(bytes: &[u8]) -> bool {
     matches!(format::find(bytes), Found::Short(_))
 }

@@ -1,9 +1,10 @@
 //! How much of the space taken in advance is left, and who may have it. Pure arithmetic.
 //!
-//! The log owns the rest of the current segment and one spare. Every record is placed here, in order, before it is written, so that the
-//! answer "full" comes while the caller can still refuse, and an outcome never finds the disk full: an intent is taken only if
-//! after it the outcomes of all open calls still fit, and the reserve is untouched. Effects may go into half of the reserve, administrative acts into all of it
-//! (an operator who makes room must be able to), outcomes into everything.
+//! The log owns the rest of the current segment and one spare. Every record is placed here, in order, before
+//! it is written, so that the answer "full" comes while the caller can still refuse, and an outcome never
+//! finds the disk full: an intent is taken only if after it the outcomes of all open calls still fit, and the
+//! reserve is untouched. Effects may go into half of the reserve, administrative acts into all of it (an
+//! operator who makes room must be able to), outcomes into everything.
 
 use super::format::SegmentHeader;
 
@@ -51,7 +52,8 @@ impl Room {
         Some(Place { begins_segment })
     }
 
-    /// What small records can still get: the end of a segment that one of them does not fit into is lost, and so is the next header.
+    /// What small records can still get: the end of a segment that one of them does not fit into is lost, and
+    /// so is the next header.
     fn usable(&self, open_calls: u64) -> u64 {
         let lost = SegmentHeader::bytes_for(open_calls) + CLOSE_BYTES_MAX;
         self.left_bytes + self.spare_bytes.map_or(0, |bytes| bytes.saturating_sub(lost))

@@ -1,8 +1,9 @@
 //! Questions to the log: a page of rows by filter, or one call by its id.
 //!
-//! A search sees everything that was appended before it began: it has the log synced, waits for the index to catch up, finds the rows
-//! there and reads their content from the segments. Scope is the caller's business: whoever may see one organization only passes it as
-//! a filter. Pages follow the order of the log, not the clock, so that none is skipped or shown twice while new ones come.
+//! A search sees everything that was appended before it began: it has the log synced, waits for the index to
+//! catch up, finds the rows there and reads their content from the segments. Scope is the caller's business:
+//! whoever may see one organization only passes it as a filter. Pages follow the order of the log, not the
+//! clock, so that none is skipped or shown twice while new ones come.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -67,7 +68,8 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// One call with what became of it, one effect, one act, or one recovery; `kind` says which of the last members are there.
+/// One call with what became of it, one effect, one act, or one recovery; `kind` says which of the last
+/// members are there.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Place in the order of the log; never given twice.
@@ -163,7 +165,8 @@ fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite
             sql.push(format_args!(" AND {column} = ")).push_bind(code);
         }
     }
-    // The clock may have been set back, so times do not follow sequences; a span bounds which sequences can have them.
+    // The clock may have been set back, so times do not follow sequences; a span bounds which sequences can
+    // have them.
     if let Some(since_ms) = query.since_ms {
         sql.push(" AND at_ms >= ").push_bind(integer(since_ms));
         sql.push(" AND sequence >= (SELECT min(first_sequence) FROM spans WHERE greatest_ms >= ");

@@ -1,5 +1,5 @@
-//! What the log promises, on real files: in memory where the machine has a folder for that, since a promise about every byte is
-//! tested at every byte.
+//! What the log promises, on real files: in memory where the machine has a folder for that, since a promise
+//! about every byte is tested at every byte.
 
 mod chain;
 mod recovery;
@@ -86,8 +86,8 @@ impl Place {
 /// A record as it is in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    offset: u64,
-    end: u64,
+    offset: usize,
+    end: usize,
     header: RecordHeader,
     payload: Vec<u8>,
 }
@@ -99,7 +99,8 @@ fn records(folder: &Folder, segment: u64) -> Vec<Found> {
     let mut link = Link { hash, sequence: header.first_sequence };
     let mut found = Vec::new();
     while let Step::Record { offset, header, payload } = reader.next(&mut link).expect("it can be read") {
-        let end = offset + super::format::RECORD_HEADER_BYTES as u64 + u64::from(header.length);
+        let offset = usize::try_from(offset).expect("small");
+        let end = offset + super::format::RECORD_HEADER_BYTES + header.length as usize;
         found.push(Found { offset, end, header, payload: payload.to_vec() });
     }
     found

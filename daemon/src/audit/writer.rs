@@ -1,8 +1,9 @@
 //! The one thread that writes: seals records into the chain, writes a group at once, syncs it once.
 //!
-//! Order is everything here. A group is written, synced, anchored in `head`, shown to the indexer and then told to those who wait. A segment is finished
-//! (synced) before the next one exists under its name. After any error of a write or a sync the thread ends and
-//! the queue refuses: a page that the kernel failed to write may be marked clean, so trying again would pretend.
+//! Order is everything here. A group is written, synced, anchored in `head`, shown to the indexer and then
+//! told to those who wait. A segment is finished (synced) before the next one exists under its name. After
+//! any error of a write or a sync the thread ends and the queue refuses: a page that the kernel failed to
+//! write may be marked clean, so trying again would pretend.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -22,7 +23,8 @@ use super::queue::{Group, Pending, Queue};
 use super::record::Sha256;
 use super::recover::Recovered;
 
-/// A group larger than this is written in pieces, so that one burst does not hold its size in memory for ever.
+/// A group larger than this is written in pieces, so that one burst does not hold its size in memory for
+/// ever.
 const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// Zeros written ahead at once: some hundred calls' worth, so that they cost a call little.
@@ -41,8 +43,9 @@ pub struct Current {
 }
 
 impl Current {
-    /// Overwriting blocks that were written before is all that a sync then has to wait for; the first write into allocated blocks
-    /// also changes the file's extents, which takes a commit of the file system's journal (measured: a third of the sync).
+    /// Overwriting blocks that were written before is all that a sync then has to wait for; the first write
+    /// into allocated blocks also changes the file's extents, which takes a commit of the file system's
+    /// journal (measured: a third of the sync).
     fn zero_ahead(&mut self, segment_bytes: u64) -> io::Result<()> {
         if self.end + ZERO_AHEAD_BYTES / 2 <= self.zeroed || self.zeroed >= segment_bytes {
             return Ok(());
@@ -224,7 +227,8 @@ impl Writer {
         let open_calls = self.open_calls.iter().copied().collect();
         let number = self.current.number + 1;
         let begun = begin_segment(&self.folder, spare, number, first_sequence, self.last_hash, open_calls)?;
-        // The space behind the last record goes back to the disk. If not, readers take zeros for an end as well.
+        // The space behind the last record goes back to the disk. If not, readers take zeros for an end as
+        // well.
         let _ = self.current.file.set_len(self.current.end);
         (self.current, self.last_hash) = begun;
         self.queue.counters.segments.fetch_add(1, Ordering::Relaxed);

@@ -122,7 +122,7 @@ async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) ->
         return Ok(printer.value(&json!({"items": items}))?);
     }
     let row = |item: &Value| {
-        [field(item, "/agent"), field(item, "/document/name"), field(item, "/document/enabled")]
+        [field(item, "/name"), field(item, "/document/name"), field(item, "/document/enabled")]
     };
     let rows: Vec<_> = items.iter().map(row).collect();
     Ok(printer.table(["AGENT", "NAME", "ENABLED"], &rows)?)
@@ -184,11 +184,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_is_deleted_as_it_is_now() {
-        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
-        let run = run_command(AgentCommand::Delete { agent: bot() }, vec![there(), gone]).await;
+        let run = run_command(AgentCommand::Delete { agent: bot() }, vec![there(), Canned::empty(204)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
         assert_eq!(run.out, "agent `acme/bot` is deleted\n");
+    }
+
+    #[tokio::test]
+    async fn a_list_shows_each_agent_with_its_tools() {
+        let item = json!({"name": "bot", "etag": "\"1\"", "document": {"name": "Bot", "enabled": ["files/*", "sums/add"]}});
+        let page = Canned::json(200, json!({"items": [item], "next_cursor": null}));
+        let run = run_command(AgentCommand::List { organization: "acme".into() }, vec![page]).await;
+        run.result.expect("listed");
+        assert!(run.out.contains("bot    Bot   files/*,sums/add"), "{}", run.out);
     }
 
     #[test]

@@ -179,7 +179,7 @@ mod tests {
     }
 
     fn ended() -> Canned {
-        Canned { body: String::new(), ..Canned::json(204, json!(null)) }
+        Canned::empty(204)
     }
 
     fn answered(result: &Value) -> Canned {

@@ -53,7 +53,8 @@ pub async fn run(
         OrganizationCommand::Put { name, display_name, connected } => {
             let body = |current: Option<&Value>| changed(current, display_name, connected);
             let answer = document::put(client, &path(&name), body).await?;
-            done(printer, &answer.json()?, &format!("organization `{name}` is set"))
+            let set = json!({"organization": name, "etag": answer.etag});
+            done(printer, &set, &format!("organization `{name}` is set"))
         }
         OrganizationCommand::Get { name } => {
             let answer = client.get(&path(&name)).send().await?;
@@ -72,7 +73,9 @@ async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure>
     if printer.json() {
         return Ok(printer.value(&json!({"items": items}))?);
     }
-    let row = |item: &Value| [field(item, "/name"), field(item, "/display_name"), field(item, "/connected")];
+    let row = |item: &Value| {
+        [field(item, "/name"), field(item, "/document/display_name"), field(item, "/document/connected")]
+    };
     let rows: Vec<_> = items.iter().map(row).collect();
     Ok(printer.table(["NAME", "DISPLAY NAME", "CONNECTED"], &rows)?)
 }
@@ -123,8 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_organization_is_made_as_a_new_one() {
-        let run =
-            run_command(put(Some("Acme"), None), false, vec![missing(), Canned::json(201, json!({}))]).await;
+        let run = run_command(put(Some("Acme"), None), false, vec![missing(), Canned::empty(201)]).await;
         run.result.expect("done");
         assert_eq!(run.out, "organization `acme` is set\n");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme");
@@ -136,12 +138,8 @@ mod tests {
     async fn what_is_not_named_stays_as_it_was() {
         let there =
             Canned::json(200, json!({"display_name": "Acme", "connected": ["stripe"]})).with_etag("\"4\"");
-        let run = run_command(
-            put(None, Some(vec!["resend".into()])),
-            false,
-            vec![there, Canned::json(200, json!({}))],
-        )
-        .await;
+        let run =
+            run_command(put(None, Some(vec!["resend".into()])), false, vec![there, Canned::empty(200)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
         assert_eq!(run.asked[1].body, r#"{"connected":["resend"],"display_name":"Acme"}"#);
@@ -150,7 +148,10 @@ mod tests {
     #[tokio::test]
     async fn a_list_is_read_to_its_end() {
         let page = |name: &str, next: Value| {
-            Canned::json(200, json!({"items": [{"name": name, "connected": []}], "next_cursor": next}))
+            Canned::json(
+                200,
+                json!({"items": [{"name": name, "document": {"connected": ["stripe"]}}], "next_cursor": next}),
+            )
         };
         let run = run_command(
             OrganizationCommand::List,
@@ -159,7 +160,10 @@ mod tests {
         )
         .await;
         run.result.expect("done");
-        assert_eq!(run.out.lines().count(), 3);
+        assert_eq!(
+            run.out,
+            "NAME  DISPLAY NAME  CONNECTED\na     -             stripe\nb     -             stripe\n"
+        );
         assert_eq!(run.asked[1].line(), "GET /v1/orgs?cursor=a%2F1");
     }
 
@@ -173,9 +177,12 @@ mod tests {
     #[tokio::test]
     async fn a_deletion_is_of_what_is_there_now() {
         let there = Canned::json(200, json!({})).with_etag("\"4\"");
-        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
-        let run =
-            run_command(OrganizationCommand::Delete { name: "acme".into() }, false, vec![there, gone]).await;
+        let run = run_command(
+            OrganizationCommand::Delete { name: "acme".into() },
+            false,
+            vec![there, Canned::empty(204)],
+        )
+        .await;
         run.result.expect("done");
         assert_eq!(run.asked[1].line(), "DELETE /v1/orgs/acme");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));

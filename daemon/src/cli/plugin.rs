@@ -214,7 +214,7 @@ mod tests {
     #[tokio::test]
     async fn each_act_has_its_address() {
         let namespace = || "weather".to_owned();
-        let gone = Canned { body: String::new(), ..Canned::json(204, json!(null)) };
+        let gone = Canned::empty(204);
         let cases = [
             (
                 PluginCommand::Rollback { namespace: namespace() },

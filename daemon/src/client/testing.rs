@@ -46,6 +46,10 @@ impl Canned {
         Self { status, content_type: "application/json", etag: None, body: body.to_string() }
     }
 
+    pub fn empty(status: u16) -> Self {
+        Self { body: String::new(), ..Self::json(status, Value::Null) }
+    }
+
     pub fn with_etag(self, etag: &'static str) -> Self {
         Self { etag: Some(etag), ..self }
     }

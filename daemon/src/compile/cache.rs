@@ -2,36 +2,26 @@
 //!
 //! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
 use toolgate_admission::Digest;
+
+use crate::keys::KEY_BYTES;
 
 /// Length of the HMAC-SHA-256 tag in front of the code.
 const TAG_BYTES: usize = 32;
 
-/// Length of the key.
-const KEY_BYTES: usize = 32;
-
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum CacheError {
-    /// A folder or file cannot be made or read.
-    #[error("{path}: {error}")]
-    Io {
-        /// Which one.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// The key file is there and is not a key.
-    #[error("{0}: not a key of {KEY_BYTES} bytes; remove it to have a new one made (everything is then compiled again)")]
-    Key(PathBuf),
+#[error("the cache of compiled code in `{path}` cannot be used: {error}")]
+pub struct CacheError {
+    path: PathBuf,
+    error: io::Error,
 }
 
 /// The cache of one engine fingerprint.
@@ -52,14 +42,14 @@ impl Artifact {
 }
 
 impl Cache {
-    pub(super) fn open(folder: &Path, key_file: &Path, fingerprint: &str) -> Result<Self, CacheError> {
-        let key = read_or_make_key(key_file)?;
+    pub(super) fn open(folder: &Path, key: &[u8; KEY_BYTES], fingerprint: &str) -> Result<Self, CacheError> {
         let folder = folder.join(fingerprint);
-        private_folder(&folder).map_err(|error| CacheError::Io { path: folder.clone(), error })?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| CacheError { path: folder.clone(), error })?;
         Ok(Self {
             folder: folder.into(),
             fingerprint: fingerprint.into(),
-            key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key)),
+            key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)),
         })
     }
 
@@ -102,33 +92,6 @@ impl Cache {
     }
 }
 
-fn read_or_make_key(path: &Path) -> Result<[u8; KEY_BYTES], CacheError> {
-    let io = |error| CacheError::Io { path: path.to_owned(), error };
-    let mut key = [0; KEY_BYTES];
-    match File::open(path) {
-        Ok(mut file) => {
-            let mut bytes = Vec::with_capacity(KEY_BYTES);
-            Read::by_ref(&mut file).take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
-            key = bytes.try_into().map_err(|_| CacheError::Key(path.to_owned()))?;
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            SystemRandom::new().fill(&mut key).map_err(|_| io(io::Error::other("no random numbers")))?;
-            if let Some(parent) = path.parent() {
-                private_folder(parent).map_err(io)?;
-            }
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(io)?;
-            file.write_all(&key).and_then(|()| file.sync_all()).map_err(io)?;
-        }
-        Err(error) => return Err(io(error)),
-    }
-    Ok(key)
-}
-
-fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,7 +101,7 @@ mod tests {
     }
 
     fn cache(root: &Path, fingerprint: &str) -> Cache {
-        Cache::open(&root.join("cache"), &root.join("keys/cache.key"), fingerprint).unwrap()
+        Cache::open(&root.join("cache"), &[7; KEY_BYTES], fingerprint).unwrap()
     }
 
     #[test]
@@ -184,15 +147,7 @@ mod tests {
     fn another_key_makes_the_cache_stale() {
         let root = tempfile::tempdir().unwrap();
         cache(root.path(), "f1").store(&digest('a'), b"code").unwrap();
-        fs::remove_file(root.path().join("keys/cache.key")).unwrap();
-        assert!(cache(root.path(), "f1").fetch(&digest('a')).is_none());
-    }
-
-    #[test]
-    fn a_broken_key_file_is_named() {
-        let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("short.key"), b"short").unwrap();
-        let error = Cache::open(&root.path().join("cache"), &root.path().join("short.key"), "f1").err().unwrap();
-        assert!(error.to_string().contains("short.key"), "{error}");
+        let other = Cache::open(&root.path().join("cache"), &[8; KEY_BYTES], "f1").unwrap();
+        assert!(other.fetch(&digest('a')).is_none());
     }
 }

@@ -237,7 +237,7 @@ settings! {
     /// The audit log on disk.
     Audit in "audit" {
         /// One file of the log; its space is taken beforehand.
-        segment_bytes: u64 = 64 * MIB, number(MIB, 4 * GIB);
+        segment_bytes: u64 = 64 * MIB, number(MIB, GIB);
         /// Space kept back so that running calls can still be closed on a full disk.
         reserve_bytes: u64 = 8 * MIB, number(256 * KIB, GIB);
     }

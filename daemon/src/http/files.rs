@@ -94,7 +94,7 @@ pub async fn delete(
 async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Problem> {
     let session = app.session_of(caller, id)?;
     session.touch(now_ms());
-    let limits = Limits::DEFAULT.narrow(&app.settings().limits);
+    let limits = Limits::platform(&app.settings().limits);
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
     Ok(session.workspace(quota).await.map_err(refused)?.narrowed(quota))
 }

@@ -134,11 +134,8 @@ impl<P> Facts<P> {
         self.check_mode(Mode::Server)?;
         self.check_text(json)?;
         let value = parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
-        match &self.tool().output {
-            Some(schema) => schema
-                .check(&value)
-                .map_err(|violations| refusal::invalid_output(&violations, &self.called))?,
-            None => {}
+        if let Some(schema) = &self.tool().output {
+            schema.check(&value).map_err(|violations| refusal::invalid_output(&violations, &self.called))?;
         }
         Ok(json.into())
     }

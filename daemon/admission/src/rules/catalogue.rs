@@ -125,7 +125,7 @@ pub struct Catalogue<P> {
     platform_limits: Limits,
     plugins: BTreeMap<Namespace, Arc<Plugin<P>>>,
     tools: Vec<Tool<P>>,
-    by_name: HashMap<Box<[u8]>, usize>,
+    by_name: HashMap<CalledKey, usize>,
     disabled: ToolSet,
     collisions: Vec<Namespace>,
     mark: CatalogueMark,
@@ -158,8 +158,8 @@ impl<P> Catalogue<P> {
         }
         let mut disabled = ToolSet::empty(tools.len());
         tools.iter().filter(|tool| tool.plugin.disabled).for_each(|tool| disabled.insert(tool.index));
-        let by_name =
-            tools.iter().map(|tool| (tool.id().to_string().into_bytes().into(), tool.index)).collect();
+        let key = |tool: &Tool<P>| Some((CalledKey::read(&tool.id().to_string())?, tool.index));
+        let by_name = tools.iter().filter_map(key).collect();
         let platform_limits = Limits::platform(&platform_limits);
         Self {
             platform_limits,
@@ -174,8 +174,13 @@ impl<P> Catalogue<P> {
 
     /// The tool that a caller means, by wire name or `namespace/tool`, in either case of letters.
     pub fn find(&self, called: &str) -> Option<&Tool<P>> {
-        let key = CalledKey::read(called)?;
-        self.tools.get(*self.by_name.get(key.as_bytes())?)
+        self.find_index(called).map(|(_, tool)| tool)
+    }
+
+    /// Like [`Catalogue::find`], with the number, so that a decision need not look at the tool itself.
+    pub(crate) fn find_index(&self, called: &str) -> Option<(usize, &Tool<P>)> {
+        let index = *self.by_name.get(&CalledKey::read(called)?)?;
+        Some((index, self.tools.get(index)?))
     }
 
     /// Every tool, by number.

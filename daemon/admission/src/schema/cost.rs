@@ -24,6 +24,11 @@ const WEIGHT: u64 = 4_096;
 const UNROLLED: u64 = 20_000;
 /// In-place steps after each other. Each takes stack at every level of a value.
 const CHAIN: usize = 24;
+/// Subschemas inside each other while compiling, bodies of references included. The heaviest kind takes 12 KiB of
+/// stack for each, so this takes a bit more than half of the 2 MiB that a thread of the runtime has.
+const COMPILED_LEVELS: u64 = 96;
+/// References that the validator follows on the stack while it compiles; further ones it puts off.
+const COMPILED_REFERENCES: usize = 8;
 /// Levels of a value: no deeper one is ever checked.
 const LEVELS: usize = 128;
 /// Steps of the measuring itself.
@@ -46,6 +51,7 @@ pub(super) struct Cost {
 pub(super) fn measure(root: &Value) -> Result<Cost, SchemaError> {
     let graph = Graph::build(root)?;
     let (order, chain) = in_place_order(&graph)?;
+    check_compiled_levels(&graph)?;
     let nodes = unrolled(&graph)?;
     let (weight, text_weight) = Weighing::new(&graph, &order).run()?;
     Ok(Cost { weight, text_weight, chain, nodes })
@@ -79,6 +85,28 @@ fn in_place_order(graph: &Graph<'_>) -> Result<(Vec<usize>, u64), SchemaError> {
         }
     }
     Ok((order, chain.into_iter().max().unwrap_or_default() as u64))
+}
+
+/// Compiling recurses into what is written inside, and some references deep into what is referred to.
+fn check_compiled_levels(graph: &Graph<'_>) -> Result<(), SchemaError> {
+    let count = graph.nodes.len();
+    // What is written inside is a tree, so there is an order.
+    let after = after_their_targets(count, |node| graph.nodes[node].inside().collect()).unwrap_or_default();
+    let mut levels = vec![0_u64; count];
+    for _ in 0..=COMPILED_REFERENCES {
+        let behind_reference = levels.clone();
+        for node in &after {
+            let inside = graph.nodes[*node].inside().map(|next| levels[next]);
+            let referred = graph.nodes[*node].targets.iter().map(|target| behind_reference[*target]);
+            levels[*node] = 1 + inside.chain(referred).max().unwrap_or(0);
+        }
+    }
+    if levels.first().is_none_or(|levels| *levels <= COMPILED_LEVELS) {
+        return Ok(());
+    }
+    let message =
+        format!("more than {COMPILED_LEVELS} subschemas lie inside each other, references followed");
+    Err(SchemaError::new("", message, "make the parts that are referred to flatter"))
 }
 
 /// How many subschemas there are once references are replaced by what they name. A recursive target is held

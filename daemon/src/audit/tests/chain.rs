@@ -173,8 +173,8 @@ async fn records_that_are_taken_out_or_moved_are_found() {
     let path = place.folder().segment(1);
     let good = std::fs::read(&path).expect("a segment");
     let found = records(&place.folder(), 1);
-    let (second, third) = (found[2].offset as usize, found[4].offset as usize);
-    let first = found[0].offset as usize;
+    let (second, third) = (found[2].offset, found[4].offset);
+    let first = found[0].offset;
     assert_eq!(second - first, third - second, "equal calls are equally long");
     let out = [&good[..first], &good[second..]].concat();
     let moved = [&good[..first], &good[second..third], &good[first..second], &good[third..]].concat();
@@ -202,7 +202,8 @@ async fn segments_that_are_removed_or_swapped_are_found() {
     assert_eq!(place.verify().first_bad.map(|bad| bad.file), Some(folder.segment(3)));
 }
 
-/// Two logs of the same calls are two chains, since the times of their segments differ; here one is put in the other's place.
+/// Two logs of the same calls are two chains, since the times of their segments differ; here one is put in
+/// the other's place.
 #[tokio::test]
 async fn a_chain_that_was_made_anew_is_found_by_the_anchor() {
     let key = Some([7; 32]);
@@ -219,6 +220,8 @@ async fn a_chain_that_was_made_anew_is_found_by_the_anchor() {
     std::fs::copy(other.folder().segment(1), place.folder().segment(1)).expect("it can be copied");
     let report = verify();
     assert!(report.first_bad.is_some_and(|bad| bad.what.contains("acknowledged")));
+    let refused = Audit::start(&AuditSettings { key, ..place.settings() }).await.err();
+    assert!(matches!(refused, Some(StartError::Corrupt { what, .. }) if what.contains("made anew")));
     // With the anchor made anew too, only the key tells.
     std::fs::copy(other.folder().head(), place.folder().head()).expect("it can be copied");
     assert!(place.verify().ok);
@@ -235,10 +238,25 @@ async fn a_running_daemon_sees_that_its_log_was_changed() {
     let path = place.folder().segment(1);
     let good = std::fs::read(&path).expect("a segment");
     let mut cut = good.clone();
-    cut[records(&place.folder(), 1)[1].offset as usize..].fill(0);
+    cut[records(&place.folder(), 1)[1].offset..].fill(0);
     std::fs::write(&path, cut).expect("it can be written");
     let report = audit.verify().await.expect("it can be read");
     assert!(report.first_bad.is_some_and(|bad| bad.what.contains("record 2 was acknowledged")));
     std::fs::write(&path, good).expect("it can be written");
     assert!(audit.verify().await.expect("it can be read").ok);
+}
+
+#[tokio::test]
+async fn settings_that_cannot_hold_their_promise_are_refused() {
+    let place = Place::new();
+    let settings = place.settings();
+    let wrong = [
+        AuditSettings { segment_bytes: 1000, ..settings.clone() },
+        AuditSettings { segment_bytes: u64::MAX, ..settings.clone() },
+        AuditSettings { reserve_bytes: SEGMENT_BYTES, ..settings.clone() },
+    ];
+    for wrong in wrong {
+        assert!(matches!(Audit::start(&wrong).await.err(), Some(StartError::Setting { .. })));
+    }
+    assert!(Audit::start(&settings).await.is_ok());
 }

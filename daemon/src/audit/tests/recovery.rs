@@ -56,22 +56,24 @@ fn block_on_here<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// Whatever was acknowledged before the cut is there, nothing is that was not, and calls without outcome are unknown.
+/// Whatever was acknowledged before the cut is there, nothing is that was not, and calls without outcome are
+/// unknown.
 #[test]
 fn a_segment_that_ends_at_any_byte_recovers() {
     let (bytes, written) = block_on(written());
     for at in 0..=bytes.len() {
-        let whole = written.iter().take_while(|record| record.end <= at as u64).count();
+        let whole = written.iter().take_while(|record| record.end <= at).count();
         recovers_to(&bytes[..at], &written[..whole], at);
     }
 }
 
-/// The same with preallocated zeros behind the cut. A payload ends with `}`, so one that lacks a byte is not whole.
+/// The same with preallocated zeros behind the cut. A payload ends with `}`, so one that lacks a byte is not
+/// whole.
 #[test]
 fn a_segment_that_is_zero_from_any_byte_on_recovers() {
     let (bytes, written) = block_on(written());
     for at in 0..=bytes.len() {
-        let whole = written.iter().take_while(|record| record.end <= at as u64).count();
+        let whole = written.iter().take_while(|record| record.end <= at).count();
         let mut zeroed = bytes.clone();
         zeroed[at..].fill(0);
         zeroed.resize(usize::try_from(SEGMENT_BYTES).expect("small"), 0);
@@ -110,11 +112,11 @@ async fn unsynced() -> (Vec<u8>, Vec<Found>) {
 #[tokio::test]
 async fn a_gap_in_what_was_never_synced_is_cut() {
     let (mut bytes, found) = unsynced().await;
-    bytes[found[3].offset as usize..found[3].end as usize].fill(0);
+    bytes[found[3].offset..found[3].end].fill(0);
     let place = Place::with_segment(&bytes);
     let (audit, recovery) = place.start_after_crash().await;
     assert_eq!(recovery.unknown, 1);
-    assert_eq!(recovery.cut.map(|cut| (cut.segment, cut.offset)), Some((1, found[3].offset)));
+    assert_eq!(recovery.cut.map(|cut| (cut.segment, cut.offset)), Some((1, found[3].offset as u64)));
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Unknown));
     assert!(audit.lookup("s1", "c3").await.expect("it answers").is_none());
 }
@@ -125,11 +127,11 @@ async fn damage_in_what_was_synced_is_refused() {
     for record in &found[..found.len() - 2] {
         for (what, at) in [("header", record.offset), ("payload", record.end - 1)] {
             let mut bad = bytes.clone();
-            bad[at as usize] ^= 0xff;
+            bad[at] ^= 0xff;
             let place = Place::with_segment(&bad);
             match place.refused().await {
                 StartError::Corrupt { file, offset, .. } => {
-                    assert_eq!((file, offset), (place.folder().segment(1), record.offset), "{what}");
+                    assert_eq!((file, offset), (place.folder().segment(1), record.offset as u64), "{what}");
                 }
                 other => panic!("{what} of record {}: {other}", record.header.sequence),
             }
@@ -161,7 +163,7 @@ async fn an_end_that_was_cut_off_is_noted_for_good() {
     let head = audit.head();
     drop(audit);
     let found = records(&place.folder(), 1);
-    std::fs::write(place.folder().segment(1), &place.segment(1)[..found[2].offset as usize + 7])
+    std::fs::write(place.folder().segment(1), &place.segment(1)[..found[2].offset + 7])
         .expect("it can be written");
     assert!(!place.verify().ok);
     let (audit, recovery) = place.start_after_crash().await;
@@ -208,11 +210,11 @@ async fn a_segment_of_another_version_is_refused() {
 #[test]
 fn recovery_that_is_interrupted_starts_over() {
     let (bytes, written) = block_on(written());
-    let at = written[4].end as usize - 3;
+    let at = written[4].end - 3;
     let place = Place::with_segment(&bytes[..at]);
     for _ in 0..3 {
         let recovered = recover(&place.folder(), Sealer::new(None), SEGMENT_BYTES).expect("it recovers");
-        assert_eq!((recovered.last_sequence, recovered.current.end), (4, written[4].offset));
+        assert_eq!((recovered.last_sequence, recovered.current.end), (4, written[4].offset as u64));
     }
     assert_eq!(records(&place.folder(), 1), written[..4]);
 }

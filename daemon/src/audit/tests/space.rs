@@ -8,7 +8,8 @@ use super::super::room::{CLOSE_BYTES_MAX, Claim, Room};
 use super::*;
 
 proptest! {
-    /// However intents, effects and acts come, the outcomes of all open calls fit afterwards, and no new segment is needed for them.
+    /// However intents, effects and acts come, the outcomes of all open calls fit afterwards, and no new
+    /// segment is needed for them.
     #[test]
     fn outcomes_always_fit(
         left_bytes in 0..200_000u64,
@@ -114,9 +115,15 @@ fn fills_its_disk() {
             matches!(audit.open(large_intent("x")), Err(AuditError::Full { reason }) if reason.contains("space"))
         })
         .await;
+        let effect = EffectRecord { effect: "workspace_write".into(), detail: "x".repeat(1000).into() };
+        while audit.effect(&entries[0], effect.clone()).is_ok() {}
         for entry in entries {
             audit.close(entry, ok()).await.expect("it is on disk");
         }
+        assert_eq!(
+            (row(&audit, "0").await.effects_lost, row(&audit, "1").await.effects_lost),
+            (Some(1), None)
+        );
         audit.admin(act("org.delete")).await.expect("it is on disk");
         std::fs::remove_file(&filler).expect("there is room again");
         let mut taken = None;

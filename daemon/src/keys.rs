@@ -1,0 +1,81 @@
+//! Keys that the daemon makes for itself, each in a file of its own, away from what it protects.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Length of a key, in bytes.
+pub const KEY_BYTES: usize = 32;
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read or made.
+    #[error("the key file `{path}` cannot be used: {error}")]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The file is there and holds something else.
+    #[error("`{0}` is not a key of {KEY_BYTES} bytes; put it back from a backup, or remove it to have a new one made")]
+    NotAKey(PathBuf),
+}
+
+/// Reads the key in `path`, or makes one with mode 0600 where there is no file.
+pub fn read_or_make(path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
+    match File::open(path) {
+        Ok(file) => read(file, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(at(path)),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
+fn read(file: File, path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
+    let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(at(path))?;
+    bytes.try_into().map_err(|_| KeyError::NotAKey(path.to_owned()))
+}
+
+fn make(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let mut key = [0; KEY_BYTES];
+    SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("no random numbers are to be had"))?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(&key)?;
+    file.sync_all()?;
+    Ok(key)
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> KeyError {
+    move |error| KeyError::Io { path: path.to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_key_is_made_once_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.key");
+        let made = read_or_make(&path).unwrap();
+        assert_eq!(read_or_make(&path).unwrap(), made);
+        assert_ne!(read_or_make(&folder.path().join("other.key")).unwrap(), made);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_file_that_is_no_key_is_named_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short.key");
+        std::fs::write(&path, b"short").unwrap();
+        let error = read_or_make(&path).unwrap_err();
+        assert!(error.to_string().contains("short.key"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"short");
+    }
+}

@@ -1,0 +1,7 @@
+use toolgate_sdk::tool;
+
+/// Waits.
+#[tool]
+async fn wait() {}
+
+fn main() {}

@@ -1,0 +1,16 @@
+use toolgate_sdk::{plugin, tool};
+
+/// Adds one.
+#[tool]
+fn add(
+    /// The number
+    a: f64,
+) -> f64 {
+    a + 1.0
+}
+
+fn plain() {}
+
+plugin!("sums", plain);
+
+fn main() {}

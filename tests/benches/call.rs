@@ -1,0 +1,107 @@
+//! What a call costs, next to the floors it is judged by, in one run.
+//!
+//! (a) a native function, (b) bare wasmtime with one instance that is used again, (c) bare wasmtime with a fresh
+//! instance, tuned as ours is, (d) our dispatcher with everything on: gate, validation, limits, audit on disk.
+//! What counts is the difference and the ratio: absolute times are this machine's mood. CPU is that of the whole
+//! process, the threads of the log and its index included.
+//!
+//! `cargo bench -p toolgate-tests --bench call`
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot run says so by ending")]
+
+mod bare;
+mod house;
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The call: 82 bytes.
+pub const ARGUMENTS: &str =
+    r#"{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}"#;
+
+/// Rounds of each measurement; the medians are printed.
+const ROUNDS: usize = 5;
+
+include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
+
+fn main() {
+    let (_, echo) = BENCH_GUESTS.iter().find(|(name, _)| *name == "echo").unwrap();
+    let runtime = toolgate::serve::runtime().unwrap();
+    println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
+    let native = measure(200_000, || native(200_000));
+    row("(a) native function", &native);
+    let bare = bare::Bare::new(echo);
+    row("(b) bare wasmtime, instance reused", &measure(50_000, || runtime.block_on(bare.reused(50_000))));
+    for in_flight in [1, 16, 64] {
+        let fresh = measure(40_000, || runtime.block_on(bare.fresh(40_000, in_flight)));
+        row(&format!("(c) bare wasmtime, fresh instance, {in_flight} in flight"), &fresh);
+        let house = runtime.block_on(house::House::new(echo));
+        let calls = if in_flight == 1 { 2_000 } else { 40_000 };
+        let ours = measure(calls, || runtime.block_on(house.calls(calls, in_flight)));
+        row(&format!("(d) dispatcher, everything on, {in_flight} in flight"), &ours);
+        println!(
+            "    (d) - (c) = {:.1} µs of CPU a call; (d) / (c) = {:.2}; {:.2} syncs a call",
+            ours.cpu_us - fresh.cpu_us,
+            ours.cpu_us / fresh.cpu_us,
+            house.syncs_per_call(),
+        );
+    }
+    let disk = sync_time();
+    println!("one fdatasync of 4 KiB on this disk: {:.0} µs", disk.as_secs_f64() * 1e6);
+    house::decisions();
+}
+
+fn native(calls: u64) {
+    for _ in 0..calls {
+        let value: serde_json::Value = serde_json::from_str(std::hint::black_box(ARGUMENTS)).unwrap();
+        std::hint::black_box(value.to_string());
+    }
+}
+
+/// One measurement: CPU and wall time of one call.
+pub struct Cost {
+    pub cpu_us: f64,
+    pub calls_per_second: f64,
+}
+
+/// The median of some rounds of `calls` calls.
+pub fn measure(calls: u64, mut round: impl FnMut()) -> Cost {
+    round();
+    let mut costs: Vec<(f64, f64)> = (0..ROUNDS)
+        .map(|_| {
+            let (cpu, wall) = (cpu_time(), Instant::now());
+            round();
+            let cpu = (cpu_time() - cpu).as_secs_f64() * 1e6 / calls as f64;
+            (cpu, calls as f64 / wall.elapsed().as_secs_f64())
+        })
+        .collect();
+    costs.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let (cpu_us, _) = costs[ROUNDS / 2];
+    costs.sort_by(|one, other| one.1.total_cmp(&other.1));
+    Cost { cpu_us, calls_per_second: costs[ROUNDS / 2].1 }
+}
+
+fn row(name: &str, cost: &Cost) {
+    println!("{name:46} {:>12.1} {:>12.0}", cost.cpu_us, cost.calls_per_second);
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+fn sync_time() -> Duration {
+    use std::io::Write;
+    let mut file = tempfile::tempfile().unwrap();
+    let mut times: Vec<Duration> = (0..50)
+        .map(|_| {
+            file.write_all(&[0; 4096]).unwrap();
+            let began = Instant::now();
+            file.sync_data().unwrap();
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[25]
+}

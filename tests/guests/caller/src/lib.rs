@@ -1,0 +1,59 @@
+//! Tries to reach the network, which no plugin may in this version.
+
+use toolgate_sdk::{Error, plugin, tool};
+use wasip2::http::outgoing_handler::handle;
+use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
+use wasip2::sockets::instance_network::instance_network;
+use wasip2::sockets::ip_name_lookup::resolve_addresses;
+
+/// Sends a request.
+#[tool]
+pub fn reach(
+    /// Host and port
+    authority: String,
+    /// Path and query
+    path: String,
+) -> Result<String, Error> {
+    let request = OutgoingRequest::new(Fields::new());
+    let set = request
+        .set_method(&Method::Get)
+        .and_then(|()| request.set_scheme(Some(&Scheme::Https)))
+        .and_then(|()| request.set_authority(Some(&authority)))
+        .and_then(|()| request.set_path_with_query(Some(&path)));
+    set.map_err(|()| Error::new("the request cannot be made"))?;
+    match handle(request, None) {
+        Ok(_) => Ok("sent".to_owned()),
+        Err(code) => Err(Error::new(format!("{code:?}"))),
+    }
+}
+
+/// Looks up a name.
+#[tool]
+pub fn look_up(
+    /// The name
+    name: String,
+) -> Result<String, Error> {
+    match resolve_addresses(&instance_network(), &name) {
+        Ok(_) => Ok("asked".to_owned()),
+        Err(code) => Err(Error::new(code.name())),
+    }
+}
+
+/// Makes a header field of that size.
+#[tool]
+pub fn header(
+    /// The size of the field
+    bytes: usize,
+) -> Result<usize, Error> {
+    let fields = Fields::new();
+    fields.append("x-large", &vec![b'x'; bytes]).map_err(|error| Error::new(format!("{error:?}")))?;
+    Ok(bytes)
+}
+
+plugin! {
+    "caller",
+    publisher = "Toolgate tests",
+    category = "Tests",
+    capabilities(network = ["https://example.invalid/"]),
+    reach, look_up, header
+}

@@ -1,0 +1,58 @@
+//! Ends when it should not, does not end when it should, and two tools that do as they should.
+
+use std::time::Duration;
+
+use toolgate_sdk::{Error, tool};
+
+/// Sleeps in the host for ever.
+#[tool(read_only)]
+pub fn doze() -> bool {
+    std::thread::sleep(Duration::from_secs(u64::from(u32::MAX)));
+    true
+}
+
+/// Sleeps for a while, as a tool that waits for something would.
+#[tool(read_only)]
+pub fn rest(
+    /// How long
+    ms: u64,
+) -> u64 {
+    std::thread::sleep(Duration::from_millis(ms));
+    ms
+}
+
+/// Panics.
+#[tool(read_only)]
+pub fn panic(
+    /// The last words
+    message: String,
+) -> bool {
+    panic!("{message}")
+}
+
+/// Ends its own process.
+#[tool(read_only)]
+pub fn exit(
+    /// The exit code
+    code: i32,
+) -> bool {
+    std::process::exit(code)
+}
+
+/// Fails as a tool may.
+#[tool(read_only)]
+pub fn fail(
+    /// Why
+    message: String,
+) -> Result<bool, Error> {
+    Err(Error::new(message))
+}
+
+/// Says the same again.
+#[tool(read_only)]
+pub fn echo(
+    /// What to say
+    text: String,
+) -> String {
+    text
+}

@@ -1,0 +1,153 @@
+//! Plugin files made by hand, for what no compiler of ours would make.
+//!
+//! A [`PluginFile`] is a whole, small plugin in WebAssembly text: it describes itself with a constant and answers each
+//! call with a constant. What is wrong with it is put in as text.
+
+use serde_json::{Value, json};
+
+/// A plugin file being made.
+#[derive(Clone, Debug)]
+pub struct PluginFile {
+    description: Value,
+    answer: String,
+    /// Text of the component before everything else: imports, more modules.
+    outside: String,
+    /// Text of the core module: memories, tables, a start function.
+    inside: String,
+    /// The body of `call`, in place of the one that answers.
+    body: Option<String>,
+}
+
+impl PluginFile {
+    /// A plugin with one tool, `answer`, that takes nothing and answers `1`.
+    pub fn new(namespace: &str) -> Self {
+        let tool = json!({
+            "name": "answer",
+            "description": "Answers.",
+            "usage": "Call it.",
+            "input_schema": {"type": "object", "properties": {}, "additionalProperties": false},
+        });
+        let description =
+            json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]});
+        Self { description, answer: "1".into(), outside: String::new(), inside: String::new(), body: None }
+    }
+
+    /// Changes what it says of itself.
+    pub fn describing(mut self, member: &str, value: Value) -> Self {
+        self.description[member] = value;
+        self
+    }
+
+    /// Changes what it says of its tool.
+    pub fn with_tool(mut self, member: &str, value: Value) -> Self {
+        self.description["tools"][0][member] = value;
+        self
+    }
+
+    /// Answers this text, JSON or not.
+    pub fn answering(mut self, answer: &str) -> Self {
+        self.answer = answer.into();
+        self
+    }
+
+    /// Adds text to the component.
+    pub fn outside(mut self, text: &str) -> Self {
+        self.outside += text;
+        self
+    }
+
+    /// Adds text to its core module.
+    pub fn inside(mut self, text: &str) -> Self {
+        self.inside += text;
+        self
+    }
+
+    /// Does this in a call, instead of answering: instructions that leave an address.
+    pub fn doing(mut self, body: &str) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The file.
+    pub fn build(&self) -> Vec<u8> {
+        assemble(&self.text())
+    }
+
+    /// The file as text.
+    pub fn text(&self) -> String {
+        let description = self.description.to_string();
+        let answer_at = DATA_AT + description.len();
+        let answers = format!(
+            "(i32.store8 (i32.const 0) (i32.const 0)) (i32.store8 (i32.const 4) (i32.const 0))
+             (i32.store (i32.const 8) (i32.const {answer_at})) (i32.store (i32.const 12) (i32.const {}))
+             (i32.const 0)",
+            self.answer.len()
+        );
+        let pages = (answer_at + self.answer.len()) / 65_536 + 2;
+        TEMPLATE
+            .replace("{outside}", &self.outside)
+            .replace("{inside}", &self.inside)
+            .replace("{pages}", &pages.to_string())
+            .replace("{describe_length}", &description.len().to_string())
+            .replace("{data_at}", &DATA_AT.to_string())
+            .replace("{call}", self.body.as_deref().unwrap_or(&answers))
+            .replace("{data}", &escaped(&(description + &self.answer)))
+    }
+}
+
+/// WebAssembly text as a binary.
+pub fn assemble(text: &str) -> Vec<u8> {
+    wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Where the constants lie in memory; below it is room for results and arguments.
+const DATA_AT: usize = 4096;
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("\\{byte:02x}")).collect()
+}
+
+const TEMPLATE: &str = r#"
+(component
+  {outside}
+  (core module $plugin
+    (memory (export "memory") {pages})
+    (data (i32.const {data_at}) "{data}")
+    ;; Arguments all land in the same place: nobody reads them.
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "describe") (result i32)
+      (i32.store8 (i32.const 0) (i32.const 0))
+      (i32.store (i32.const 4) (i32.const {data_at}))
+      (i32.store (i32.const 8) (i32.const {describe_length}))
+      (i32.const 0))
+    (func (export "call") (param i32 i32 i32 i32) (result i32) {call})
+    {inside})
+  (core instance $plugin (instantiate $plugin))
+  (type $failure (record
+    (field "code" string) (field "message" string) (field "retryable" bool) (field "details" (option string))))
+  (type $outcome (variant (case "output" string) (case "client" string)))
+  (func $describe (result (result string (error $failure)))
+    (canon lift (core func $plugin "describe") (memory $plugin "memory") (realloc (func $plugin "realloc"))))
+  (func $call (param "tool" string) (param "arguments" string) (result (result $outcome (error $failure)))
+    (canon lift (core func $plugin "call") (memory $plugin "memory") (realloc (func $plugin "realloc"))))
+  (component $tools
+    (type $failure-form (record
+      (field "code" string) (field "message" string) (field "retryable" bool) (field "details" (option string))))
+    (import "import-failure" (type $failure (eq $failure-form)))
+    (type $outcome-form (variant (case "output" string) (case "client" string)))
+    (import "import-outcome" (type $outcome (eq $outcome-form)))
+    (import "import-describe" (func $describe (result (result string (error $failure)))))
+    (import "import-call"
+      (func $call (param "tool" string) (param "arguments" string) (result (result $outcome (error $failure)))))
+    (export $shown-failure "failure" (type $failure))
+    (export $shown-outcome "outcome" (type $outcome))
+    (export "describe" (func $describe) (func (result (result string (error $shown-failure)))))
+    (export "call" (func $call)
+      (func (param "tool" string) (param "arguments" string) (result (result $shown-outcome (error $shown-failure))))))
+  (instance $tools (instantiate $tools
+    (with "import-failure" (type $failure))
+    (with "import-outcome" (type $outcome))
+    (with "import-describe" (func $describe))
+    (with "import-call" (func $call))))
+  (export "toolgate:plugin/tools@0.1.0" (instance $tools)))
+"#;

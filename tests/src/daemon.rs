@@ -1,0 +1,233 @@
+//! The daemon as a process: started on a folder of its own, watched through its log, and ended.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::wait::PATIENCE;
+
+/// A running daemon. It is killed when this is dropped, and what it logged is shown if a test failed.
+pub struct Daemon {
+    program: PathBuf,
+    options: Options,
+    /// Shared by the runs of a daemon that is started again.
+    pub folder: Arc<TempDir>,
+    child: Child,
+    log: Arc<Log>,
+    reading: Option<JoinHandle<()>>,
+    pub address: SocketAddr,
+}
+
+/// How a daemon is started.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The settings file, as TOML.
+    pub settings: String,
+    /// The data folder, where it is not to be one of its own.
+    pub data: Option<PathBuf>,
+}
+
+/// The lines of the daemon's log.
+#[derive(Default)]
+struct Log {
+    lines: Mutex<(Vec<String>, bool)>,
+    changed: Condvar,
+}
+
+/// A program that ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Daemon {
+    /// Starts the program on an empty data folder.
+    pub fn start(program: &str, settings: &str) -> Self {
+        Self::start_with(program, Options { settings: settings.to_owned(), data: None })
+    }
+
+    pub fn start_with(program: &str, options: Options) -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        Self::run(program.into(), options, folder)
+    }
+
+    fn run(program: PathBuf, options: Options, folder: Arc<TempDir>) -> Self {
+        let settings = folder.path().join("toolgate.toml");
+        fs::write(&settings, &options.settings).expect("the settings are written");
+        let mut command = Command::new(&program);
+        command.arg("serve").arg("--config").arg(&settings);
+        command.arg("--data").arg(data_of(&options, &folder)).args(["--listen", "127.0.0.1:0"]);
+        let mut child = command
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = Arc::new(Log::default());
+        let reading = child.stderr.take().map(|stderr| read_log(stderr, Arc::clone(&log)));
+        let serving = log.wait("the line that it serves", |line| line.contains("serving address="));
+        let address = serving.split("address=").nth(1).and_then(|text| text.trim().parse().ok()).expect("an address");
+        Self { program, options, folder, child, log, reading, address }
+    }
+
+    /// Ends it as a crash would, and starts it again on the same folder.
+    pub fn crash_and_restart(mut self) -> Self {
+        self.crash();
+        let (program, options, folder) = (self.program.clone(), self.options.clone(), Arc::clone(&self.folder));
+        drop(self);
+        Self::run(program, options, folder)
+    }
+
+    /// Ends it as a crash would.
+    pub fn crash(&mut self) {
+        self.child.kill().expect("the daemon is killed");
+        self.child.wait().expect("the daemon ends");
+    }
+
+    /// Tells it to stop, and does not wait.
+    pub fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the daemon is told");
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ended(&mut self) -> ExitStatus {
+        self.child.wait().expect("the daemon ends")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process that was started first still runs.
+    pub fn lives(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    pub fn data(&self) -> PathBuf {
+        data_of(&self.options, &self.folder)
+    }
+
+    /// The token that the first start made.
+    pub fn operator_token(&self) -> String {
+        let text = fs::read_to_string(self.data().join("operator.token")).expect("a first token");
+        text.trim().to_owned()
+    }
+
+    /// Somebody who may everything.
+    pub fn operator(&self) -> Client {
+        Client::new(self.address, Some(&self.operator_token()))
+    }
+
+    /// Somebody without a token.
+    pub fn stranger(&self) -> Client {
+        Client::new(self.address, None)
+    }
+
+    /// Waits for a line of its log.
+    pub fn logged(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        self.log.wait(what, fits)
+    }
+
+    /// Every line that it logged so far.
+    pub fn log_text(&self) -> String {
+        self.log.lock().0.join("\n")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(reading) = self.reading.take() {
+            let _ = reading.join();
+        }
+        if std::thread::panicking() {
+            let lines = self.log.lock();
+            let last = lines.0.len().saturating_sub(40);
+            eprintln!("--- the daemon's log\n{}\n---", lines.0[last..].join("\n"));
+        }
+    }
+}
+
+/// Runs the program to its end.
+pub fn run_to_end(program: &str, arguments: &[&str], folder: &Path) -> Ended {
+    let done = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program runs");
+    Ended {
+        status: done.status,
+        stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+fn data_of(options: &Options, folder: &TempDir) -> PathBuf {
+    options.data.clone().unwrap_or_else(|| folder.path().join("data"))
+}
+
+fn read_log(stderr: impl Read + Send + 'static, log: Arc<Log>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines() {
+            let Ok(line) = line else { break };
+            log.lock().0.push(line);
+            log.changed.notify_all();
+        }
+        log.lock().1 = true;
+        log.changed.notify_all();
+    })
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, (Vec<String>, bool)> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let missing = |state: &mut (Vec<String>, bool)| !state.1 && !state.0.iter().any(|line| fits(line));
+        let waited = self.changed.wait_timeout_while(self.lock(), PATIENCE, missing);
+        let (lines, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let found = lines.0.iter().find(|line| fits(line)).cloned();
+        found.unwrap_or_else(|| panic!("{what} is not in the log:\n{}", lines.0.join("\n")))
+    }
+}
+
+/// One daemon for all tests of a file, one test at a time: what a test measures is its own doing. It ends with the
+/// last test that waits for it, since what is left in a `static` is never dropped.
+pub struct Shared<T> {
+    scene: Mutex<Weak<Mutex<T>>>,
+}
+
+impl<T> Shared<T> {
+    #[allow(clippy::new_without_default, reason = "it stands in a static")]
+    pub const fn new() -> Self {
+        Self { scene: Mutex::new(Weak::new()) }
+    }
+
+    /// Runs one test, on what `start` made for the first of them.
+    pub fn with<R>(&self, start: impl FnOnce() -> T, test: impl FnOnce(&mut T) -> R) -> R {
+        let scene = {
+            let mut shared = self.scene.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.upgrade().unwrap_or_else(|| {
+                let started = Arc::new(Mutex::new(start()));
+                *shared = Arc::downgrade(&started);
+                started
+            })
+        };
+        let mut turn = scene.lock().unwrap_or_else(PoisonError::into_inner);
+        test(&mut turn)
+    }
+}

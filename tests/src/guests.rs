@@ -1,0 +1,42 @@
+//! The guests of `tests/guests`, as components.
+//!
+//! Each is named here, and a tidy test holds each of its tools against the tests: a guest that no test runs does not
+//! compile, a tool that no test calls fails a test.
+
+include!(concat!(env!("OUT_DIR"), "/guests.rs"));
+
+/// One tool for each limit of a call.
+pub const HOSTILE: &[u8] = guest("hostile");
+
+/// Tries to leave its workspace.
+pub const VANDAL: &[u8] = guest("vandal");
+
+/// Tries to reach the network.
+pub const CALLER: &[u8] = guest("caller");
+
+const _: () = assert!(GUESTS.len() == 3, "a guest is not named here");
+
+const fn guest(name: &str) -> &'static [u8] {
+    let mut at = 0;
+    while at < GUESTS.len() {
+        if are_equal(GUESTS[at].0.as_bytes(), name.as_bytes()) {
+            return GUESTS[at].1;
+        }
+        at += 1;
+    }
+    panic!("there is no such guest");
+}
+
+const fn are_equal(left: &[u8], right: &[u8]) -> bool {
+    if left.len() != right.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < left.len() {
+        if left[at] != right[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}

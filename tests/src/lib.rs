@@ -1,0 +1,22 @@
+//! What the tests of the daemon share: the daemon as a process, a client for it, guests, and a look at what is left
+//! behind.
+//!
+//! The tests know nothing of the daemon's inside. They start the very program that operators start, speak HTTP to it,
+//! and look at its process through `/proc`. Nothing here sleeps: what takes time is waited for by its condition, and
+//! each wait has an end.
+
+pub mod aftermath;
+pub mod client;
+pub mod component;
+pub mod daemon;
+pub mod guests;
+pub mod process;
+pub mod scene;
+pub mod wait;
+
+pub use aftermath::Aftermath;
+pub use client::{Client, Reply};
+pub use component::PluginFile;
+pub use daemon::{Daemon, Shared};
+pub use scene::{CallReply, Session};
+pub use serde_json::{Value, json};

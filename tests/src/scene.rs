@@ -1,0 +1,187 @@
+//! What nearly every test sets up: an organization, an agent, a session, and calls in it.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Pending, Reply};
+use crate::daemon::Daemon;
+
+/// An open session, and who speaks in it.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub client: Client,
+    pub id: String,
+}
+
+/// What became of one call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallReply(pub Value);
+
+impl Client {
+    /// Makes an agent, `ORGANIZATION/AGENT`, and its organization if there is none.
+    pub fn make_agent(&self, agent: &str, document: &Value) {
+        let (organization, name) = agent.split_once('/').expect("`ORGANIZATION/AGENT`");
+        self.make_organization(organization);
+        self.make(&format!("/v1/orgs/{organization}/agents/{name}"), document).expect(201);
+    }
+
+    pub fn make_organization(&self, organization: &str) {
+        let path = format!("/v1/orgs/{organization}");
+        if self.get(&path).status == 404 {
+            self.make(&path, &json!({"display_name": organization})).expect(201);
+        }
+    }
+
+    /// Opens a session for an agent.
+    pub fn open_session(&self, agent: &str) -> Session {
+        let opened = self.post("/v1/sessions", &json!({"agent": agent})).expect(201).json();
+        let id = opened["session"].as_str().expect("a session has an id").to_owned();
+        Session { client: self.clone(), id }
+    }
+
+    /// Makes a token and gives who holds it.
+    pub fn with_new_token(&self, request: &Value) -> Self {
+        let made = self.post("/v1/tokens", request).expect(201).json();
+        Self::new(self.address, made["token"].as_str())
+    }
+
+    /// Loads a plugin file that is sound.
+    #[track_caller]
+    pub fn load(&self, namespace: &str, file: &[u8]) -> Value {
+        self.upload(namespace, file).expect(200).json()
+    }
+
+    /// One page of the audit log.
+    pub fn audit(&self, query: &str) -> Vec<Value> {
+        let page = self.get(&format!("/v1/audit?{query}")).expect(200).json();
+        page["items"].as_array().cloned().unwrap_or_default()
+    }
+}
+
+impl Daemon {
+    /// A session of a new agent, which may call everything within these limits.
+    pub fn session_within(&self, agent: &str, limits: &Value) -> Session {
+        let operator = self.operator();
+        operator.make_agent(agent, &json!({"enabled": ["*"], "limits": limits}));
+        operator.open_session(agent)
+    }
+}
+
+impl Session {
+    /// Calls a tool and waits for what became of it.
+    pub fn call(&self, tool: &str, arguments: Value) -> CallReply {
+        let call = json!({"tool": tool, "arguments": arguments});
+        self.calls(&[call]).remove(0)
+    }
+
+    /// The same with an id.
+    pub fn call_as(&self, id: &str, tool: &str, arguments: Value) -> CallReply {
+        self.calls(&[json!({"id": id, "tool": tool, "arguments": arguments})]).remove(0)
+    }
+
+    /// Several calls in one request.
+    #[track_caller]
+    pub fn calls(&self, calls: &[Value]) -> Vec<CallReply> {
+        let answer = self.post(&json!({"calls": calls})).expect(200).json();
+        let results = answer["results"].as_array().cloned().unwrap_or_default();
+        assert_eq!(results.len(), calls.len(), "{answer}");
+        results.into_iter().map(CallReply).collect()
+    }
+
+    /// Posts what may not be sound.
+    pub fn post(&self, body: &Value) -> Reply {
+        self.client.post(&self.path("/calls"), body)
+    }
+
+    /// Starts a call and does not wait for it. Dropping what comes back is hanging up.
+    pub fn start(&self, id: &str, tool: &str, arguments: Value) -> Pending {
+        let body = json!({"calls": [{"id": id, "tool": tool, "arguments": arguments}]}).to_string();
+        let headers = [("Content-Type", "application/json")];
+        self.client.start("POST", &self.path("/calls"), &headers, body.as_bytes())
+    }
+
+    /// Waits until a call of that id is in the sandbox, or in line for it.
+    pub fn wait_until_running(&self, id: &str) {
+        crate::wait::until("the call to run", || {
+            let look = self.client.get(&self.path(&format!("/calls/{id}")));
+            (look.status == 200 && look.json()["status"] == "running").then_some(())
+        });
+    }
+
+    /// What is known of a call.
+    pub fn look(&self, id: &str) -> CallReply {
+        CallReply(self.client.get(&self.path(&format!("/calls/{id}"))).expect(200).json())
+    }
+
+    pub fn cancel(&self, id: &str) -> Reply {
+        self.client.delete(&self.path(&format!("/calls/{id}")))
+    }
+
+    pub fn put_file(&self, path: &str, bytes: &[u8]) -> Reply {
+        self.client.send("PUT", &self.path(&format!("/files/{path}")), &[], bytes)
+    }
+
+    pub fn get_file(&self, path: &str) -> Reply {
+        self.client.get(&self.path(&format!("/files/{path}")))
+    }
+
+    /// An address below this session.
+    pub fn path(&self, rest: &str) -> String {
+        format!("/v1/sessions/{}{rest}", self.id)
+    }
+
+    /// What the audit log has of a call: the one row that its intent and its outcome are folded into.
+    #[track_caller]
+    pub fn audited(&self, auditor: &Client, id: &str) -> Value {
+        let rows = auditor.audit(&format!("kind=call&session={}&call={id}", self.id));
+        assert_eq!(rows.len(), 1, "one intent a call: {rows:?}");
+        rows[0].clone()
+    }
+}
+
+impl CallReply {
+    pub fn id(&self) -> &str {
+        self.text("id")
+    }
+
+    pub fn status(&self) -> &str {
+        self.text("status")
+    }
+
+    /// The code of a call that did not end well.
+    pub fn error_type(&self) -> Option<&str> {
+        self.0["error"]["error_type"].as_str()
+    }
+
+    pub fn message(&self) -> &str {
+        self.0["error"]["message"].as_str().unwrap_or_default()
+    }
+
+    /// The limit that stopped it, as the details name it.
+    pub fn limit(&self) -> Option<&str> {
+        self.0["error"]["details"]["limit"].as_str()
+    }
+
+    pub fn usage(&self, name: &str) -> u64 {
+        self.0["usage"][name].as_u64().unwrap_or_default()
+    }
+
+    /// The output of a call that ended well.
+    #[track_caller]
+    pub fn output(&self) -> &Value {
+        assert_eq!(self.status(), "ok", "{}", self.0);
+        &self.0["output"]
+    }
+
+    /// This reply, if the call ended with that code, which says what happened and what to do.
+    #[track_caller]
+    pub fn failed(self, error_type: &str) -> Self {
+        assert_eq!(self.error_type(), Some(error_type), "{}", self.0);
+        assert_eq!(self.status(), "error", "{}", self.0);
+        assert!(!self.message().is_empty() && self.0["error"]["hint"] != "", "{}", self.0);
+        self
+    }
+
+    fn text(&self, member: &str) -> &str {
+        self.0[member].as_str().unwrap_or_default()
+    }
+}
