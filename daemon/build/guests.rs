@@ -36,8 +36,15 @@ const SHARED_SOURCES: &[&str] = &[
 ];
 
 /// Variables of cargo that say where crates come from, and how many jobs there may be.
-const KEPT_VARIABLES: &[&str] =
-    &["CARGO_HOME", "CARGO_MAKEFLAGS", "CARGO_NET_", "CARGO_HTTP_", "CARGO_REGISTR", "CARGO_SOURCE_", "CARGO_TERM_"];
+const KEPT_VARIABLES: &[&str] = &[
+    "CARGO_HOME",
+    "CARGO_MAKEFLAGS",
+    "CARGO_NET_",
+    "CARGO_HTTP_",
+    "CARGO_REGISTR",
+    "CARGO_SOURCE_",
+    "CARGO_TERM_",
+];
 
 /// Compiles the packages in a folder of the workspace, and writes a file into the output folder with
 /// `pub const CONSTANT: &[(&str, &[u8])]`: their names and components, in the order of names.
@@ -86,7 +93,9 @@ fn packages(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if let (true, Some(name)) = (path.join("Cargo.toml").is_file(), path.file_name().and_then(OsStr::to_str)) {
+        if let (true, Some(name)) =
+            (path.join("Cargo.toml").is_file(), path.file_name().and_then(OsStr::to_str))
+        {
             names.push(name.to_owned());
         }
     }
@@ -100,7 +109,9 @@ fn compile(workspace: &Path, output: &Path, names: &[String]) -> Result<PathBuf>
     let target_folder = target_folder(output)?.join("guests");
     let mut cargo = Command::new(path_variable("CARGO")?);
     cargo.current_dir(workspace);
-    cargo.args(["build", "--locked", "--target", TARGET, "--profile", PROFILE, "--target-dir"]).arg(&target_folder);
+    cargo
+        .args(["build", "--locked", "--target", TARGET, "--profile", PROFILE, "--target-dir"])
+        .arg(&target_folder);
     for name in names {
         cargo.args(["--package", name]);
     }
@@ -118,17 +129,23 @@ fn install_target() -> Result<()> {
     if has_target()? {
         return Ok(());
     }
-    println!("cargo::warning=the toolchain lacks the target `{TARGET}` for plugins: running `rustup target add {TARGET}`");
+    println!(
+        "cargo::warning=the toolchain lacks the target `{TARGET}` for plugins: running `rustup target add {TARGET}`"
+    );
     match Command::new("rustup").args(["target", "add", TARGET]).status() {
         Ok(status) if status.success() && has_target()? => Ok(()),
-        Ok(_) => Err(format!("`rustup target add {TARGET}` did not work: run it by hand, then build again").into()),
+        Ok(_) => {
+            Err(format!("`rustup target add {TARGET}` did not work: run it by hand, then build again").into())
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Err(no_rustup().into()),
         Err(error) => Err(error.into()),
     }
 }
 
 fn has_target() -> Result<bool> {
-    let found = Command::new(path_variable("RUSTC")?).args(["--print", "target-libdir", "--target", TARGET]).output()?;
+    let found = Command::new(path_variable("RUSTC")?)
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output()?;
     let folder = String::from_utf8(found.stdout)?;
     Ok(found.status.success() && Path::new(folder.trim()).is_dir())
 }
@@ -162,10 +179,18 @@ fn flags() -> Vec<String> {
 /// The target folder of the outer cargo, which marks it for backup programs.
 fn target_folder(output: &Path) -> Result<&Path> {
     let found = output.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    Ok(found.or_else(|| output.ancestors().nth(4)).ok_or("the output folder lies outside of a target folder")?)
+    Ok(found
+        .or_else(|| output.ancestors().nth(4))
+        .ok_or("the output folder lies outside of a target folder")?)
 }
 
-fn write_constant(components: &Path, output: &Path, constant: &str, file: &str, names: &[String]) -> Result<()> {
+fn write_constant(
+    components: &Path,
+    output: &Path,
+    constant: &str,
+    file: &str,
+    names: &[String],
+) -> Result<()> {
     let mut source = format!("pub const {constant}: &[(&str, &[u8])] = &[\n");
     for name in names {
         let component = format!("{}.wasm", name.replace('-', "_"));

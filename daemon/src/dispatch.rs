@@ -210,7 +210,9 @@ impl Dispatcher {
         let finished = self.0.sandbox.run(&admitted, context).await;
         record::effects(&self.0.audit, entry, &finished);
         record::log(session, call, &admitted, &finished);
-        accept(&admitted, finished)
+        let answer = accept(&admitted, finished);
+        record::exception(session, call, admitted.id(), &answer);
+        answer
     }
 
     async fn context(

@@ -7,6 +7,7 @@
 pub mod listener;
 mod audit;
 mod body;
+mod extract;
 mod calls;
 mod files;
 mod health;
@@ -26,6 +27,7 @@ use axum::http::request::Parts as RequestParts;
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -67,6 +69,8 @@ pub struct AppParts {
     pub store: Store,
     /// Whether new work is taken; cleared when stopping begins.
     pub serving: AtomicBool,
+    /// Work that no request waits for.
+    pub background: TaskTracker,
 }
 
 /// The caller behind a valid token.
@@ -98,6 +102,8 @@ impl App {
 
     /// Waits for what is under way and closes the state.
     pub async fn close(&self) {
+        self.0.background.close();
+        self.0.background.wait().await;
         self.0.store.close().await;
     }
 
@@ -202,6 +208,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sessions::tools))
         .routes(routes!(calls::post))
         .routes(routes!(calls::get, calls::delete))
+        .routes(routes!(files::list))
         .routes(routes!(files::get, files::put, files::delete))
         .routes(routes!(audit::search))
         .routes(routes!(audit::verify))

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use toolgate_admission::{CallError, ErrorType, LimitsPatch, Namespace};
+use toolgate_admission::{CallError, Digest, ErrorType, LimitsPatch, Namespace};
 use toolgate_sandbox::Sandbox;
 
 use crate::compile::Compiler;
@@ -44,6 +44,8 @@ struct Parts {
     limits: LimitsPatch,
     /// Held for the swap and what goes with it, not while something compiles.
     loaded: Mutex<BTreeMap<Namespace, History>>,
+    /// Loads that nobody waits for: under way, or failed and not tried again since.
+    pending: std::sync::Mutex<BTreeMap<Namespace, PluginView>>,
 }
 
 /// What the loader is made of.
@@ -74,6 +76,7 @@ impl Plugins {
             folder,
             limits,
             loaded: Mutex::default(),
+            pending: std::sync::Mutex::default(),
         }))
     }
 
@@ -85,7 +88,14 @@ impl Plugins {
     /// One plugin with all its versions.
     pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         let loaded = self.0.loaded.lock().await;
-        loaded.get(namespace).map(|history| history.view(namespace)).ok_or_else(|| unknown(namespace))
+        match loaded.get(namespace) {
+            Some(history) => Ok(history.view(namespace)),
+            None => self.pending().get(namespace).cloned().ok_or_else(|| unknown(namespace)),
+        }
+    }
+
+    fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, PluginView>> {
+        self.0.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Serves the version before the current one again.
@@ -126,7 +136,7 @@ impl Plugins {
         let removed = loaded.remove(namespace);
         self.serve(&loaded);
         for version in removed.into_iter().flat_map(History::into_versions) {
-            self.forget(&loaded, &version).await;
+            self.forget(&loaded, &version.plugin.digest).await;
         }
         Ok(())
     }
@@ -152,19 +162,21 @@ impl Plugins {
         self.0.registry.serve(self.0.limits.clone(), serving);
     }
 
-    /// Removes the files of a version that no other plugin shares.
-    async fn forget(&self, loaded: &BTreeMap<Namespace, History>, version: &Version) {
-        let digest = &version.plugin.digest;
+    /// Removes the files of a version that no loaded plugin has.
+    async fn forget(&self, loaded: &BTreeMap<Namespace, History>, digest: &Digest) {
         if loaded.values().any(|history| history.has(digest)) {
             return;
         }
         self.0.compiler.forget(digest).await;
-        if let Err(error) = tokio::fs::remove_file(self.component_file(digest)).await {
-            tracing::warn!(%error, %digest, "the file of a removed plugin stays");
+        match tokio::fs::remove_file(self.component_file(digest)).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(%error, %digest, "the file of a removed plugin stays");
+            }
+            _ => {}
         }
     }
 
-    fn component_file(&self, digest: &toolgate_admission::Digest) -> PathBuf {
+    fn component_file(&self, digest: &Digest) -> PathBuf {
         self.0.folder.join(format!("{}.wasm", digest.hex()))
     }
 }

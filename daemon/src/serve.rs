@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use toolgate_admission::{AgentDocument, Ledger, LimitsPatch, OrgRules, Rates, SessionFacts};
 use toolgate_sandbox::{Sandbox, SandboxSettings};
 
@@ -38,6 +39,9 @@ const EVENT_INTERVAL: u32 = 7;
 
 /// How often sessions are looked through for idle ones, and their use is written down.
 const SESSION_SWEEP: Duration = Duration::from_secs(60);
+
+/// How long the row of an ended session stays, in milliseconds: a week, for whoever asks what it was.
+const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
 
 /// What is there before the runtime: an engine, a folder that is ours, a bound address.
 pub struct Prepared {
@@ -132,6 +136,7 @@ impl Prepared {
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
         let sessions = Arc::new(Sessions::new(&self.folder.subfolder("workspaces")?, answers_kept_ms));
         restore_sessions(&store, &sessions).await?;
+        sessions.remove_orphans().await;
         let dispatcher = self.dispatcher(audit, &registry, limits);
         self.listener.set_nonblocking(true)?;
         let address = self.listener.local_addr()?;
@@ -153,6 +158,7 @@ impl Prepared {
             sessions,
             store,
             serving: AtomicBool::new(true),
+            background: TaskTracker::new(),
         });
         let serving = tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone()));
         Ok(Running { address, operator_token, app, stop, serving, sweeping, _folder: self.folder })
@@ -313,6 +319,9 @@ async fn sweep_sessions(sessions: Arc<Sessions>, store: Store, idle_ms: u64, sto
         }
         if last {
             return;
+        }
+        if let Err(error) = store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await {
+            tracing::warn!(%error, "the rows of old sessions cannot be removed");
         }
         let oldest_ms = now_ms.saturating_sub(idle_ms);
         for session in sessions.filter(|session| session.last_used_ms() < oldest_ms) {

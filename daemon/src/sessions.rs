@@ -144,6 +144,18 @@ impl Sessions {
         }
     }
 
+    /// Removes workspaces whose session is no more: what a crash between the end of a session and the
+    /// removal of its files leaves.
+    pub async fn remove_orphans(&self) {
+        let Ok(mut folders) = tokio::fs::read_dir(&self.workspaces).await else { return };
+        while let Ok(Some(folder)) = folders.next_entry().await {
+            let owned = folder.file_name().to_str().is_some_and(|id| self.find(id).is_some());
+            if !owned && let Err(error) = tokio::fs::remove_dir_all(folder.path()).await {
+                tracing::warn!(%error, "a workspace without a session cannot be removed");
+            }
+        }
+    }
+
     /// Sessions that fit.
     pub fn filter(&self, fits: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut found = Vec::new();

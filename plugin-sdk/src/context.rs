@@ -82,8 +82,9 @@ impl Context {
 
     /// What the organization's owner set for this plugin, in the type that `plugin!` names as `config`.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        serde_json::from_str(&self.source.settings())
-            .map_err(|error| Error::new(format!("the settings of this plugin do not fit: {error}; ask its operator")))
+        serde_json::from_str(&self.source.settings()).map_err(|error| {
+            Error::new(format!("the settings of this plugin do not fit: {error}; ask its operator"))
+        })
     }
 
     /// The definition, as JSON text, for a component that serves many plugins.
@@ -99,7 +100,8 @@ impl Context {
     /// # }
     /// ```
     pub fn log(&self, level: Level, event: &str, message: &str, fields: &[(&str, &dyn Display)]) {
-        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
         self.source.log(level, event, message, &fields);
     }
 

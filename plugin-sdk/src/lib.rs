@@ -61,10 +61,12 @@ pub use {schemars, serde, serde_json};
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arguments::parse as parse_arguments;
-    pub use crate::schema::{any_result, input as input_schema, result as output_schema, settings as settings_schema};
+    pub use crate::schema::{
+        any_result, input as input_schema, result as output_schema, settings as settings_schema,
+    };
     pub use crate::tool::{
-        Answer, Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts, are_distinct, client, output,
-        wire_name_fits,
+        Answer, Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts,
+        are_distinct, client, output, wire_name_fits,
     };
 
     #[cfg(target_family = "wasm")]

@@ -8,7 +8,10 @@ use serde_json::{Map, Value};
 
 /// The schema of a tool's arguments, from the struct that the macro makes of the parameters.
 pub fn input<T: JsonSchema>() -> Schema {
-    generate::<T>(SchemaSettings::draft2020_12().for_deserialize())
+    let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
+    // Some providers of models refuse an object that does not list its properties, even if it has none.
+    schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    schema
 }
 
 /// The schema of a tool's result.

@@ -75,10 +75,11 @@ mod reactor {
     use wasip2::clocks::monotonic_clock;
     use wasip2::io::poll::{self, Pollable};
 
-    /// A pollable and whom to wake. The future that waits owns it; the reactor only knows of it.
+    /// A pollable, and whom to wake. The future that waits owns it; the reactor only knows of it.
     struct Interest {
         pollable: Pollable,
-        waker: RefCell<Waker>,
+        /// None while nobody waits: before the future is polled, and after it was woken.
+        waker: RefCell<Option<Waker>>,
     }
 
     thread_local! {
@@ -87,17 +88,13 @@ mod reactor {
 
     /// Waits until the pollable is ready.
     pub fn wait_for(pollable: Pollable) -> impl Future<Output = ()> {
-        let mut interest: Option<Rc<Interest>> = None;
-        let mut pollable = Some(pollable);
+        let interest = Rc::new(Interest { pollable, waker: RefCell::new(None) });
+        WAITING.with_borrow_mut(|waiting| waiting.push(Rc::downgrade(&interest)));
         poll_fn(move |context| {
-            let waiting = interest.get_or_insert_with(|| {
-                let pollable = pollable.take().expect("a pollable is registered once");
-                register(pollable, context.waker().clone())
-            });
-            if waiting.pollable.ready() {
+            if interest.pollable.ready() {
                 return Poll::Ready(());
             }
-            waiting.waker.replace(context.waker().clone());
+            interest.waker.replace(Some(context.waker().clone()));
             Poll::Pending
         })
     }
@@ -112,21 +109,21 @@ mod reactor {
     pub(super) fn wait() {
         let waiting: Vec<Rc<Interest>> = WAITING.with_borrow_mut(|waiting| {
             waiting.retain(|interest| interest.strong_count() > 0);
-            waiting.iter().filter_map(Weak::upgrade).collect()
+            waiting
+                .iter()
+                .filter_map(Weak::upgrade)
+                .filter(|interest| interest.waker.borrow().is_some())
+                .collect()
         });
         // Nothing can ever wake the task: better a message in the log than a call that hangs until its deadline.
         assert!(!waiting.is_empty(), "the tool waits for something that is not the host's to give");
 
         let pollables: Vec<&Pollable> = waiting.iter().map(|interest| &interest.pollable).collect();
         for ready in poll::poll(&pollables) {
-            waiting[ready as usize].waker.borrow().wake_by_ref();
+            if let Some(waker) = waiting[ready as usize].waker.take() {
+                waker.wake();
+            }
         }
-    }
-
-    fn register(pollable: Pollable, waker: Waker) -> Rc<Interest> {
-        let interest = Rc::new(Interest { pollable, waker: RefCell::new(waker) });
-        WAITING.with_borrow_mut(|waiting| waiting.push(Rc::downgrade(&interest)));
-        interest
     }
 }
 

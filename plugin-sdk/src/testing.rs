@@ -45,7 +45,11 @@ fn read_answer(answer: Result<Answer, Error>) -> Result<Value, Error> {
 }
 
 /// Calls a tool of a plugin by its name, or gives none when there is no such tool.
-pub fn call_by_name<P: Plugin>(context: &Context, tool: &str, arguments: Value) -> Option<Result<Value, Error>> {
+pub fn call_by_name<P: Plugin>(
+    context: &Context,
+    tool: &str,
+    arguments: Value,
+) -> Option<Result<Value, Error>> {
     P::call(tool, context, &arguments.to_string()).map(read_answer)
 }
 
@@ -84,6 +88,10 @@ fn try_example<T: Tool>(context: &Context, example: &crate::tool::Example) -> Op
 }
 
 /// What `describe` of the plugin answers.
+///
+/// # Panics
+/// When an example of a tool is not JSON, which the macros do not let through.
+#[expect(clippy::panic, reason = "only tests call this")]
 pub fn describe<P: Plugin>() -> Value {
     crate::describe::describe(&P::FACTS)
         .and_then(|text| Ok(serde_json::from_str(&text)?))

@@ -69,6 +69,24 @@ pub struct ToolFacts {
     pub redact: &'static [&'static str],
 }
 
+impl ToolFacts {
+    /// Stands for a tool that does not compile.
+    pub const BROKEN: Self = Self {
+        name: "broken",
+        description: "",
+        usage: "",
+        input_schema: crate::schema::any_result,
+        output_schema: crate::schema::any_result,
+        mode: Mode::Server,
+        hints: Hints { read_only: None, destructive: None, idempotent: None, open_world: None },
+        required_integrations: &[],
+        prerequisites: &[],
+        tags: &[],
+        examples: &[],
+        redact: &[],
+    };
+}
+
 /// What a plugin asks for.
 pub struct Capabilities {
     pub workspace: bool,
@@ -123,7 +141,8 @@ pub fn client<T: Serialize>(payload: &T) -> Result<Answer, Error> {
 }
 
 fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::new(format!("the result cannot be written as JSON: {error}")))
+    serde_json::to_string(value)
+        .map_err(|error| Error::new(format!("the result cannot be written as JSON: {error}")))
 }
 
 /// Whether `call_NAMESPACE_TOOL` is a name that every provider of models takes.

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::Path;
 
-use wit_bindgen_core::{Files, WorldGenerator};
 use wit_bindgen_core::wit_parser::Resolve;
+use wit_bindgen_core::{Files, WorldGenerator};
 
 const HEAD: &str = "\
 //! Generated from `wit/plugin.wit` by wit-bindgen; `tests/bindings_are_current.rs` says how. Not for reading.

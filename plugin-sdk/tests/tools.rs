@@ -147,7 +147,11 @@ plugin! {
 }
 
 fn context() -> Context {
-    testing::context().agent("acme/clerk").settings(json!({"greeting": "hello"})).time_left(Duration::from_secs(7)).build()
+    testing::context()
+        .agent("acme/clerk")
+        .settings(json!({"greeting": "hello"}))
+        .time_left(Duration::from_secs(7))
+        .build()
 }
 
 #[test]
@@ -163,7 +167,8 @@ fn t1_the_description_fits_the_published_schema() {
     let published: Value = serde_json::from_str(include_str!("../../wit/describe.schema.json")).unwrap();
     let validator = jsonschema::options().build(&published).unwrap();
 
-    let found: Vec<String> = validator.iter_errors(&testing::describe::<ThisPlugin>()).map(|error| error.to_string()).collect();
+    let found: Vec<String> =
+        validator.iter_errors(&testing::describe::<ThisPlugin>()).map(|error| error.to_string()).collect();
 
     assert_eq!(found, Vec::<String>::new());
     assert!(!validator.is_valid(&json!({"name": "post_office", "version": "1", "tools": []})));
@@ -193,7 +198,10 @@ fn t2_arguments_are_read_into_their_types() {
     assert_eq!(receipt, Ok(json!({"cents": 1000, "speed": "fast", "note": "hi", "labels": {"invoice": 30}})));
     let logged = &testing::logged(&context)[0];
     assert_eq!((logged.level, logged.event.as_str()), (Level::Info, "sent"));
-    assert_eq!(logged.fields, [("label".to_owned(), "fragile".to_owned()), ("parts".to_owned(), "2".to_owned())]);
+    assert_eq!(
+        logged.fields,
+        [("label".to_owned(), "fragile".to_owned()), ("parts".to_owned(), "2".to_owned())]
+    );
     assert_eq!(testing::reported(&context)[0].message.as_deref(), Some("12345"));
 }
 
@@ -237,14 +245,20 @@ fn arguments_that_do_not_fit_are_a_failure_and_no_panic() {
 fn t5_the_context_tells_who_calls() {
     let told = testing::call::<who>(&context(), json!({})).unwrap();
 
-    assert_eq!(told, json!({"agent": "acme/clerk", "channel": null, "greeting": "hello", "seconds": 7, "call": "call"}));
+    assert_eq!(
+        told,
+        json!({"agent": "acme/clerk", "channel": null, "greeting": "hello", "seconds": 7, "call": "call"})
+    );
 }
 
 #[test]
 fn settings_that_do_not_fit_are_the_operators_to_mend() {
     let failure = testing::call::<who>(&testing::context().build(), json!({})).unwrap_err();
 
-    assert_eq!(failure.message(), "the settings of this plugin do not fit: missing field `greeting` at line 1 column 2; ask its operator");
+    assert_eq!(
+        failure.message(),
+        "the settings of this plugin do not fit: missing field `greeting` at line 1 column 2; ask its operator"
+    );
 }
 
 #[test]
@@ -256,8 +270,14 @@ fn any_error_of_rust_is_a_failure() {
 
 #[test]
 fn a_plugin_calls_its_tools_by_their_names() {
-    assert!(testing::call_by_name::<ThisPlugin>(&context(), "send", json!({})).is_some_and(|result| result.is_err()));
-    assert!(testing::call_by_name::<ThisPlugin>(&context(), "photograph", json!({})).is_some_and(|result| result.is_ok()));
+    assert!(
+        testing::call_by_name::<ThisPlugin>(&context(), "send", json!({}))
+            .is_some_and(|result| result.is_err())
+    );
+    assert!(
+        testing::call_by_name::<ThisPlugin>(&context(), "photograph", json!({}))
+            .is_some_and(|result| result.is_ok())
+    );
     assert!(testing::call_by_name::<ThisPlugin>(&context(), "send_parcel", json!({})).is_none());
 }
 

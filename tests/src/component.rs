@@ -127,9 +127,11 @@ const TEMPLATE: &str = r#"
     (field "code" string) (field "message" string) (field "retryable" bool) (field "details" (option string))))
   (type $outcome (variant (case "output" string) (case "client" string)))
   (func $describe (result (result string (error $failure)))
-    (canon lift (core func $plugin "describe") (memory $plugin "memory") (realloc (func $plugin "realloc"))))
+    (canon lift (core func $plugin "describe") (memory (core memory $plugin "memory"))
+      (realloc (core func $plugin "realloc"))))
   (func $call (param "tool" string) (param "arguments" string) (result (result $outcome (error $failure)))
-    (canon lift (core func $plugin "call") (memory $plugin "memory") (realloc (func $plugin "realloc"))))
+    (canon lift (core func $plugin "call") (memory (core memory $plugin "memory"))
+      (realloc (core func $plugin "realloc"))))
   (component $tools
     (type $failure-form (record
       (field "code" string) (field "message" string) (field "retryable" bool) (field "details" (option string))))

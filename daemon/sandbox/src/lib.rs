@@ -27,6 +27,6 @@ mod trap;
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect};
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
-pub use outcome::{EXCEPTION_EVENT, Finished, LogLevel, LogLine, Output, Usage};
+pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
 pub use run::{CallClock, CallContext};
 pub use workspace::Workspace;

@@ -49,9 +49,6 @@ pub struct Usage {
     pub log_bytes: u64,
 }
 
-/// The event under which the host logs a crash of the guest.
-pub const EXCEPTION_EVENT: &str = "exception";
-
 /// How much a line of the log matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {

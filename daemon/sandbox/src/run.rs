@@ -14,7 +14,7 @@ use crate::contract::{Failure, Outcome};
 use crate::effect::BeforeEffect;
 use crate::engine::Sandbox;
 use crate::limiter::saturating;
-use crate::outcome::{EXCEPTION_EVENT, Finished, LogLevel, Output, Usage};
+use crate::outcome::{Finished, Output, Usage};
 use crate::state::{CallState, HOST_CALL_FUEL};
 use crate::trap;
 use crate::workspace::Workspace;
@@ -157,7 +157,10 @@ impl Sandbox {
             Ok(Ok(Ok(outcome))) => accept(outcome, limits),
             Ok(Ok(Err(failure))) => Err(blame(failure, &store, limits)),
             Ok(Err(error)) => {
-                executed |= store.get_fuel().is_ok_and(|left| left < limits.fuel);
+                let fuel = store.get_fuel().ok();
+                executed |= fuel.is_some_and(|left| left < limits.fuel);
+                let calls = &mut store.data_mut().host_calls;
+                calls.failed = fuel.is_some() && calls.fuel_at_return == fuel;
                 Err(trap::explain(&error, store.data(), limits))
             }
             Err(_) => Err(trap::deadline_exceeded(limits)),
@@ -187,7 +190,6 @@ fn charge_host_call(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -
         CallHook::CallingHost => {
             let calls = &mut store.data_mut().host_calls;
             calls.made = calls.made.saturating_add(1);
-            calls.inside = true;
             if calls.made > calls.limit {
                 return Err(trap::TooManyHostCalls.into());
             }
@@ -195,7 +197,8 @@ fn charge_host_call(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -
             store.set_fuel(fuel.saturating_sub(HOST_CALL_FUEL))
         }
         CallHook::ReturningFromHost => {
-            store.data_mut().host_calls.inside = false;
+            let fuel = store.get_fuel()?;
+            store.data_mut().host_calls.fuel_at_return = Some(fuel);
             Ok(())
         }
         CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
@@ -260,12 +263,6 @@ fn finish(
     let state = store.data_mut();
     let mut effects = state.access.take_effects();
     effects.extend(state.egress.take());
-    if let Err(error) = &outcome
-        && error.error_type == ErrorType::ToolCrashed
-    {
-        let fields = vec![("error_type".to_owned(), error.error_type.as_str().to_owned())];
-        state.log.write(LogLevel::Error, EXCEPTION_EVENT.into(), error.message.clone(), fields);
-    }
     let (log, log_lines_dropped, log_bytes) = state.log.finish();
     let output_bytes = match &outcome {
         Ok(Output::Result(json) | Output::Client(json)) => json.len() as u64,

@@ -37,8 +37,11 @@ pub(crate) struct CallState {
 pub(crate) struct HostCalls {
     pub(crate) made: u64,
     pub(crate) limit: u64,
-    /// Whether the guest is inside one right now, so that a failure can be told from one of its answer.
-    pub(crate) inside: bool,
+    /// Fuel when the last one returned. A guest burns some before it does anything else, so where it is still
+    /// the same at the end, that call is what failed, and not the guest or its answer.
+    pub(crate) fuel_at_return: Option<u64>,
+    /// Whether the last one is what failed. Known at the end.
+    pub(crate) failed: bool,
 }
 
 impl CallState {
@@ -56,7 +59,7 @@ impl CallState {
             limiter: CallLimiter::new(limits),
             access: FileAccess::new(workspace, context.before_effect.clone()),
             egress: Egress::default(),
-            host_calls: HostCalls { made: 0, limit: limits.host_calls, inside: false },
+            host_calls: HostCalls { made: 0, limit: limits.host_calls, fuel_at_return: None, failed: false },
             wasi: wasi(&context, limits, &log),
             http,
             table,

@@ -75,7 +75,7 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
 /// The engine gives some of its refusals as text only.
 fn explain_text(text: &str, state: &CallState, limits: &Limits) -> CallError {
     if text.contains("fuel allocated for hostcalls has been exhausted") {
-        return if state.host_calls.inside {
+        return if state.host_calls.failed {
             resource_exceeded("host_call_bytes", limits.host_call_bytes, "bytes for one call to the host")
         } else {
             output_too_large(limits)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ring::digest;
-use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, Verdict};
+use toolgate_admission::{Admitted, CallError, ErrorType, Fault, Refusal, ToolId, Verdict};
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, Finished, LogLevel};
 
@@ -150,7 +150,24 @@ pub(super) fn effects(audit: &Audit, entry: &Entry, finished: &Finished) {
     }
 }
 
-/// What the plugin logged, with session, conversation and tool added. A caught exception has S3's name.
+/// An exception that was caught: a trap, a limit, an output that breaks the schema. The event has S3's name;
+/// a plugin cannot write one, its own events go to a target of their own.
+pub(super) fn exception(session: &Session, call: &RequestedCall, tool: &ToolId, answer: &Answer) {
+    let Some(error) = answer.error().filter(|error| is_exception(error)) else { return };
+    let conversation = session.setup.conversation.as_deref().unwrap_or("");
+    tracing::error!(
+        event = format!("[{}_call__Exception]", tool.tool),
+        session = session.setup.id, conversation, %tool, call = call.id,
+        error_type = error.error_type.as_str(), "{:?}", error.message
+    );
+}
+
+/// A failure that the plugin reports itself is an answer.
+fn is_exception(error: &CallError) -> bool {
+    error.error_type.fault() == Fault::Sandbox && error.error_type != ErrorType::ToolFailed
+}
+
+/// What the plugin logged, with session, conversation and tool added.
 pub(super) fn log(
     session: &Session,
     call: &RequestedCall,
@@ -161,13 +178,7 @@ pub(super) fn log(
     let conversation = session.setup.conversation.as_deref().unwrap_or("");
     let session = session.setup.id.as_str();
     for line in &finished.log {
-        let event: Cow<'_, str> = match line.level {
-            LogLevel::Error if line.event == toolgate_sandbox::EXCEPTION_EVENT => {
-                format!("[{}_call__Exception]", tool.tool).into()
-            }
-            _ => line.event.as_str().into(),
-        };
-        let (message, fields) = (line.message.as_str(), &line.fields);
+        let (event, message, fields) = (line.event.as_str(), line.message.as_str(), &line.fields);
         macro_rules! write {
             ($level:ident) => {
                 tracing::$level!(

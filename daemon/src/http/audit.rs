@@ -1,12 +1,13 @@
 //! The audit log over HTTP: search it, verify its chain.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa::{IntoParams, ToSchema};
 
+use super::extract::Query;
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated};
 use crate::audit::{self, AuditError, Executed, Kind, Order, Row, Status};

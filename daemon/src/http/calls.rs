@@ -1,6 +1,6 @@
 //! Calls over HTTP: a request becomes calls, outcomes become one answer.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
 use super::body::Json;
+use super::extract::Path;
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated, DOOR};
 use crate::dispatch::{Answer, BatchAnswer, Origin, RequestedCall, now_ms};

@@ -1,17 +1,65 @@
 //! A session's workspace over HTTP: put files in, take them out, under the same quota as the guests.
 
 use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use toolgate_admission::{CallError, ErrorType, Limits};
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
+use utoipa::ToSchema;
+
+use super::extract::Path;
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated, body};
 use crate::dispatch::now_ms;
 use crate::identity::Caller;
+
+/// What is in a workspace.
+#[derive(Serialize, ToSchema)]
+pub struct FileList {
+    /// Files and folders, by path.
+    items: Vec<FileView>,
+    /// Whether there is more than what is listed.
+    truncated: bool,
+}
+
+/// A file or a folder.
+#[derive(Serialize, ToSchema)]
+pub struct FileView {
+    /// From the top of the workspace.
+    path: String,
+    /// `file` or `folder`.
+    kind: &'static str,
+    /// Size of a file; 0 for a folder.
+    bytes: u64,
+}
+
+/// List the workspace.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/files", tag = "files",
+    params(("id" = String, Path, description = "The session")),
+    responses(
+        (status = 200, description = "Everything in it, at most 10,000 entries", body = FileList),
+        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
+    ),
+    security(("token" = [])),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Result<axum::Json<FileList>, Problem> {
+    let listing = workspace(&app, &caller, &id).await?.list().await.map_err(refused)?;
+    let items = listing.entries.into_iter().map(|entry| FileView {
+        path: entry.path,
+        kind: if entry.is_directory { "folder" } else { "file" },
+        bytes: entry.bytes,
+    });
+    Ok(axum::Json(FileList { items: items.collect(), truncated: listing.truncated }))
+}
 
 /// Read a file of the workspace.
 #[utoipa::path(

@@ -1,6 +1,6 @@
 //! Organizations and their agents over HTTP: documents, replaced whole, with entity tags.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -9,6 +9,7 @@ use toolgate_admission::{AgentDocument, CallError, ErrorType, LimitsPatch, Name,
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::{self, Json};
+use super::extract::{Path, Query};
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated, List, Page, header};
 use crate::dispatch::now_ms;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use axum::extract::{Path, Query, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
 use serde::Deserialize;
 use toolgate_admission::{CallError, ErrorType, Namespace};
 use utoipa::IntoParams;
 
+use super::extract::{Path, Query};
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated, List, Page, body};
 use crate::plugins::{Expected, PluginView};
@@ -64,13 +65,16 @@ pub async fn get(
 
 /// Load a plugin, or a new version of one.
 ///
-/// Waits until it is decided. Calls in flight end on the version they began with.
+/// Waits until it is decided, or answers 202 at once where `Prefer: respond-async` is sent; `GET` then shows
+/// what became of it. Calls in flight end on the version they began with.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}", tag = "plugins",
-    params(("namespace" = String, Path, description = "The namespace that the plugin describes itself with"), UploadQuery),
+    params(("namespace" = String, Path, description = "The namespace that the plugin describes itself with"), UploadQuery,
+        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait")),
     request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component"),
     responses(
         (status = 200, description = "It serves", body = PluginView),
+        (status = 202, description = "It is being loaded", body = PluginView),
         (status = 409, description = "The namespace is taken", body = ProblemBody, content_type = "application/problem+json"),
         (status = 413, description = "The file is too large", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The file is not a plugin", body = ProblemBody, content_type = "application/problem+json"),
@@ -83,17 +87,31 @@ pub async fn put(
     Path(namespace): Path<String>,
     Query(query): Query<UploadQuery>,
     request: Request,
-) -> Result<axum::Json<PluginView>, Problem> {
+) -> Result<(StatusCode, axum::Json<PluginView>), Problem> {
     caller.may_operate()?;
     let namespace = named(&namespace)?;
     expect_wasm(&request)?;
+    let wait = !prefers_async(&request)?;
     let settings = &app.settings().http;
     let timeout = Duration::from_millis(settings.body_timeout_ms);
     let file = body::read(request.into_body(), settings.plugin_bytes, timeout).await?;
     let expected = Expected { namespace: namespace.clone(), version: query.version };
-    let loading = app.0.plugins.load(file, expected);
-    let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
-    Ok(axum::Json(view))
+    if wait {
+        let loading = app.0.plugins.load(file, expected);
+        let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
+        return Ok((StatusCode::OK, axum::Json(view)));
+    }
+    let view = app.0.plugins.note_pending(&namespace, &file, None);
+    let loading = app.clone();
+    app.0.background.spawn(async move {
+        let plugins = &loading.0.plugins;
+        let load = plugins.load(file.clone(), expected);
+        let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), load).await;
+        if let Err(Problem(error)) = loaded {
+            plugins.note_pending(&namespace, &file, Some(&error));
+        }
+    });
+    Ok((StatusCode::ACCEPTED, axum::Json(view)))
 }
 
 /// Remove a plugin and its versions.
@@ -191,6 +209,12 @@ fn named(namespace: &str) -> Result<Namespace, Problem> {
             "a namespace has lower-case letters and digits in words joined by `-`, like `crm-tools`",
         ))
     })
+}
+
+/// Whether the caller would rather not wait (RFC 7240).
+fn prefers_async(request: &Request) -> Result<bool, Problem> {
+    let preferences = super::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
+    Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
 fn expect_wasm(request: &Request) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! Sessions over HTTP: open, look at, end, and the tools that can be called there.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use toolgate_admission::{self as admission, CallError, ErrorType, Name, SessionF
 use utoipa::ToSchema;
 
 use super::body::Json;
+use super::extract::Path;
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated};
 use crate::dispatch::now_ms;

@@ -1,12 +1,13 @@
 //! Tokens over HTTP. The text of a token is shown once, in the answer that made it.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa::ToSchema;
 
 use super::body::Json;
+use super::extract::{Path, Query};
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;

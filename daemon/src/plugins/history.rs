@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use toolgate_admission::{Digest, FilesystemAccess, Namespace, Plugin};
+use toolgate_admission::{CallError, Capabilities, Digest, FilesystemAccess, Namespace, Plugin};
 use toolgate_sandbox::Component;
 use utoipa::ToSchema;
 
@@ -169,6 +169,8 @@ pub enum PluginState {
     Compiling,
     /// It takes calls.
     Active,
+    /// It could not be loaded; the reason says why.
+    Failed,
     /// It is kept and takes no calls.
     Disabled,
 }
@@ -202,6 +204,27 @@ pub struct PluginView {
     pub ignored_fields: Vec<String>,
     /// All versions that are kept, newest first.
     pub versions: Vec<VersionView>,
+}
+
+impl PluginView {
+    /// A plugin that is not there yet, or could not be.
+    pub(super) fn pending(namespace: &Namespace, digest: &Digest, failed: Option<&CallError>) -> Self {
+        Self {
+            namespace: namespace.to_string(),
+            version: String::new(),
+            digest: digest.to_string(),
+            publisher: None,
+            category: None,
+            purpose: None,
+            built_in: false,
+            tools: Vec::new(),
+            capabilities: CapabilitiesView::of(&Capabilities::default()),
+            state: if failed.is_some() { PluginState::Failed } else { PluginState::Compiling },
+            reason: failed.map(|error| error.message.clone()),
+            ignored_fields: Vec::new(),
+            versions: Vec::new(),
+        }
+    }
 }
 
 /// A tool of a loaded plugin.

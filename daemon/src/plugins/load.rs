@@ -36,8 +36,28 @@ pub enum Progress {
 
 impl Plugins {
     /// Loads an uploaded file and serves it. What served before serves on until the last step, and for
-    /// good where any step fails.
+    /// good where any step fails; then nothing is left of the file.
     pub async fn load(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
+        let (namespace, digest) = (expected.namespace.clone(), digest_of(&file));
+        let loaded = self.load_file(file, expected).await;
+        match &loaded {
+            Ok(_) => drop(self.pending().remove(&namespace)),
+            Err(_) => {
+                let kept = self.0.loaded.lock().await;
+                self.forget(&kept, &digest).await;
+            }
+        }
+        loaded
+    }
+
+    /// How a plugin looks whose load nobody waits for: until it is decided, and after it failed.
+    pub fn note_pending(&self, namespace: &Namespace, file: &[u8], failed: Option<&CallError>) -> PluginView {
+        let view = PluginView::pending(namespace, &digest_of(file), failed);
+        self.pending().insert(namespace.clone(), view.clone());
+        view
+    }
+
+    async fn load_file(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
         let namespace = expected.namespace.clone();
         if BUILT_IN.iter().any(|(reserved, _)| *reserved == namespace.as_str()) {
             return Err(CallError::new(
@@ -167,7 +187,7 @@ impl Plugins {
         loaded.insert(namespace, next);
         self.serve(&loaded);
         for version in &dropped {
-            self.forget(&loaded, version).await;
+            self.forget(&loaded, &version.plugin.digest).await;
         }
         Ok(view)
     }

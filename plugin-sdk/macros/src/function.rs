@@ -5,8 +5,8 @@ use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, Meta, Pat, PatType, PathArguments, ReturnType, Safety,
-    Signature, Type, Visibility,
+    Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, Meta, Pat, PatType,
+    PathArguments, ReturnType, Safety, Signature, Type, Visibility,
 };
 
 use crate::docs::{Docs, is_doc};
@@ -57,10 +57,13 @@ impl Function {
         let tool = item.sig.ident.clone();
         let docs = Docs::read(&item.attrs);
         if docs.is_none() {
-            let message = format!("tool `{tool}` needs a doc comment: write `/// What it does` above it, for the model that chooses");
+            let message = format!(
+                "tool `{tool}` needs a doc comment: write `/// What it does` above it, for the model that chooses"
+            );
             errors.push(Error::new(tool.span(), message));
         }
-        let inputs = item.sig.inputs.iter_mut().filter_map(|input| read_input(input, &tool, errors)).collect();
+        let inputs =
+            item.sig.inputs.iter_mut().filter_map(|input| read_input(input, &tool, errors)).collect();
         let output = read_output(&item.sig.output, errors);
         Self { item, docs, inputs, output }
     }
@@ -131,7 +134,10 @@ impl ToTokens for Errors {
 fn check_signature(signature: &Signature, errors: &mut Errors) {
     let mut refuse = |span: Span, message: &str| errors.push(Error::new(span, message));
     if let (Some(token), false) = (&signature.asyncness, cfg!(feature = "async")) {
-        refuse(token.span(), "an `async` tool needs a feature of the SDK: write `toolgate-sdk = { .., features = [\"async\"] }`");
+        refuse(
+            token.span(),
+            "an `async` tool needs a feature of the SDK: write `toolgate-sdk = { .., features = [\"async\"] }`",
+        );
     }
     if !signature.generics.params.is_empty() {
         refuse(signature.generics.span(), "a tool cannot be generic: write the types that a model can send");
@@ -151,7 +157,10 @@ fn read_input(input: &mut FnArg, tool: &Ident, errors: &mut Errors) -> Option<In
     let typed = match input {
         FnArg::Typed(typed) => typed,
         FnArg::Receiver(receiver) => {
-            errors.push(Error::new(receiver.span(), "a tool is a free function: nothing is kept between calls that `self` could hold"));
+            errors.push(Error::new(
+                receiver.span(),
+                "a tool is a free function: nothing is kept between calls that `self` could hold",
+            ));
             return None;
         }
     };
@@ -166,7 +175,10 @@ fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Opt
     let ident = match &*typed.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => pattern.ident.clone(),
         other => {
-            errors.push(Error::new(other.span(), "a parameter of a tool needs a name: write `name: Type` and take it apart inside"));
+            errors.push(Error::new(
+                other.span(),
+                "a parameter of a tool needs a name: write `name: Type` and take it apart inside",
+            ));
             return None;
         }
     };
@@ -224,7 +236,9 @@ fn read_default(attribute: &Attribute) -> syn::Result<ParameterDefault> {
 /// A text literal stands for the `String` that the parameter is.
 fn own_text(value: Expr) -> Expr {
     match &value {
-        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => syn::parse_quote_spanned!(value.span()=> ::core::convert::Into::into(#value)),
+        Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
+            syn::parse_quote_spanned!(value.span()=> ::core::convert::Into::into(#value))
+        }
         _ => value,
     }
 }
@@ -232,7 +246,9 @@ fn own_text(value: Expr) -> Expr {
 fn check_parameter_type(ty: &Type, parameter: &Ident, errors: &mut Errors) {
     let parameter = parameter.unraw();
     let message = match ty {
-        Type::Infer(_) => format!("parameter `{parameter}` needs a type: write what the model must send, as `String` or `u32`"),
+        Type::Infer(_) => format!(
+            "parameter `{parameter}` needs a type: write what the model must send, as `String` or `u32`"
+        ),
         Type::Reference(reference) => {
             let owned = match reference.elem.to_token_stream().to_string().as_str() {
                 "str" => "String".to_owned(),
@@ -241,7 +257,9 @@ fn check_parameter_type(ty: &Type, parameter: &Ident, errors: &mut Errors) {
             };
             format!("parameter `{parameter}` must own its value: write `{owned}` instead of a reference")
         }
-        Type::ImplTrait(_) => format!("parameter `{parameter}` needs a type of its own: write which instead of `impl`"),
+        Type::ImplTrait(_) => {
+            format!("parameter `{parameter}` needs a type of its own: write which instead of `impl`")
+        }
         _ => return,
     };
     errors.push(Error::new(ty.span(), message));

@@ -24,7 +24,7 @@ pub struct Object {
 }
 
 impl Parse for Json {
-    fn parse(input: ParseStream) -> Result<Self> {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
         if input.peek(token::Brace) {
             return input.parse().map(Self::Object);
         }
@@ -43,7 +43,7 @@ impl Parse for Json {
 }
 
 impl Parse for Object {
-    fn parse(input: ParseStream) -> Result<Self> {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
         let content;
         braced!(content in input);
         let mut members: Vec<(LitStr, Json)> = Vec::new();
@@ -117,7 +117,9 @@ fn literal(literal: &Lit, negative: bool) -> Result<Json> {
     match literal {
         Lit::Str(text) if !negative => Ok(Json::Text(text.value())),
         Lit::Bool(value) if !negative => Ok(Json::Plain(value.value.to_string())),
-        Lit::Int(number) if number.suffix().is_empty() => Ok(Json::Plain(format!("{sign}{}", number.base10_digits()))),
+        Lit::Int(number) if number.suffix().is_empty() => {
+            Ok(Json::Plain(format!("{sign}{}", number.base10_digits())))
+        }
         Lit::Float(number) if number.suffix().is_empty() && !number.base10_digits().ends_with('.') => {
             Ok(Json::Plain(format!("{sign}{}", number.base10_digits())))
         }
@@ -156,13 +158,7 @@ mod tests {
 
     #[test]
     fn json_reads_back_as_it_was_written() {
-        for text in [
-            "null",
-            "-1.5e-3",
-            "[]",
-            "{}",
-            r#"{"a":[1,true,{"b":"c\"\\\n"}],"é":-0}"#,
-        ] {
+        for text in ["null", "-1.5e-3", "[]", "{}", r#"{"a":[1,true,{"b":"c\"\\\n"}],"é":-0}"#] {
             assert_eq!(read(text).as_deref(), Ok(text));
         }
         assert_eq!(read("[1, 2,]").as_deref(), Ok("[1,2]"));

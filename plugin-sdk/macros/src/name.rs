@@ -26,7 +26,8 @@ pub fn check_namespace(name: &str) -> Result<(), String> {
 }
 
 fn is_name(name: &str, separator: char) -> bool {
-    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let is_word =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.split(separator).all(is_word)
 }
 

@@ -29,7 +29,8 @@ impl NetworkRule {
             Some((methods, address)) => (read_methods(methods)?, address.trim()),
             None => (Vec::new(), text),
         };
-        let (scheme, rest) = address.split_once("://").ok_or("an address begins with `https://`: write it whole")?;
+        let (scheme, rest) =
+            address.split_once("://").ok_or("an address begins with `https://`: write it whole")?;
         if !matches!(scheme, "https" | "http") {
             return Err(format!("`{scheme}` is not asked for here: write `https://` or `http://`"));
         }
@@ -62,8 +63,13 @@ impl NetworkRule {
 
 fn read_methods(text: &str) -> std::result::Result<Vec<String>, String> {
     let methods: Vec<String> = text.split(',').map(str::to_owned).collect();
-    match methods.iter().find(|method| method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase())) {
-        Some(method) => Err(format!("`{method}` is not a method: write as in `\"GET,POST https://api.example.com/\"`")),
+    match methods
+        .iter()
+        .find(|method| method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()))
+    {
+        Some(method) => {
+            Err(format!("`{method}` is not a method: write as in `\"GET,POST https://api.example.com/\"`"))
+        }
         None => Ok(methods),
     }
 }
@@ -80,7 +86,11 @@ fn read_authority(authority: &str) -> std::result::Result<(String, Option<u16>),
     let port = match port.map(str::parse::<u16>) {
         None => None,
         Some(Ok(port)) if port > 0 => Some(port),
-        Some(_) => return Err(format!("`{authority}` has no port between 1 and 65535: write a number, or leave it out")),
+        Some(_) => {
+            return Err(format!(
+                "`{authority}` has no port between 1 and 65535: write a number, or leave it out"
+            ));
+        }
     };
     Ok((host.to_ascii_lowercase(), port))
 }

@@ -13,7 +13,8 @@ use crate::name;
 use crate::network::NetworkRule;
 
 /// Every word that the macro knows, for the message when it meets another.
-const KNOWN: &str = "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
+const KNOWN: &str =
+    "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
 
 pub fn expand(input: TokenStream) -> TokenStream {
     match Plugin::read.parse2(input) {
@@ -42,7 +43,7 @@ struct Capabilities {
 }
 
 impl Plugin {
-    fn read(input: ParseStream) -> Result<Self> {
+    fn read(input: ParseStream<'_>) -> Result<Self> {
         let mut plugin = Self::named(read_namespace(input)?);
         let mut seen: Vec<Ident> = Vec::new();
         while !input.is_empty() {
@@ -50,7 +51,8 @@ impl Plugin {
             if input.is_empty() {
                 break;
             }
-            let is_setting = input.peek(Ident::peek_any) && (input.peek2(Token![=]) || input.peek2(token::Paren));
+            let is_setting =
+                input.peek(Ident::peek_any) && (input.peek2(Token![=]) || input.peek2(token::Paren));
             if !is_setting {
                 plugin.tools.push(input.parse()?);
                 continue;
@@ -63,7 +65,8 @@ impl Plugin {
             seen.push(word);
         }
         if plugin.tools.is_empty() {
-            let message = "a plugin needs a tool: write the name of a function with `#[tool]` after the namespace";
+            let message =
+                "a plugin needs a tool: write the name of a function with `#[tool]` after the namespace";
             return Err(Error::new(plugin.namespace.span(), message));
         }
         Ok(plugin)
@@ -83,7 +86,7 @@ impl Plugin {
         }
     }
 
-    fn read_setting(&mut self, word: &Ident, input: ParseStream) -> Result<()> {
+    fn read_setting(&mut self, word: &Ident, input: ParseStream<'_>) -> Result<()> {
         match word.to_string().as_str() {
             "version" => self.version = Some(text(input)?),
             "publisher" => self.publisher = Some(text(input)?),
@@ -95,7 +98,9 @@ impl Plugin {
             }
             "capabilities" => self.capabilities = Capabilities::read(input)?,
             "limits" => self.limits = read_limits(input)?,
-            other => return Err(Error::new(word.span(), format!("a plugin knows no `{other}`, but: {KNOWN}"))),
+            other => {
+                return Err(Error::new(word.span(), format!("a plugin knows no `{other}`, but: {KNOWN}")));
+            }
         }
         Ok(())
     }
@@ -142,8 +147,11 @@ impl Plugin {
         let publisher = option(self.publisher.as_ref());
         let category = option(self.category.as_ref());
         let capabilities = self.capabilities.write();
-        let config_schema =
-            option(self.config.as_ref().map(|ty| quote_spanned!(ty.span()=> ::toolgate_sdk::__private::settings_schema::<#ty>)));
+        let config_schema = option(
+            self.config
+                .as_ref()
+                .map(|ty| quote_spanned!(ty.span()=> ::toolgate_sdk::__private::settings_schema::<#ty>)),
+        );
         let limits = self.limits.iter().map(|(limit, value)| {
             let limit = limit.to_string();
             quote!((#limit, #value))
@@ -186,7 +194,7 @@ impl Plugin {
 }
 
 impl Capabilities {
-    fn read(input: ParseStream) -> Result<Self> {
+    fn read(input: ParseStream<'_>) -> Result<Self> {
         let content;
         parenthesized!(content in input);
         let mut capabilities = Self::default();
@@ -195,10 +203,14 @@ impl Capabilities {
             content.parse::<Token![=]>()?;
             match word.to_string().as_str() {
                 "filesystem" => capabilities.workspace = read_filesystem(&content)?,
-                "network" => capabilities.network = texts(&content)?.iter().map(NetworkRule::read).collect::<Result<_>>()?,
+                "network" => {
+                    capabilities.network =
+                        texts(&content)?.iter().map(NetworkRule::read).collect::<Result<_>>()?
+                }
                 "credentials" => capabilities.credentials = texts(&content)?,
                 other => {
-                    let message = format!("there is no capability `{other}`, but: filesystem, network, credentials");
+                    let message =
+                        format!("there is no capability `{other}`, but: filesystem, network, credentials");
                     return Err(Error::new(word.span(), message));
                 }
             }
@@ -222,27 +234,33 @@ impl Capabilities {
     }
 }
 
-fn read_namespace(input: ParseStream) -> Result<LitStr> {
-    let namespace: LitStr = input
-        .parse()
-        .map_err(|error| Error::new(error.span(), "the namespace of the plugin comes first: write it as in `plugin!(\"sums\", add)`"))?;
+fn read_namespace(input: ParseStream<'_>) -> Result<LitStr> {
+    let namespace: LitStr = input.parse().map_err(|error| {
+        Error::new(
+            error.span(),
+            "the namespace of the plugin comes first: write it as in `plugin!(\"sums\", add)`",
+        )
+    })?;
     name::check_namespace(&namespace.value()).map_err(|message| Error::new(namespace.span(), message))?;
     Ok(namespace)
 }
 
-fn read_filesystem(input: ParseStream) -> Result<bool> {
+fn read_filesystem(input: ParseStream<'_>) -> Result<bool> {
     let word: Ident = input.parse()?;
     match word.to_string().as_str() {
         "workspace" => Ok(true),
         "none" => Ok(false),
-        other => Err(Error::new(word.span(), format!("there is no file system `{other}`: write `workspace` or `none`"))),
+        other => Err(Error::new(
+            word.span(),
+            format!("there is no file system `{other}`: write `workspace` or `none`"),
+        )),
     }
 }
 
-fn read_limits(input: ParseStream) -> Result<Vec<(Ident, LitInt)>> {
+fn read_limits(input: ParseStream<'_>) -> Result<Vec<(Ident, LitInt)>> {
     let content;
     parenthesized!(content in input);
-    let limit = |input: ParseStream| {
+    let limit = |input: ParseStream<'_>| {
         let name: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
         Ok((name, input.parse()?))
@@ -250,7 +268,7 @@ fn read_limits(input: ParseStream) -> Result<Vec<(Ident, LitInt)>> {
     Ok(content.parse_terminated(limit, Token![,])?.into_iter().collect())
 }
 
-fn text(input: ParseStream) -> Result<LitStr> {
+fn text(input: ParseStream<'_>) -> Result<LitStr> {
     input.parse::<Token![=]>()?;
     let text: LitStr = input.parse()?;
     if text.value().trim().is_empty() {
@@ -259,7 +277,7 @@ fn text(input: ParseStream) -> Result<LitStr> {
     Ok(text)
 }
 
-fn texts(input: ParseStream) -> Result<Vec<LitStr>> {
+fn texts(input: ParseStream<'_>) -> Result<Vec<LitStr>> {
     let content;
     bracketed!(content in input);
     Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Ident, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized};
+use syn::{Error, Ident, Item, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized};
 
 use crate::function::{Errors, Function, Input, Parameter, ParameterDefault, option};
 use crate::json::{Json, Object};
@@ -22,10 +22,7 @@ const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let item: ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
-        Err(error) => {
-            let error = Error::new(error.span(), "`#[tool]` belongs on a function").to_compile_error();
-            return quote!(#error #item);
-        }
+        Err(error) => return refuse_item(item, error),
     };
     let mut errors = Errors::default();
     let settings = errors.take(Settings::read.parse2(attribute)).unwrap_or_default();
@@ -34,14 +31,21 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     settings.check_against(&function, &mut errors);
 
     let item = &function.item;
-    if errors.is_empty() {
-        let twin = write_twin(&function, &settings, &name);
-        quote!(#item #twin)
+    let twin = if errors.is_empty() {
+        write_twin(&function, &settings, &name)
     } else {
-        // The twin keeps `plugin!` from complaining about what was said here already.
-        let twin = declare_twin(&function);
-        quote!(#errors #item #twin)
+        write_broken_twin(&function)
+    };
+    quote!(#errors #item #twin)
+}
+
+/// What is no function at all, or one that Rust cannot read either.
+fn refuse_item(item: TokenStream, error: Error) -> TokenStream {
+    if syn::parse2::<Item>(item.clone()).is_err() {
+        return error.to_compile_error();
     }
+    let error = Error::new(error.span(), "`#[tool]` belongs on a function").to_compile_error();
+    quote!(#error #item)
 }
 
 /// What the attribute says.
@@ -70,7 +74,7 @@ struct Example {
 }
 
 impl Settings {
-    fn read(input: ParseStream) -> Result<Self> {
+    fn read(input: ParseStream<'_>) -> Result<Self> {
         let mut settings = Self::default();
         let mut seen: Vec<Ident> = Vec::new();
         while !input.is_empty() {
@@ -87,7 +91,7 @@ impl Settings {
         Ok(settings)
     }
 
-    fn read_word(&mut self, word: &Ident, input: ParseStream) -> Result<()> {
+    fn read_word(&mut self, word: &Ident, input: ParseStream<'_>) -> Result<()> {
         match word.to_string().as_str() {
             "read_only" => self.read_only = Some(flag(word, input)?),
             "destructive" => self.destructive = Some(flag(word, input)?),
@@ -125,8 +129,13 @@ impl Settings {
         }
         for pointer in &self.redact {
             match pointer.value().strip_prefix('/') {
-                Some(path) => check_parameter(path.split('/').next().unwrap_or(path), pointer, &names, errors),
-                None => errors.push(Error::new(pointer.span(), format!("a JSON pointer begins with a slash: write `\"/{}\"`", pointer.value()))),
+                Some(path) => {
+                    check_parameter(path.split('/').next().unwrap_or(path), pointer, &names, errors)
+                }
+                None => errors.push(Error::new(
+                    pointer.span(),
+                    format!("a JSON pointer begins with a slash: write `\"/{}\"`", pointer.value()),
+                )),
             }
         }
     }
@@ -136,7 +145,10 @@ impl Settings {
         if let (true, Some(destructive)) = (is_true(&self.read_only), &self.destructive)
             && destructive.value()
         {
-            errors.push(Error::new(destructive.span(), "a tool cannot be `read_only` and `destructive`: leave one of them out"));
+            errors.push(Error::new(
+                destructive.span(),
+                "a tool cannot be `read_only` and `destructive`: leave one of them out",
+            ));
         }
     }
 
@@ -144,7 +156,10 @@ impl Settings {
         if let Some(mode) = &self.mode
             && !matches!(mode.value().as_str(), "server" | "client")
         {
-            errors.push(Error::new(mode.span(), "a tool ends at the `\"server\"` or at the `\"client\"`: write one of them"));
+            errors.push(Error::new(
+                mode.span(),
+                "a tool ends at the `\"server\"` or at the `\"client\"`: write one of them",
+            ));
         }
         if let (Some(result), false) = (&self.result, self.is_client()) {
             let message = "`result` is what the client of a tool with `mode = \"client\"` posts back; any other gives its own result";
@@ -161,7 +176,7 @@ impl Settings {
 }
 
 impl Parse for Example {
-    fn parse(input: ParseStream) -> Result<Self> {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
         let description = if input.peek(LitStr) {
             let description = input.parse()?;
             input.parse::<Token![:]>()?;
@@ -175,16 +190,16 @@ impl Parse for Example {
     }
 }
 
-fn flag(word: &Ident, input: ParseStream) -> Result<LitBool> {
+fn flag(word: &Ident, input: ParseStream<'_>) -> Result<LitBool> {
     if input.peek(Token![=]) { value(input) } else { Ok(LitBool::new(true, word.span())) }
 }
 
-fn value<T: Parse>(input: ParseStream) -> Result<T> {
+fn value<T: Parse>(input: ParseStream<'_>) -> Result<T> {
     input.parse::<Token![=]>()?;
     input.parse()
 }
 
-fn list<T: Parse>(input: ParseStream) -> Result<Vec<T>> {
+fn list<T: Parse>(input: ParseStream<'_>) -> Result<Vec<T>> {
     let content;
     parenthesized!(content in input);
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
@@ -215,6 +230,30 @@ fn declare_twin(function: &Function) -> TokenStream {
         #[doc(hidden)]
         #[allow(non_camel_case_types)]
         #visibility enum #ident {}
+    }
+}
+
+/// Keeps `plugin!` from complaining about what was said at the function already.
+fn write_broken_twin(function: &Function) -> TokenStream {
+    if function.item.sig.receiver().is_some() {
+        return TokenStream::new();
+    }
+    let ident = function.ident();
+    let declaration = declare_twin(function);
+    quote! {
+        #declaration
+
+        impl ::toolgate_sdk::Tool for #ident {
+            const NAME: &'static str = "broken";
+            const FACTS: ::toolgate_sdk::__private::ToolFacts = ::toolgate_sdk::__private::ToolFacts::BROKEN;
+
+            fn call(
+                _: &::toolgate_sdk::Context,
+                _: &str,
+            ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
+                ::core::unreachable!()
+            }
+        }
     }
 }
 
@@ -344,9 +383,9 @@ fn write_example(example: &Example) -> TokenStream {
 
 fn write_call(function: &Function, settings: &Settings) -> TokenStream {
     let ident = function.ident();
-    let fields = function.parameters().map(|parameter| &parameter.ident);
+    // The fields are not bound to their names: one of them may be the function's.
     let inputs = function.inputs.iter().map(|input| match input {
-        Input::Parameter(Parameter { ident, .. }) => quote!(#ident),
+        Input::Parameter(Parameter { ident, .. }) => quote!(__toolgate_read.#ident),
         Input::Context => quote!(__toolgate_context),
     });
     let mut result = quote!(#ident(#(#inputs),*));
@@ -357,14 +396,16 @@ fn write_call(function: &Function, settings: &Settings) -> TokenStream {
         result = quote!(#result?);
     }
     let answer = if settings.is_client() { quote!(client) } else { quote!(output) };
-    let answer = quote_spanned!(function.output.ty.span()=> ::toolgate_sdk::__private::#answer(&__toolgate_result));
+    let answer =
+        quote_spanned!(function.output.ty.span()=> ::toolgate_sdk::__private::#answer(&__toolgate_result));
     quote! {
-        #[allow(clippy::let_unit_value)]
+        #[allow(unused_variables, clippy::let_unit_value)]
         fn call(
             __toolgate_context: &::toolgate_sdk::Context,
             __toolgate_arguments: &str,
         ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
-            let __ToolgateArguments { #(#fields),* } = ::toolgate_sdk::__private::parse_arguments(__toolgate_arguments)?;
+            let __toolgate_read: __ToolgateArguments =
+                ::toolgate_sdk::__private::parse_arguments(__toolgate_arguments)?;
             let __toolgate_result = #result;
             #answer
         }

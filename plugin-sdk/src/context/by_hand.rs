@@ -54,7 +54,8 @@ impl Source {
     }
 
     pub(crate) fn log(&self, level: Level, event: &str, message: &str, fields: &[(String, String)]) {
-        let line = Line { level, event: event.to_owned(), message: message.to_owned(), fields: fields.to_vec() };
+        let line =
+            Line { level, event: event.to_owned(), message: message.to_owned(), fields: fields.to_vec() };
         self.logged.borrow_mut().push(line);
     }
 

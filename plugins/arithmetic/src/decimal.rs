@@ -24,8 +24,13 @@ fn write_exact(value: &Rational, digits: u32) -> Evaluation {
     let is_whole = value.is_integer();
     let is_short = is_whole || (value * power_of_ten(i64::from(digits))).is_integer();
     let decimal = write_rounded(value, digits);
-    let decimal = if is_short && decimal.contains('.') { decimal.trim_end_matches('0').trim_end_matches('.').to_owned() } else { decimal };
-    let fraction = (!is_whole).then(|| value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS);
+    let decimal = if is_short && decimal.contains('.') {
+        decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        decimal
+    };
+    let fraction =
+        (!is_whole).then(|| value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS);
     Evaluation { decimal, exact: is_short, fraction }
 }
 
@@ -57,5 +62,9 @@ fn place_point(scaled: &BigInt, places: usize) -> String {
     let sign = if scaled.is_negative() { "-" } else { "" };
     let power = num_traits::pow(BigInt::from(10), places);
     let (whole, fraction) = scaled.abs().div_rem(&power);
-    if places == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction:0>places$}", fraction = fraction.to_string()) }
+    if places == 0 {
+        format!("{sign}{whole}")
+    } else {
+        format!("{sign}{whole}.{fraction:0>places$}", fraction = fraction.to_string())
+    }
 }

@@ -63,13 +63,17 @@ impl Reader {
         while let Some((sign, place)) = self.take(&["+", "-"]) {
             let right = self.product()?;
             if right.is_percentage && !is_percentage {
-                let message = "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
+                let message =
+                    "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
                 return Err(Problem::wrong(place, message));
             }
-            number = self.settle(place, match sign {
-                "+" => number.add(&right.number, self.precision),
-                _ => number.subtract(&right.number, self.precision),
-            })?;
+            number = self.settle(
+                place,
+                match sign {
+                    "+" => number.add(&right.number, self.precision),
+                    _ => number.subtract(&right.number, self.precision),
+                },
+            )?;
             is_percentage &= right.is_percentage;
         }
         Ok(number)
@@ -111,7 +115,10 @@ impl Reader {
         loop {
             if let Some((_, place)) = self.take(&["!"]) {
                 if self.peek_sign() == Some("!") {
-                    return Err(Problem::wrong(place, "`!!` has two meanings: write `(n!)!` for a factorial of a factorial"));
+                    return Err(Problem::wrong(
+                        place,
+                        "`!!` has two meanings: write `(n!)!` for a factorial of a factorial",
+                    ));
                 }
                 term = Term { number: self.settle(place, term.number.factorial())?, is_percentage: false };
             } else if self.is_percent_sign() {
@@ -140,12 +147,20 @@ impl Reader {
 
     fn function(&mut self, name: &str, place: usize) -> Read {
         if self.take(&["("]).is_none() {
-            return Err(Problem::wrong(place, format!("`{name}` has no value: functions are called as in `sqrt(2)`, and there are {}", functions::KNOWN)));
+            return Err(Problem::wrong(
+                place,
+                format!(
+                    "`{name}` has no value: functions are called as in `sqrt(2)`, and there are {}",
+                    functions::KNOWN
+                ),
+            ));
         }
         let arguments = self.arguments(place)?;
         match functions::call(name, &arguments, self.precision) {
             Some(outcome) => self.settle(place, outcome),
-            None => Err(Problem::wrong(place, format!("there is no function `{name}`, but {}", functions::KNOWN))),
+            None => {
+                Err(Problem::wrong(place, format!("there is no function `{name}`, but {}", functions::KNOWN)))
+            }
         }
     }
 
@@ -185,7 +200,10 @@ impl Reader {
 
     fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth == MAX_DEPTH {
-            return Err(Problem::wrong(self.tokens[self.at].place, format!("nested more than {MAX_DEPTH} deep: calculate its parts")));
+            return Err(Problem::wrong(
+                self.tokens[self.at].place,
+                format!("nested more than {MAX_DEPTH} deep: calculate its parts"),
+            ));
         }
         self.depth += 1;
         let result = read(self);
@@ -196,7 +214,9 @@ impl Reader {
     fn settle(&self, place: usize, outcome: Outcome) -> Read {
         outcome.map_err(|failure| match failure {
             Failure::Impossible(message) => Problem::wrong(place, message),
-            Failure::Undecided => Problem::Undecided(format!("at character {place}: the value is too close to call, because a root before it is not exact")),
+            Failure::Undecided => Problem::Undecided(format!(
+                "at character {place}: the value is too close to call, because a root before it is not exact"
+            )),
         })
     }
 
@@ -222,7 +242,9 @@ impl Reader {
 
 fn unexpected(found: &Placed, expected: &str) -> Problem {
     let what = match &found.token {
-        Token::End => return Problem::wrong(found.place, format!("the expression ends where {expected} is expected")),
+        Token::End => {
+            return Problem::wrong(found.place, format!("the expression ends where {expected} is expected"));
+        }
         Token::Sign(",") => "`,` (numbers are written without it: `1_000` or `1000`)".to_owned(),
         Token::Sign(sign) => format!("`{sign}`"),
         Token::Number(_) => "a number".to_owned(),

@@ -5,7 +5,8 @@ use num_traits::ToPrimitive;
 use crate::number::{Number, Outcome, Precision, impossible, power_of_ten};
 
 /// Their names, for a message to the one who guessed at another.
-pub const KNOWN: &str = "abs, floor, ceil, trunc, round, min, max, gcd, lcm, mod, sqrt, cbrt, root, factorial, choose";
+pub const KNOWN: &str =
+    "abs, floor, ceil, trunc, round, min, max, gcd, lcm, mod, sqrt, cbrt, root, factorial, choose";
 
 /// `round(x, 1000)` is the furthest that anybody needs.
 const MAX_ROUND_DIGITS: i64 = 1_000;
@@ -29,7 +30,10 @@ pub fn call(name: &str, arguments: &[Number], precision: Precision) -> Option<Ou
         ("max", [first, rest @ ..]) => Ok(rest.iter().fold(first.clone(), |most, x| most.max(x))),
         ("gcd", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |divisor, x| divisor.gcd(x)),
         ("lcm", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |multiple, x| multiple.lcm(x)),
-        (name, _) => return arity(name).map(|takes| Err(impossible(format!("`{name}` takes {takes}, not {}", arguments.len())))),
+        (name, _) => {
+            return arity(name)
+                .map(|takes| Err(impossible(format!("`{name}` takes {takes}, not {}", arguments.len()))));
+        }
     })
 }
 
@@ -44,8 +48,11 @@ fn arity(name: &str) -> Option<&'static str> {
 }
 
 fn round(x: &Number, digits: &Number, precision: Precision) -> Outcome {
-    let digits = digits.as_whole().and_then(ToPrimitive::to_i64).filter(|digits| digits.abs() <= MAX_ROUND_DIGITS);
-    let digits = digits.ok_or_else(|| impossible(format!("`round` keeps a whole number of digits, at most {MAX_ROUND_DIGITS}")))?;
+    let digits =
+        digits.as_whole().and_then(ToPrimitive::to_i64).filter(|digits| digits.abs() <= MAX_ROUND_DIGITS);
+    let digits = digits.ok_or_else(|| {
+        impossible(format!("`round` keeps a whole number of digits, at most {MAX_ROUND_DIGITS}"))
+    })?;
     let scale = Number::exact(power_of_ten(digits));
     x.multiply(&scale, precision)?.round()?.divide(&scale, precision)
 }

@@ -68,7 +68,9 @@ fn evaluate(
     digits: u32,
 ) -> Result<Evaluation, Error> {
     if expression.chars().count() > MAX_EXPRESSION_CHARACTERS {
-        return Err(Error::invalid(format!("the expression has more than {MAX_EXPRESSION_CHARACTERS} characters: calculate its parts")));
+        return Err(Error::invalid(format!(
+            "the expression has more than {MAX_EXPRESSION_CHARACTERS} characters: calculate its parts"
+        )));
     }
     if digits > MAX_DIGITS {
         return Err(Error::invalid(format!("`digits` is more than {MAX_DIGITS}")));
@@ -81,10 +83,14 @@ fn calculate(expression: &str, digits: u32) -> Result<Evaluation, String> {
     for attempt in 0..ATTEMPTS {
         let precision = Precision::digits((digits + 30) << (2 * attempt));
         match expression::evaluate(expression, precision) {
-            Ok(number) => match decimal::write(&number, digits) {
-                Some(evaluation) => return Ok(evaluation),
-                None => undecided = "the result is too close to call: reorder the expression, or leave roots to the end".to_owned(),
-            },
+            Ok(number) => {
+                match decimal::write(&number, digits) {
+                    Some(evaluation) => return Ok(evaluation),
+                    None => undecided =
+                        "the result is too close to call: reorder the expression, or leave roots to the end"
+                            .to_owned(),
+                }
+            }
             Err(Problem::Undecided(problem)) => undecided = problem,
             Err(Problem::Wrong(problem)) => return Err(problem),
         }

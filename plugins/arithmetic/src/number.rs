@@ -78,7 +78,10 @@ impl Number {
         if are_equal(&low, &high) {
             return Self::within_cap(low);
         }
-        Ok(Self { low: Self::within_cap(widen(low, precision, false))?.low, high: Self::within_cap(widen(high, precision, true))?.high })
+        Ok(Self {
+            low: Self::within_cap(widen(low, precision, false))?.low,
+            high: Self::within_cap(widen(high, precision, true))?.high,
+        })
     }
 
     fn within_cap(value: Rational) -> Outcome {
@@ -165,15 +168,22 @@ impl Number {
     }
 
     pub fn min(&self, other: &Self) -> Self {
-        Self { low: lesser(self.low.clone(), other.low.clone()), high: lesser(self.high.clone(), other.high.clone()) }
+        Self {
+            low: lesser(self.low.clone(), other.low.clone()),
+            high: lesser(self.high.clone(), other.high.clone()),
+        }
     }
 
     pub fn max(&self, other: &Self) -> Self {
-        Self { low: greater(self.low.clone(), other.low.clone()), high: greater(self.high.clone(), other.high.clone()) }
+        Self {
+            low: greater(self.low.clone(), other.low.clone()),
+            high: greater(self.high.clone(), other.high.clone()),
+        }
     }
 
     pub fn power(&self, exponent: &Self, precision: Precision) -> Outcome {
-        let exponent = exponent.value().ok_or_else(|| impossible("an exponent must be exact: round it first"))?;
+        let exponent =
+            exponent.value().ok_or_else(|| impossible("an exponent must be exact: round it first"))?;
         if exponent.is_integer() {
             return self.whole_power(exponent.numer(), precision);
         }
@@ -181,7 +191,8 @@ impl Number {
             return Err(impossible("a negative number has no power with a fraction as exponent"));
         }
         let degree = exponent.denom().to_u32().filter(|degree| *degree <= MAX_DEGREE);
-        let degree = degree.ok_or_else(|| impossible(format!("the denominator of an exponent is at most {MAX_DEGREE}")))?;
+        let degree = degree
+            .ok_or_else(|| impossible(format!("the denominator of an exponent is at most {MAX_DEGREE}")))?;
         self.root(degree, precision)?.whole_power(exponent.numer(), precision)
     }
 
@@ -239,17 +250,28 @@ impl Number {
         }
         if self.low.is_negative() {
             let is_certain = self.high.is_negative();
-            return Err(if is_certain { impossible("a negative number has no such root") } else { Failure::Undecided });
+            return Err(if is_certain {
+                impossible("a negative number has no such root")
+            } else {
+                Failure::Undecided
+            });
         }
         let low = root_between(&self.low, degree, precision);
-        let high = if self.value().is_some() { low.clone() } else { root_between(&self.high, degree, precision) };
+        let high =
+            if self.value().is_some() { low.clone() } else { root_between(&self.high, degree, precision) };
         Self::between(low.low, high.high, precision)
     }
 
     /// The product of the whole numbers up to this one.
     pub fn factorial(&self) -> Outcome {
         let whole = self.whole_or("a factorial")?;
-        let count = whole.to_u64().ok_or_else(|| if whole.is_negative() { impossible("a factorial needs a number that is not negative") } else { too_large(None) })?;
+        let count = whole.to_u64().ok_or_else(|| {
+            if whole.is_negative() {
+                impossible("a factorial needs a number that is not negative")
+            } else {
+                too_large(None)
+            }
+        })?;
         let mut product = BigInt::one();
         for factor in 2..=count {
             product *= factor;
@@ -308,7 +330,11 @@ fn too_large(digits: Option<f64>) -> Failure {
 
 /// How many digits a number has, roughly: only to refuse what is far too large, and to say by how much.
 fn digits(value: &Rational) -> f64 {
-    let logarithm = |part: &BigInt| part.to_f64().filter(|part| part.is_finite()).map_or(part.bits() as f64 * std::f64::consts::LOG10_2, |part| part.abs().log10());
+    let logarithm = |part: &BigInt| {
+        part.to_f64()
+            .filter(|part| part.is_finite())
+            .map_or(part.bits() as f64 * std::f64::consts::LOG10_2, |part| part.abs().log10())
+    };
     logarithm(value.numer()).max(logarithm(value.denom()))
 }
 
@@ -333,16 +359,25 @@ fn greater(left: Rational, right: Rational) -> Rational {
 
 /// Whole numbers are by far the most common, and need no common denominator.
 fn sum(left: &Rational, right: &Rational) -> Rational {
-    if left.is_integer() && right.is_integer() { Ratio::from_integer(left.numer() + right.numer()) } else { left + right }
+    if left.is_integer() && right.is_integer() {
+        Ratio::from_integer(left.numer() + right.numer())
+    } else {
+        left + right
+    }
 }
 
 fn product(left: &Rational, right: &Rational) -> Rational {
-    if left.is_integer() && right.is_integer() { Ratio::from_integer(left.numer() * right.numer()) } else { left * right }
+    if left.is_integer() && right.is_integer() {
+        Ratio::from_integer(left.numer() * right.numer())
+    } else {
+        left * right
+    }
 }
 
 fn outermost(values: [Rational; 4]) -> (Rational, Rational) {
     let [first, rest @ ..] = values;
-    rest.into_iter().fold((first.clone(), first), |(low, high), value| (lesser(low, value.clone()), greater(high, value)))
+    rest.into_iter()
+        .fold((first.clone(), first), |(low, high), value| (lesser(low, value.clone()), greater(high, value)))
 }
 
 /// A bound with few digits that is no further in: keeps inexact numbers from growing with each operation.
@@ -381,6 +416,7 @@ fn root_between(value: &Rational, degree: u32, precision: Precision) -> Number {
 
 fn exact_root(value: &Rational, degree: u32) -> Option<Rational> {
     let (numerator, denominator) = (value.numer().nth_root(degree), value.denom().nth_root(degree));
-    let is_exact = pow(numerator.clone(), degree as usize) == *value.numer() && pow(denominator.clone(), degree as usize) == *value.denom();
+    let is_exact = pow(numerator.clone(), degree as usize) == *value.numer()
+        && pow(denominator.clone(), degree as usize) == *value.denom();
     is_exact.then(|| Ratio::new_raw(numerator, denominator))
 }

@@ -59,7 +59,10 @@ fn whole_numbers_are_exact() {
 #[test]
 fn fractions_are_exact() {
     let third = calculate("1/3", 5).unwrap();
-    assert_eq!(third, Evaluation { decimal: "0.33333".to_owned(), exact: false, fraction: Some("1/3".to_owned()) });
+    assert_eq!(
+        third,
+        Evaluation { decimal: "0.33333".to_owned(), exact: false, fraction: Some("1/3".to_owned()) }
+    );
 
     for (expression, expected) in [
         ("0.1 + 0.2", "0.3"),
@@ -128,11 +131,17 @@ fn functions_give_what_they_are_named_for() {
 #[test]
 fn inexact_results_are_marked_and_every_digit_is_right() {
     let root = calculate("sqrt(2)", 30).unwrap();
-    assert_eq!(root, Evaluation { decimal: "1.414213562373095048801688724210".to_owned(), exact: false, fraction: None });
+    assert_eq!(
+        root,
+        Evaluation { decimal: "1.414213562373095048801688724210".to_owned(), exact: false, fraction: None }
+    );
 
     assert_eq!(decimal("2^0.5"), "1.41421356237309504880");
     assert_eq!(decimal("sqrt(2) * sqrt(2)"), "2.00000000000000000000");
-    assert_eq!(decimal("floor(sqrt(2) * 10^60)"), "1414213562373095048801688724209698078569671875376948073176679");
+    assert_eq!(
+        decimal("floor(sqrt(2) * 10^60)"),
+        "1414213562373095048801688724209698078569671875376948073176679"
+    );
     assert_eq!(decimal("sqrt(2) - sqrt(2) + 1"), "1.00000000000000000000");
     assert_eq!(decimal("1 / (sqrt(10^40 + 1) - 10^20)"), "200000000000000000000.00000000000000000000");
     assert_eq!(decimal("1/3 * 10^-30"), "3.33333333333333333333e-31");
@@ -146,9 +155,24 @@ fn what_roots_leave_undecided_is_said() {
 
 #[test]
 fn huge_results_are_refused_at_once() {
-    assert_eq!(problem("9^9^9^9"), "at character 4: the result would have about 369693100 digits, more than the 10000 that are kept");
-    assert_eq!(problem("9^9^9"), "at character 2: the result would have about 369693100 digits, more than the 10000 that are kept");
-    for expression in ["100000!", "10^10001", "1e10001", "1/10^99999", "(2^30000)^30000", "choose(10^9, 10^8)", "(1/3)^-99999", "sqrt(2)^(10^15)"] {
+    assert_eq!(
+        problem("9^9^9^9"),
+        "at character 4: the result would have about 369693100 digits, more than the 10000 that are kept"
+    );
+    assert_eq!(
+        problem("9^9^9"),
+        "at character 2: the result would have about 369693100 digits, more than the 10000 that are kept"
+    );
+    for expression in [
+        "100000!",
+        "10^10001",
+        "1e10001",
+        "1/10^99999",
+        "(2^30000)^30000",
+        "choose(10^9, 10^8)",
+        "(1/3)^-99999",
+        "sqrt(2)^(10^15)",
+    ] {
         let problem = problem(expression);
         assert!(problem.contains("digits"), "{expression}: {problem}");
     }
@@ -162,8 +186,14 @@ fn errors_name_the_place_and_the_way_out() {
         ("1 +", "at character 4: the expression ends where a number, a function or `(` is expected"),
         ("(1 + 2", "at character 7: the expression ends where `)` for what began at character 1 is expected"),
         ("1 2", "at character 3: found a number where an operator or the end is expected"),
-        ("1,000 + 1", "at character 2: found `,` (numbers are written without it: `1_000` or `1000`) where an operator or the end is expected"),
-        ("2 $ 3", "at character 3: `$` means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions"),
+        (
+            "1,000 + 1",
+            "at character 2: found `,` (numbers are written without it: `1_000` or `1000`) where an operator or the end is expected",
+        ),
+        (
+            "2 $ 3",
+            "at character 3: `$` means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions",
+        ),
         ("1 / (3 - 3)", "at character 3: division by zero"),
         ("0^-1", "at character 2: division by zero"),
         ("sqrt(-1)", "at character 1: a negative number has no such root"),
@@ -186,7 +216,23 @@ fn no_text_makes_it_panic() {
     let deep = format!("{}1{}", "(".repeat(5_000), ")".repeat(5_000));
     assert!(problem(&deep).contains("nested more than 100 deep"));
     assert!(problem(&"-".repeat(5_000)).contains("nested more than 100 deep"));
-    for text in [".", "1e", "1e+", "_", "1__2", "é(1)", "(", ")", "%", "!", "1%%", "^", "1e99999999999999999999", "\u{0}", "😀"] {
+    for text in [
+        ".",
+        "1e",
+        "1e+",
+        "_",
+        "1__2",
+        "é(1)",
+        "(",
+        ")",
+        "%",
+        "!",
+        "1%%",
+        "^",
+        "1e99999999999999999999",
+        "\u{0}",
+        "😀",
+    ] {
         let _ = calculate(text, 3);
     }
 }

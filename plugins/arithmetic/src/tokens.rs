@@ -77,7 +77,13 @@ fn next(text: &str, place: usize) -> Result<(Token, usize), Problem> {
     }
     match SIGNS.iter().find(|(written, _)| text.starts_with(written)) {
         Some((written, sign)) => Ok((Token::Sign(sign), written.len())),
-        None => Err(Problem::wrong(place, format!("`{}` means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions", first.escape_debug()))),
+        None => Err(Problem::wrong(
+            place,
+            format!(
+                "`{}` means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions",
+                first.escape_debug()
+            ),
+        )),
     }
 }
 
@@ -108,7 +114,8 @@ fn number(text: &str, place: usize) -> Result<(Token, usize), Problem> {
     }
     let significant: BigInt = significant.parse().unwrap_or_default();
     let power = pow(BigInt::from(10), usize::try_from(scale.unsigned_abs()).unwrap_or(usize::MAX));
-    let value = if scale < 0 { Ratio::new(significant, power) } else { Ratio::from_integer(significant * power) };
+    let value =
+        if scale < 0 { Ratio::new(significant, power) } else { Ratio::from_integer(significant * power) };
     Ok((Token::Number(value), length))
 }
 

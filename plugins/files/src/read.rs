@@ -61,7 +61,8 @@ impl Workspace {
             return Err(Error::new(format!("`{}` is a folder: `list` shows what is in it", place.name)));
         }
         let start = u64::from(start_line.max(1));
-        let mut selection = Selection { start, end: start + u64::from(line_count.max(1)), line: 1, ..Selection::default() };
+        let mut selection =
+            Selection { start, end: start + u64::from(line_count.max(1)), line: 1, ..Selection::default() };
         selection.read(&mut BufReader::new(file), &place)?;
         selection.into_excerpt(&place)
     }
@@ -118,7 +119,10 @@ impl Selection {
     fn into_excerpt(mut self, place: &Place) -> Result<Excerpt, Error> {
         let total_lines = self.line - u64::from(!self.in_line);
         if self.start > total_lines.max(1) {
-            return Err(Error::invalid(format!("`{}` has {total_lines} lines: begin at one of them", place.name)));
+            return Err(Error::invalid(format!(
+                "`{}` has {total_lines} lines: begin at one of them",
+                place.name
+            )));
         }
         let cut = self.cut_to_whole_lines();
         let text = self.text(place)?;

@@ -98,9 +98,16 @@ pub struct Skipped {
 }
 
 impl Query {
-    pub fn compile(pattern: Option<&str>, glob: Option<&str>, ignore_case: bool, max_results: u32) -> Result<Self, Error> {
+    pub fn compile(
+        pattern: Option<&str>,
+        glob: Option<&str>,
+        ignore_case: bool,
+        max_results: u32,
+    ) -> Result<Self, Error> {
         if pattern.is_none() && glob.is_none() {
-            return Err(Error::invalid("nothing to search for: give `glob` to find files, `pattern` to find lines, or both"));
+            return Err(Error::invalid(
+                "nothing to search for: give `glob` to find files, `pattern` to find lines, or both",
+            ));
         }
         Ok(Self {
             pattern: pattern.map(|pattern| compile_pattern(pattern, ignore_case)).transpose()?,
@@ -142,7 +149,9 @@ impl Found {
         };
         match text_of(entry) {
             Ok(text) => self.look_for_lines(path, &text, pattern, query),
-            Err(reason) if self.skipped.len() < MAX_SKIPPED => self.skipped.push(Skipped { path: path.clone(), reason }),
+            Err(reason) if self.skipped.len() < MAX_SKIPPED => {
+                self.skipped.push(Skipped { path: path.clone(), reason })
+            }
             Err(_) => {}
         }
     }
@@ -167,19 +176,24 @@ impl Found {
 }
 
 fn compile_pattern(pattern: &str, ignore_case: bool) -> Result<Regex, Error> {
-    let compiled = RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_PATTERN_BYTES).build();
+    let compiled =
+        RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_PATTERN_BYTES).build();
     compiled.map_err(|error| {
         // The message draws the pattern on lines of its own; the last one says what is wrong with it.
         let message = error.to_string();
         let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Error::invalid(format!("`pattern` is no regular expression: {reason}; put `\\` before a sign that is meant as it is"))
+        Error::invalid(format!(
+            "`pattern` is no regular expression: {reason}; put `\\` before a sign that is meant as it is"
+        ))
     })
 }
 
 fn compile_glob(glob: &str, ignore_case: bool) -> Result<Glob, Error> {
     let trimmed = glob.trim_start_matches("/workspace/").trim_start_matches("./");
     let compiled = GlobBuilder::new(trimmed).literal_separator(true).case_insensitive(ignore_case).build();
-    let compiled = compiled.map_err(|error| Error::invalid(format!("`glob` is not one: {}; write as in `src/**/*.rs`", error.kind())))?;
+    let compiled = compiled.map_err(|error| {
+        Error::invalid(format!("`glob` is not one: {}; write as in `src/**/*.rs`", error.kind()))
+    })?;
     Ok(Glob { matcher: compiled.compile_matcher(), is_about_name: !trimmed.contains('/') })
 }
 
@@ -200,8 +214,10 @@ fn around(line: &str, place: usize) -> String {
         return line.to_owned();
     }
     let before = line[..place].chars().count().min(MAX_LINE_CHARACTERS / 3);
-    let start = line[..place].char_indices().rev().nth(before.saturating_sub(1)).map_or(place, |(start, _)| start);
+    let start =
+        line[..place].char_indices().rev().nth(before.saturating_sub(1)).map_or(place, |(start, _)| start);
     let part: String = line[start..].chars().take(MAX_LINE_CHARACTERS).collect();
-    let (head, tail) = (if start > 0 { "…" } else { "" }, if start + part.len() < line.len() { "…" } else { "" });
+    let (head, tail) =
+        (if start > 0 { "…" } else { "" }, if start + part.len() < line.len() { "…" } else { "" });
     format!("{head}{part}{tail}")
 }

@@ -56,7 +56,10 @@ fn what_was_written_is_read() {
     assert_eq!(written, Written { path: "notes/today.md".to_owned(), bytes: 11, created: true });
 
     let read = folder.workspace.read("/workspace/notes/./today.md", 1, 100).unwrap();
-    assert_eq!(read, Excerpt { text: "# Today\nä\n".to_owned(), total_lines: 2, next_line: None, cut: false });
+    assert_eq!(
+        read,
+        Excerpt { text: "# Today\nä\n".to_owned(), total_lines: 2, next_line: None, cut: false }
+    );
 
     assert!(!folder.workspace.write("notes/today.md", "").unwrap().created);
     assert_eq!(folder.workspace.read("notes/today.md", 1, 1).unwrap().text, "");
@@ -67,7 +70,10 @@ fn a_long_file_is_read_in_parts() {
     let folder = folder(&[("long.txt", &lines(10))]);
 
     let part = folder.workspace.read("long.txt", 4, 2).unwrap();
-    assert_eq!(part, Excerpt { text: "line 4\nline 5\n".to_owned(), total_lines: 10, next_line: Some(6), cut: false });
+    assert_eq!(
+        part,
+        Excerpt { text: "line 4\nline 5\n".to_owned(), total_lines: 10, next_line: Some(6), cut: false }
+    );
 
     let end = folder.workspace.read("long.txt", 10, 5).unwrap();
     assert_eq!((end.text.as_str(), end.next_line), ("line 10\n", None));
@@ -116,7 +122,10 @@ fn binary_files_are_refused() {
 
     for name in ["zero.bin", "latin.txt"] {
         let refused = folder.workspace.read(name, 1, 10).unwrap_err();
-        assert_eq!(refused.message(), format!("`{name}` is not a text file in UTF-8: it cannot be read here"));
+        assert_eq!(
+            refused.message(),
+            format!("`{name}` is not a text file in UTF-8: it cannot be read here")
+        );
     }
 }
 
@@ -124,7 +133,8 @@ fn binary_files_are_refused() {
 fn paths_outside_are_refused_and_say_how_to_write_them() {
     let folder = folder(&[("a.txt", "a")]);
 
-    for path in ["../a.txt", "x/../../a.txt", "/etc/passwd", "/workspaces/a.txt", "a\0b", "/workspace/../etc"] {
+    for path in ["../a.txt", "x/../../a.txt", "/etc/passwd", "/workspaces/a.txt", "a\0b", "/workspace/../etc"]
+    {
         assert_eq!(folder.workspace.read(path, 1, 1).unwrap_err().code(), "INVALID_ARGUMENTS", "{path}");
     }
     for path in ["a.txt", "./a.txt", "/workspace/a.txt", "/workspace//a.txt"] {
@@ -137,11 +147,20 @@ fn mistakes_are_told_with_what_to_do_next() {
     let folder = folder(&[("dir/a.txt", "a")]);
 
     for (problem, expected) in [
-        (folder.workspace.read("b.txt", 1, 1).unwrap_err(), "there is no `b.txt`: `list` shows what there is"),
+        (
+            folder.workspace.read("b.txt", 1, 1).unwrap_err(),
+            "there is no `b.txt`: `list` shows what there is",
+        ),
         (folder.workspace.read("dir", 1, 1).unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
         (folder.workspace.write("dir", "x").unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
-        (folder.workspace.list("dir/a.txt", 1).unwrap_err(), "`dir/a.txt` is a file, or under one: write the path of a folder"),
-        (folder.workspace.write(".", "x").unwrap_err(), "`.` is a folder: write the path of a file, as `notes/today.md`"),
+        (
+            folder.workspace.list("dir/a.txt", 1).unwrap_err(),
+            "`dir/a.txt` is a file, or under one: write the path of a folder",
+        ),
+        (
+            folder.workspace.write(".", "x").unwrap_err(),
+            "`.` is a folder: write the path of a file, as `notes/today.md`",
+        ),
     ] {
         assert_eq!(problem.message(), expected);
     }
@@ -236,7 +255,10 @@ fn files_are_found_by_a_glob() {
 
 #[test]
 fn a_search_is_capped_and_names_what_it_passed_over() {
-    let folder = folder(&[("many.txt", &lines(500)), ("long.txt", &format!("{}needle{}", "x".repeat(1_000), "y".repeat(1_000)))]);
+    let folder = folder(&[
+        ("many.txt", &lines(500)),
+        ("long.txt", &format!("{}needle{}", "x".repeat(1_000), "y".repeat(1_000))),
+    ]);
     fs::write(folder.folder.path().join("zero.bin"), b"needle\0").unwrap();
     fs::write(folder.folder.path().join("big.txt"), vec![b'n'; 8 * 1024 * 1024 + 1]).unwrap();
 
@@ -246,7 +268,12 @@ fn a_search_is_capped_and_names_what_it_passed_over() {
 
     let found = find(&folder, Some("needle"), None, ".");
     let text = found.results[0].text.as_deref().unwrap();
-    assert!(text.contains("needle") && text.starts_with('…') && text.ends_with('…') && text.chars().count() <= 302);
+    assert!(
+        text.contains("needle")
+            && text.starts_with('…')
+            && text.ends_with('…')
+            && text.chars().count() <= 302
+    );
     assert_eq!(
         found.skipped,
         [
@@ -263,6 +290,10 @@ fn a_search_that_cannot_be_is_refused_with_its_reason() {
     assert!(refused(None, None).starts_with("nothing to search for"));
     assert!(refused(Some("(a"), None).contains("unclosed group"), "{}", refused(Some("(a"), None));
     assert!(refused(Some(r"(a)\1"), None).contains("backreferences are not supported"));
-    assert!(refused(Some("(?:a{999}){999}"), None).contains("size limit"), "{}", refused(Some("(?:a{999}){999}"), None));
+    assert!(
+        refused(Some("(?:a{999}){999}"), None).contains("size limit"),
+        "{}",
+        refused(Some("(?:a{999}){999}"), None)
+    );
     assert!(refused(None, Some("[a")).contains("`glob` is not one"));
 }

@@ -52,7 +52,9 @@ impl Workspace {
         let inside = match written.strip_prefix(ROOT) {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
             _ if written.starts_with('/') => {
-                return Err(Error::invalid(format!("`{written}` is outside of the workspace: write a path from its root, as `notes/today.md`")));
+                return Err(Error::invalid(format!(
+                    "`{written}` is outside of the workspace: write a path from its root, as `notes/today.md`"
+                )));
             }
             _ => written,
         };
@@ -61,7 +63,11 @@ impl Workspace {
             match component {
                 Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
                 Component::CurDir => {}
-                _ => return Err(Error::invalid(format!("`{written}` may not contain `..`: write the path from the workspace's root"))),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "`{written}` may not contain `..`: write the path from the workspace's root"
+                    )));
+                }
             }
         }
         if names.is_empty() {
@@ -75,7 +81,12 @@ impl Workspace {
     /// Walks a folder down to a depth, in the order of names. Links are shown and not followed.
     ///
     /// Gives each entry to `visit`, which ends the walk by giving false. Gives the number of names that cannot be shown.
-    pub fn walk(&self, folder: &Place, depth: u32, visit: &mut dyn FnMut(Entry) -> bool) -> Result<u32, Error> {
+    pub fn walk(
+        &self,
+        folder: &Place,
+        depth: u32,
+        visit: &mut dyn FnMut(Entry) -> bool,
+    ) -> Result<u32, Error> {
         let mut unreadable = 0;
         let mut waiting = entries(folder, 1, &mut unreadable)?;
         while let Some(entry) = waiting.pop() {
@@ -101,9 +112,13 @@ fn entries(folder: &Place, depth: u32, unreadable: &mut u32) -> Result<Vec<Entry
     let mut entries = Vec::new();
     for entry in fs::read_dir(&folder.path).map_err(|error| explain(&error, folder, "listed"))? {
         // A name that is not UTF-8 has no JSON text that a model could give back.
-        match entry.and_then(|entry| Ok((entry.file_name(), entry.path(), fs::symlink_metadata(entry.path())?))) {
+        match entry
+            .and_then(|entry| Ok((entry.file_name(), entry.path(), fs::symlink_metadata(entry.path())?)))
+        {
             Ok((name, path, metadata)) => match name.to_str() {
-                Some(name) => entries.push(Entry { place: Place { name: under(folder, name), path }, metadata, depth }),
+                Some(name) => {
+                    entries.push(Entry { place: Place { name: under(folder, name), path }, metadata, depth })
+                }
                 None => *unreadable += 1,
             },
             Err(_) => *unreadable += 1,
@@ -123,11 +138,15 @@ pub fn explain(error: &io::Error, place: &Place, done: &str) -> Error {
     match error.kind() {
         ErrorKind::NotFound => Error::new(format!("there is no `{name}`: `list` shows what there is")),
         ErrorKind::IsADirectory => Error::new(format!("`{name}` is a folder: `list` shows what is in it")),
-        ErrorKind::NotADirectory => Error::new(format!("`{name}` is a file, or under one: write the path of a folder")),
-        ErrorKind::PermissionDenied => Error::new(format!("`{name}` cannot be {done}: it is not allowed here")),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-            Error::new(format!("`{name}` cannot be {done}: the workspace is full; write less, or replace files that are no longer needed"))
+        ErrorKind::NotADirectory => {
+            Error::new(format!("`{name}` is a file, or under one: write the path of a folder"))
         }
+        ErrorKind::PermissionDenied => {
+            Error::new(format!("`{name}` cannot be {done}: it is not allowed here"))
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::new(format!(
+            "`{name}` cannot be {done}: the workspace is full; write less, or replace files that are no longer needed"
+        )),
         _ => Error::new(format!("`{name}` cannot be {done}: {error}")),
     }
 }

@@ -36,7 +36,9 @@ impl Workspace {
     pub fn write(&self, path: &str, content: &str) -> Result<Written, Error> {
         let place = self.place(path)?;
         if place.name == "." || path.ends_with('/') {
-            return Err(Error::invalid(format!("`{path}` is a folder: write the path of a file, as `notes/today.md`")));
+            return Err(Error::invalid(format!(
+                "`{path}` is a folder: write the path of a file, as `notes/today.md`"
+            )));
         }
         if let Some(folder) = place.path.parent() {
             fs::create_dir_all(folder).map_err(|error| explain(&error, &place, "written"))?;

@@ -2,20 +2,21 @@
 
 use super::*;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn callers_at_the_same_time_share_their_syncs() {
     let place = Place::new();
     let audit = place.start().await;
-    let mut callers = tokio::task::JoinSet::new();
-    for caller in 0..64 {
-        let audit = audit.clone();
-        callers.spawn(async move {
-            for number in 0..20 {
-                call(&audit, &format!("{caller}-{number}")).await;
-            }
-        });
+    for round in 0..20 {
+        // All are appended before anybody waits, as callers at the same time do it, whatever the machine is busy with.
+        let mut waiting = Vec::new();
+        for caller in 0..64 {
+            let entry = audit.open(intent(&format!("{caller}-{round}"))).expect("it is taken");
+            waiting.push(audit.close(entry, ok()));
+        }
+        for durable in waiting {
+            durable.await.expect("it is on disk");
+        }
     }
-    callers.join_all().await;
     let counts = audit.counts();
     assert_eq!(counts.records, 2 * 64 * 20);
     assert!(counts.syncs * 4 < 64 * 20, "{} syncs for {} calls", counts.syncs, 64 * 20);

@@ -1,0 +1,418 @@
+//! A call from outside: several at once, the same one again, stopped, refused, and while plugins change under it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use toolgate_tests::{Aftermath, Daemon, PluginFile, Session, Shared, guests, json, wait};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+    agents: u32,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, "");
+        daemon.operator().load("hostile", guests::HOSTILE);
+        Self { daemon, agents: 0 }
+    }
+
+    /// A session of an agent of its own, which may call everything.
+    fn session(&mut self) -> Session {
+        self.agents += 1;
+        self.daemon.session_within(&format!("acme/a{}", self.agents), &json!({}))
+    }
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, test);
+}
+
+#[test]
+fn r4_one_call_goes_through_the_whole_house() {
+    scene(|scene| {
+        let session = scene.session();
+        let reply = session.call_as("c1", "call_arithmetic_evaluate", json!({"expression": "1/3 + 1/6"}));
+        assert_eq!(reply.output()["decimal"], "0.5");
+        assert_eq!(reply.0["tool_name"], "arithmetic");
+        assert_eq!(reply.0["action"], "evaluate");
+        assert_eq!(reply.0["executed"], "yes");
+        assert!(reply.0["plugin"]["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")));
+        assert!(reply.0["text"].as_str().is_some_and(|text| text.starts_with("<tool_result ")));
+        let row = session.audited(&scene.daemon.operator(), "c1");
+        assert_eq!(row["status"], "ok");
+        assert_eq!(row["call"]["arguments"], json!({"expression": "1/3 + 1/6"}));
+        assert_eq!(row["call"]["tool"], "arithmetic/evaluate");
+        assert_eq!(row["call"]["verdict"], "run");
+    });
+}
+
+#[test]
+fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.make_agent("acme/narrow", &json!({"enabled": ["hostile/*"], "disabled": ["hostile/spin"]}));
+        let session = operator.open_session("acme/narrow");
+        let calls = [
+            json!({"id": "denied", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "1"}}),
+            json!({"id": "disabled", "tool": "call_hostile_spin"}),
+            json!({"id": "unknown", "tool": "call_hostile_ehco"}),
+            json!({"id": "allowed", "tool": "CALL_Hostile_Echo", "arguments": {"text": "x"}}),
+        ];
+        let replies = session.calls(&calls);
+        let denied = replies[0].clone().failed("ACCESS_DENIED");
+        let fixed = "Access denied. This agent is not authorized to use the call_arithmetic_evaluate tool.";
+        assert_eq!(denied.message(), fixed);
+        assert_eq!(denied.0["executed"], "no");
+        replies[1].clone().failed("TOOL_DISABLED");
+        let unknown = replies[2].clone().failed("TOOL_NOT_FOUND");
+        assert!(unknown.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("call_hostile_echo")), "{}", unknown.0);
+        assert_eq!(replies[3].output(), "x");
+        for (id, code) in [("denied", "ACCESS_DENIED"), ("disabled", "TOOL_DISABLED"), ("unknown", "TOOL_NOT_FOUND")] {
+            let row = session.audited(&operator, id);
+            assert_eq!(row["outcome"]["error_type"], code, "{row}");
+            assert_eq!(row["call"]["verdict"], "refused", "{row}");
+            assert_eq!(row["outcome"]["executed"], "no", "{row}");
+        }
+    });
+}
+
+#[test]
+fn g1_an_agent_without_tools_gets_no_session() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        for (agent, enabled) in [("acme/nothing", json!([])), ("acme/nobody", json!(["nosuch/*"]))] {
+            operator.make_agent(agent, &json!({"enabled": enabled}));
+            let reply = operator.post("/v1/sessions", &json!({"agent": agent}));
+            assert_eq!(reply.error_type(), "NO_TOOLS", "{}", reply.text());
+            assert!(reply.text().contains("This agent has no tools configured. Please contact the agent creator"));
+        }
+        operator.make_agent("acme/something", &json!({"enabled": ["arithmetic/evaluate"]}));
+        operator.open_session("acme/something");
+    });
+}
+
+#[test]
+fn what_a_session_lists_is_what_it_can_call() {
+    scene(|scene| {
+        let session = scene.session();
+        let listed = session.client.get(&session.path("/tools")).expect(200).json();
+        let tools = listed["tools"].as_array().expect("tools").clone();
+        assert!(tools.len() > 10, "{listed}");
+        for tool in tools {
+            let name = tool["name"].as_str().expect("a name");
+            // Refused by its schema at the latest: the gate let it in.
+            let reply = session.call(name, json!({"no such argument": 1}));
+            assert_eq!(reply.error_type(), Some("INVALID_ARGUMENTS"), "{name}: {}", reply.0);
+        }
+    });
+}
+
+#[test]
+fn r2_arguments_that_break_the_schema_are_refused_in_words() {
+    scene(|scene| {
+        let session = scene.session();
+        let cases = [
+            (json!({}), "Validation Error: Missing required argument 'ms' for tool 'call_hostile_rest'"),
+            (json!({"ms": "1"}), "/ms"),
+            (json!({"ms": -1}), "/ms"),
+            (json!({"ms": 1, "sm": 2}), "sm"),
+        ];
+        for (at, (arguments, words)) in cases.into_iter().enumerate() {
+            let id = format!("c{at}");
+            let reply = session.call_as(&id, "call_hostile_rest", arguments).failed("INVALID_ARGUMENTS");
+            assert!(reply.message().starts_with("Validation Error: "), "{}", reply.0);
+            assert!(reply.0.to_string().contains(words), "{}", reply.0);
+            assert_eq!(reply.0["executed"], "no");
+            assert_eq!(session.audited(&scene.daemon.operator(), &id)["outcome"]["error_type"], "INVALID_ARGUMENTS");
+        }
+        // An integral float is an integer.
+        let whole = r#"{"calls":[{"tool":"call_hostile_rest","arguments":{"ms":1.0}}]}"#;
+        let reply = session.client.post_text(&session.path("/calls"), whole).expect(200).json();
+        assert_eq!(reply["results"][0]["status"], "ok", "{reply}");
+    });
+}
+
+/// Arguments are the call's own: what is wrong with them is that call's answer, not the request's.
+#[test]
+fn arguments_that_are_no_sound_json_are_that_calls_error() {
+    scene(|scene| {
+        let session = scene.session();
+        let deep = |levels: usize| format!("{{\"text\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+        let cases = [
+            ("same key", r#"{"text":"a","text":"b"}"#.to_owned()),
+            ("same key inside", r#"{"text":{"a":1,"a":1}}"#.to_owned()),
+            ("too deep", deep(65)),
+            ("too large", format!(r#"{{"text":"{}"}}"#, "x".repeat(1 << 20))),
+            ("2^64", r#"{"text":18446744073709551616}"#.to_owned()),
+            ("-2^63-1", r#"{"text":-9223372036854775809}"#.to_owned()),
+            ("1e400", r#"{"text":1e400}"#.to_owned()),
+            ("no object", "[]".to_owned()),
+            ("lone surrogate", r#"{"text":"\ud800"}"#.to_owned()),
+        ];
+        for (case, arguments) in cases {
+            let calls = format!(
+                r#"{{"calls":[{{"tool":"hostile/echo","arguments":{arguments}}},{{"tool":"hostile/echo","arguments":{{"text":"x"}}}}]}}"#
+            );
+            let reply = session.client.post_text(&session.path("/calls"), &calls).expect(200).json();
+            let (bad, good) = (&reply["results"][0], &reply["results"][1]);
+            assert_eq!(bad["error"]["error_type"], "INVALID_ARGUMENTS", "{case}: {bad}");
+            assert!(bad["error"]["message"].as_str().is_some_and(|text| text.starts_with("Validation Error: ")), "{case}: {bad}");
+            assert_eq!(good["output"], "x", "{case}");
+        }
+        let large = session.call("hostile/echo", json!({"text": "x".repeat((1 << 20) - 100)}));
+        assert_eq!(large.status(), "ok", "{:?}", large.error_type());
+    });
+}
+
+#[test]
+fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
+    scene(|scene| {
+        let session = scene.session();
+        let rest = json!({"tool": "hostile/rest", "arguments": {"ms": 300}});
+        let began = Instant::now();
+        for reply in session.calls(&vec![rest.clone(); 32]) {
+            assert_eq!(reply.output(), 300);
+        }
+        assert!(began.elapsed() < Duration::from_secs(6), "one after the other takes ten: {:?}", began.elapsed());
+        session.post(&json!({"calls": vec![rest; 33]})).refused(400, "INVALID_REQUEST");
+        session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
+        assert_eq!(scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(), 32);
+    });
+}
+
+#[test]
+fn r7_the_same_id_runs_once_and_is_answered_the_same() {
+    scene(|scene| {
+        let session = scene.session();
+        let write = json!({"path": "log.txt", "content": "once"});
+        let first = session.call_as("c1", "call_files_write", write.clone());
+        assert_eq!(first.output()["created"], true);
+        let again = session.call_as("c1", "call_files_write", write.clone());
+        assert_eq!(again, first, "a second run would not create");
+        assert_eq!(session.look("c1"), first);
+        session.audited(&scene.daemon.operator(), "c1");
+        let other = json!({"path": "log.txt", "content": "twice"});
+        session.call_as("c1", "call_files_write", other.clone()).failed("CONFLICT");
+        session.call_as("c1", "call_files_read", write).failed("CONFLICT");
+        assert_eq!(session.get_file("log.txt").expect(200).text(), "once");
+        // In another session the id is another call.
+        assert_eq!(scene.session().call_as("c1", "call_files_write", other).output()["created"], true);
+    });
+}
+
+#[test]
+fn r7_the_same_id_answers_running_while_it_runs() {
+    scene(|scene| {
+        let session = scene.session();
+        let running = session.start("c1", "hostile/doze", json!({}));
+        session.wait_until_running("c1");
+        assert_eq!(session.call_as("c1", "hostile/doze", json!({})).status(), "running");
+        session.call_as("c1", "hostile/rest", json!({"ms": 1})).failed("CONFLICT");
+        session.cancel("c1").expect(204);
+        running.reply().expect(200);
+        session.look("c1").failed("CANCELLED");
+    });
+}
+
+#[test]
+fn r7_two_calls_of_a_request_cannot_have_one_id() {
+    scene(|scene| {
+        let session = scene.session();
+        let call = json!({"id": "c1", "tool": "hostile/rest", "arguments": {"ms": 1}});
+        session.post(&json!({"calls": [call, call]})).refused(400, "INVALID_REQUEST");
+        for id in ["", "with space", "../x", "é", &"x".repeat(129)] {
+            session.post(&json!({"calls": [{"id": id, "tool": "hostile/count"}]})).refused(400, "INVALID_REQUEST");
+        }
+        assert!(scene.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
+    });
+}
+
+#[test]
+fn r6_a_call_is_cancelled_by_its_id() {
+    scene(|scene| {
+        let session = scene.session();
+        session.call("hostile/echo", json!({"text": "warm"}));
+        let before = Aftermath::before(&scene.daemon);
+        let running = session.start("c1", "hostile/doze", json!({}));
+        session.wait_until_running("c1");
+        session.cancel("c1").expect(204);
+        let answer = running.reply().expect(200).json();
+        assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
+        is_cancelled(scene, &session, "c1");
+        session.cancel("c1").expect(204);
+        session.cancel("never").refused(404, "NOT_FOUND");
+        // It stays cancelled and does not run again.
+        session.call_as("c1", "hostile/doze", json!({})).failed("CANCELLED");
+        before.is_clear(&mut scene.daemon);
+    });
+}
+
+#[test]
+fn r6_a_call_is_cancelled_by_hanging_up() {
+    scene(|scene| {
+        let session = scene.session();
+        for (id, tool) in [("c1", "hostile/doze"), ("c2", "hostile/spin_in_host"), ("c3", "hostile/spin")] {
+            let running = session.start(id, tool, json!({}));
+            session.wait_until_running(id);
+            let before = Aftermath::before(&scene.daemon);
+            running.hang_up();
+            wait::until("the call to be over", || (session.look(id).status() != "running").then_some(()));
+            if tool == "hostile/doze" {
+                is_cancelled(scene, &session, id);
+            }
+            before.is_clear(&mut scene.daemon);
+        }
+    });
+}
+
+fn is_cancelled(scene: &Scene, session: &Session, id: &str) {
+    let row = wait::until("the outcome", || {
+        let row = session.audited(&scene.daemon.operator(), id);
+        row["outcome"].is_object().then_some(row)
+    });
+    assert_eq!(row["status"], "cancelled", "{row}");
+    assert_eq!(row["outcome"]["error_type"], "CANCELLED", "{row}");
+}
+
+#[test]
+fn the_end_of_a_session_ends_its_calls_and_its_files() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("a.txt", b"x").expect(204);
+        let folder = scene.daemon.data().join("workspaces").join(&session.id);
+        assert!(folder.is_dir());
+        let running = session.start("c1", "hostile/doze", json!({}));
+        session.wait_until_running("c1");
+        session.client.delete(&session.path("")).expect(204);
+        running.reply().expect(200);
+        session.client.get(&session.path("")).refused(404, "NOT_FOUND");
+        session.post(&json!({"calls": [{"tool": "hostile/count"}]})).refused(404, "NOT_FOUND");
+        assert!(!folder.exists());
+        is_cancelled(scene, &session, "c1");
+    });
+}
+
+/// Plugins are loaded, replaced, rolled back and removed while calls of them run: none of them fails for it.
+#[test]
+fn o1_no_call_fails_while_its_plugin_changes() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let version = |number: u32| {
+            let describe = PluginFile::new("changing").describing("version", json!(format!("{number}.0.0")));
+            describe.answering(&number.to_string()).build()
+        };
+        operator.load("changing", &version(1));
+        let session = scene.session();
+        let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let mut seen = std::collections::BTreeSet::new();
+                    while !done.load(Ordering::Relaxed) {
+                        let reply = session.call("changing/answer", json!({}));
+                        let number = reply.output().as_u64().expect("a number");
+                        assert_eq!(reply.0["plugin"]["version"], format!("{number}.0.0"), "{}", reply.0);
+                        seen.insert(number);
+                        answered.fetch_add(1, Ordering::Relaxed);
+                    }
+                    assert!(seen.len() > 1, "the change was never seen: {seen:?}");
+                });
+            }
+            let since = |mark: usize| {
+                wait::until("calls in between", || (answered.load(Ordering::Relaxed) > mark + 20).then_some(()));
+            };
+            for number in [2, 3, 2] {
+                since(answered.load(Ordering::Relaxed));
+                operator.load("changing", &version(number));
+            }
+            since(answered.load(Ordering::Relaxed));
+            operator.post("/v1/plugins/changing/rollback", &json!({})).expect(200);
+            since(answered.load(Ordering::Relaxed));
+            done.store(true, Ordering::Relaxed);
+        });
+        let running = session.start("long", "hostile/rest", json!({"ms": 1500}));
+        session.wait_until_running("long");
+        operator.delete("/v1/plugins/hostile").expect(204);
+        session.call("hostile/echo", json!({"text": "gone"})).failed("TOOL_NOT_FOUND");
+        let answer = running.reply().expect(200).json();
+        assert_eq!(answer["results"][0]["output"], 1500, "it began before: {answer}");
+        operator.load("hostile", guests::HOSTILE);
+        assert_eq!(session.call("hostile/echo", json!({"text": "back"})).output(), "back");
+    });
+}
+
+#[test]
+fn o1_a_disabled_plugin_takes_no_calls_and_an_enabled_one_does_again() {
+    scene(|scene| {
+        let (operator, session) = (scene.daemon.operator(), scene.session());
+        operator.post("/v1/plugins/arithmetic/disable", &json!({})).expect(200);
+        let call = || session.call("arithmetic/evaluate", json!({"expression": "1"}));
+        call().failed("TOOL_DISABLED");
+        operator.delete("/v1/plugins/arithmetic").refused(409, "CONFLICT");
+        operator.post("/v1/plugins/arithmetic/enable", &json!({})).expect(200);
+        assert_eq!(call().status(), "ok");
+    });
+}
+
+#[test]
+fn a_policy_change_holds_at_once_for_open_sessions() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.make_agent("acme/changing", &json!({"enabled": ["hostile/*"]}));
+        let session = operator.open_session("acme/changing");
+        let call = || session.call("hostile/echo", json!({"text": "x"}));
+        assert_eq!(call().status(), "ok");
+        let path = "/v1/orgs/acme/agents/changing";
+        operator.replace(path, &json!({"enabled": ["arithmetic/*"]})).expect(200);
+        call().failed("ACCESS_DENIED");
+        operator.replace(path, &json!({"enabled": ["hostile/*"]})).expect(200);
+        assert_eq!(call().status(), "ok");
+    });
+}
+
+/// Two slots, one place in line for an organization: the fourth call at once is refused, and only it.
+#[test]
+fn a_full_line_refuses_and_leaves_nothing_behind() {
+    let settings = "[sandbox]\ninstances = 2\n[queue]\nwaiting_per_organization = 1\nwaiting_total = 2";
+    let daemon = Daemon::start(PROGRAM, settings);
+    let operator = daemon.operator();
+    operator.load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let other = daemon.session_within("other/bot", &json!({}));
+    let busy: Vec<_> = ["r1", "r2", "w1"].map(|id| session.start(id, "hostile/doze", json!({}))).into();
+    for id in ["r1", "r2", "w1"] {
+        session.wait_until_running(id);
+    }
+    let refused = session.call_as("full", "hostile/echo", json!({"text": "x"})).failed("OVERLOADED");
+    assert!(refused.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", refused.0);
+    assert_eq!(refused.0["error"]["retryable"], true);
+    // Its id is free again, and nothing was opened.
+    session.client.get(&session.path("/calls/full")).refused(404, "NOT_FOUND");
+    let waiting = other.start("o1", "hostile/echo", json!({"text": "fair"}));
+    for id in ["r1", "r2", "w1"] {
+        session.cancel(id).expect(204);
+    }
+    for pending in busy {
+        pending.reply().expect(200);
+    }
+    let answer = waiting.reply().expect(200).json();
+    assert_eq!(answer["results"][0]["output"], "fair", "{answer}");
+    assert_eq!(session.call_as("full", "hostile/echo", json!({"text": "x"})).output(), "x");
+}
+
+#[test]
+fn an_organizations_rate_is_its_own() {
+    let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 3");
+    let (noisy, quiet) = (daemon.session_within("noisy/bot", &json!({})), daemon.session_within("quiet/bot", &json!({})));
+    let call = |session: &Session| session.call("arithmetic/evaluate", json!({"expression": "1"}));
+    let replies: Vec<_> = (0..6).map(|_| call(&noisy)).collect();
+    let limited: Vec<_> = replies.iter().filter(|reply| reply.error_type() == Some("RATE_LIMITED")).collect();
+    assert!(!limited.is_empty() && replies[0].status() == "ok", "{replies:?}");
+    assert!(limited[0].0["error"]["details"]["retry_after_ms"].is_u64(), "{}", limited[0].0);
+    assert_eq!(call(&quiet).status(), "ok");
+}

@@ -1,0 +1,332 @@
+//! A guest and the files of its session: it reaches those and no others, and no more of them than its share (B4).
+//!
+//! Canary files lie beside the workspace, above it and in another session. They are as they were after each test, and
+//! no message names a folder of the host.
+
+use std::fs;
+use std::path::PathBuf;
+
+use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+const CANARY: &str = "a canary, as it was";
+
+/// Small shares, so that using them up is quick.
+const SETTINGS: &str = "
+[limits]
+workspace_bytes = 4_194_304
+workspace_files = 100
+";
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+    agents: u32,
+    neighbour: Session,
+    canaries: Vec<PathBuf>,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        daemon.operator().load("vandal", guests::VANDAL);
+        let neighbour = daemon.session_within("acme/neighbour", &json!({}));
+        neighbour.put_file("canary.txt", CANARY.as_bytes()).expect(204);
+        let workspaces = daemon.data().join("workspaces");
+        let canaries = vec![
+            workspaces.join("canary.txt"),
+            daemon.data().join("canary.txt"),
+            daemon.folder.path().join("canary.txt"),
+            workspaces.join(&neighbour.id).join("canary.txt"),
+        ];
+        for canary in &canaries {
+            fs::write(canary, CANARY).expect("a canary");
+        }
+        let mut scene = Self { daemon, agents: 0, neighbour, canaries };
+        let warm = scene.session();
+        warm.call("vandal/litter", json!({"folder": "/workspace/w", "files": 20}));
+        scene
+    }
+
+    fn session(&mut self) -> Session {
+        self.agents += 1;
+        self.daemon.session_within(&format!("acme/a{}", self.agents), &json!({}))
+    }
+
+    /// Makes a call, and looks at what must hold after it.
+    fn after(&mut self, session: &Session, tool: &str, arguments: Value) -> CallReply {
+        let before = Aftermath::before(&self.daemon);
+        let reply = session.call(&format!("vandal/{tool}"), arguments);
+        for canary in &self.canaries {
+            assert_eq!(fs::read_to_string(canary).expect("the canary lives"), CANARY, "{}", canary.display());
+        }
+        let shown = reply.0.to_string();
+        let folder = self.daemon.folder.path().display().to_string();
+        assert!(!shown.contains(&folder) && !shown.contains(&self.neighbour.id), "{shown}");
+        assert!(!shown.contains(CANARY), "{shown}");
+        let row = session.audited(&self.daemon.operator(), reply.id());
+        assert_eq!(row["outcome"]["error_type"].as_str(), reply.error_type(), "{row}");
+        before.is_clear(&mut self.daemon);
+        reply
+    }
+
+    /// The effects of the newest call of a session, as the audit log has them.
+    fn effects(&self, session: &Session) -> Vec<(String, String)> {
+        let rows = self.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        rows.iter().map(|row| (text(&row["effect"]["effect"]), text(&row["effect"]["detail"]))).collect()
+    }
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, test);
+}
+
+#[test]
+fn a_file_written_by_a_tool_is_there_for_the_next_call_and_over_http() {
+    scene(|scene| {
+        let session = scene.session();
+        scene.after(&session, "write", json!({"path": "/workspace/a.txt", "bytes": 3})).output();
+        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
+        assert_eq!(session.get_file("a.txt").expect(200).text(), "xxx");
+        session.put_file("folder/b.txt", b"yy").expect(204);
+        assert_eq!(scene.after(&session, "list", json!({"path": "/workspace"})).output(), &json!(["a.txt", "folder"]));
+        let written = ("workspace_write".to_owned(), "a.txt".to_owned());
+        assert!(scene.effects(&session).contains(&written), "{:?}", scene.effects(&session));
+    });
+}
+
+#[test]
+fn nothing_outside_the_workspace_can_be_read() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("here.txt", b"here").expect(204);
+        let data = scene.daemon.data().display().to_string();
+        let paths = [
+            "/etc/passwd".to_owned(),
+            "/proc/self/environ".to_owned(),
+            "/workspace/../canary.txt".to_owned(),
+            "/workspace/../../canary.txt".to_owned(),
+            "/workspace/x/../../canary.txt".to_owned(),
+            "../canary.txt".to_owned(),
+            format!("{data}/operator.token"),
+            format!("/workspace/{data}/operator.token"),
+            format!("/workspace/../{}/canary.txt", scene.neighbour.id),
+            "/workspace/here.txt/../../canary.txt".to_owned(),
+            "/workspace/\\..\\canary.txt".to_owned(),
+            "/workspace/%2e%2e/canary.txt".to_owned(),
+            "/workspace/here.txt\0/../canary.txt".to_owned(),
+        ];
+        for path in paths {
+            for tool in ["read", "list"] {
+                let reply = scene.after(&session, tool, json!({"path": path}));
+                assert!(reply.error_type().is_some(), "{path}: {}", reply.0);
+            }
+        }
+        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
+        let denied: Vec<_> = scene.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
+        assert!(denied.iter().any(|(_, path)| path.starts_with("../canary.txt")), "{denied:?}");
+    });
+}
+
+#[test]
+fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("here.txt", b"here").expect(204);
+        let neighbour = format!("/workspace/../{}", scene.neighbour.id);
+        for path in ["/workspace/../canary.txt".to_owned(), format!("{neighbour}/canary.txt"), "/tmp/toolgate-canary".to_owned()] {
+            let attempts = [
+                ("write", json!({"path": path, "bytes": 10})),
+                ("sparse", json!({"path": path, "bytes": 10})),
+                ("remove", json!({"path": path})),
+                ("rename", json!({"from": path, "to": "/workspace/stolen.txt"})),
+                ("rename", json!({"from": "/workspace/here.txt", "to": path})),
+            ];
+            for (tool, arguments) in attempts {
+                let reply = scene.after(&session, tool, arguments.clone());
+                assert!(reply.error_type().is_some(), "{tool} {arguments}: {}", reply.0);
+            }
+        }
+        assert!(!PathBuf::from("/tmp/toolgate-canary").exists());
+        let inside = json!({"from": "/workspace/here.txt", "to": "/workspace/there.txt"});
+        scene.after(&session, "rename", inside).output();
+        scene.after(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
+    });
+}
+
+#[test]
+fn links_are_not_made() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("here.txt", b"here").expect(204);
+        for target in ["/etc/passwd", "../canary.txt", "here.txt"] {
+            scene.after(&session, "symlink", json!({"target": target, "link": "link"})).failed("TOOL_FAILED");
+        }
+        for from in ["here.txt", "../canary.txt", "/etc/passwd"] {
+            scene.after(&session, "hard_link", json!({"from": from, "to": "link"})).failed("TOOL_FAILED");
+        }
+        assert_eq!(scene.after(&session, "list", json!({"path": "/workspace"})).output(), &json!(["here.txt"]));
+    });
+}
+
+/// Nobody but an operator of the machine can put one there; it is still not followed.
+#[test]
+fn a_link_that_is_there_is_not_followed() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("folder/here.txt", b"here").expect(204);
+        let workspace = scene.daemon.data().join("workspaces").join(&session.id);
+        let link = |target: &str, at: &str| std::os::unix::fs::symlink(target, workspace.join(at)).expect("a link");
+        link("../canary.txt", "file");
+        link("..", "folder/up");
+        link("file", "chain");
+        link("/proc/self", "proc");
+        for path in ["file", "chain", "folder/up/canary.txt", "folder/up/../canary.txt", "proc/environ", "file/"] {
+            let path = format!("/workspace/{path}");
+            for (tool, arguments) in [
+                ("read", json!({"path": path})),
+                ("write", json!({"path": path, "bytes": 1})),
+                ("list", json!({"path": path})),
+            ] {
+                let reply = scene.after(&session, tool, arguments);
+                assert!(reply.error_type().is_some(), "{tool} {path}: {}", reply.0);
+            }
+        }
+        for path in ["file", "chain", "folder/up/canary.txt"] {
+            assert_ne!(session.get_file(path).status, 200, "{path}");
+            assert_ne!(session.put_file(path, b"x").status, 204, "{path}");
+        }
+        assert_eq!(session.get_file("folder/here.txt").expect(200).text(), "here");
+    });
+}
+
+#[test]
+fn the_share_of_bytes_holds_while_the_guest_writes() {
+    scene(|scene| {
+        let session = scene.session();
+        let reply = scene.after(&session, "write_for_ever", json!({"path": "/workspace/a"})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("workspace_bytes"));
+        let written = session.get_file("a").expect(200).body.len();
+        assert!((3 << 20..=4 << 20).contains(&written), "{written}");
+        let reply = scene.after(&session, "write", json!({"path": "/workspace/b", "bytes": 1 << 20}));
+        assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
+        session.put_file("c", &vec![0; 1 << 20]).refused(413, "TOO_LARGE");
+        assert!(scene.effects(&session).iter().any(|(kind, _)| kind == "quota_exceeded"), "{:?}", scene.effects(&session));
+        // Removing makes room.
+        scene.after(&session, "remove", json!({"path": "/workspace/a"})).output();
+        scene.after(&session, "write", json!({"path": "/workspace/b", "bytes": 1 << 20})).output();
+    });
+}
+
+#[test]
+fn a_sparse_file_counts_as_large_as_it_says() {
+    scene(|scene| {
+        let session = scene.session();
+        for bytes in [5 << 20, 1_u64 << 40, u64::from(u32::MAX) << 20] {
+            let reply = scene.after(&session, "sparse", json!({"path": "/workspace/a", "bytes": bytes}));
+            assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
+        }
+        scene.after(&session, "sparse", json!({"path": "/workspace/a", "bytes": 3 << 20})).output();
+        let reply = scene.after(&session, "write", json!({"path": "/workspace/b", "bytes": 2 << 20}));
+        reply.failed("RESOURCE_EXCEEDED");
+    });
+}
+
+#[test]
+fn many_small_files_are_refused_by_their_number() {
+    scene(|scene| {
+        let session = scene.session();
+        let reply = scene.after(&session, "litter", json!({"folder": "/workspace/many", "files": 100_000}));
+        assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_files"));
+        let other = scene.session();
+        scene.after(&other, "litter", json!({"folder": "/workspace/few", "files": 50})).output();
+    });
+}
+
+#[test]
+fn files_held_open_without_end_are_refused() {
+    scene(|scene| {
+        let session = scene.session();
+        scene.after(&session, "hoard", json!({"path": "/workspace/a", "count": 50})).output();
+        let reply = scene.after(&session, "hoard", json!({"path": "/workspace/a", "count": 100_000}));
+        assert!(matches!(reply.error_type(), Some("RESOURCE_EXCEEDED" | "TOOL_FAILED")), "{}", reply.0);
+    });
+}
+
+#[test]
+fn strange_names_are_files_or_are_refused_and_nothing_else() {
+    scene(|scene| {
+        let session = scene.session();
+        let long = "x".repeat(300);
+        for name in ["with space", "..hidden", "naïve", "-rf", "a\nb", "\u{202e}gnp", "CON", "a\\b", "*", "%00", &long, "a//b", "."] {
+            let reply = scene.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
+            assert!(matches!(reply.error_type(), None | Some("TOOL_FAILED")), "{name:?}: {}", reply.0);
+        }
+        scene.after(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
+    });
+}
+
+#[test]
+fn paths_over_http_stay_inside_as_well() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("here.txt", b"here").expect(204);
+        let paths =
+            ["../canary.txt", "%2e%2e/canary.txt", "..%2fcanary.txt", "x/../../canary.txt", "%2fetc%2fpasswd", "/etc/passwd", "here.txt/x", "a%00b", "..%5ccanary.txt"];
+        for path in paths {
+            for reply in [session.get_file(path), session.put_file(path, b"x"), session.client.delete(&session.path(&format!("/files/{path}")))] {
+                assert!((400..500).contains(&reply.status), "{path}: {}", reply.text());
+                assert!(!reply.text().contains(CANARY));
+            }
+        }
+        for canary in &scene.canaries {
+            assert_eq!(fs::read_to_string(canary).expect("the canary lives"), CANARY);
+        }
+        let read = session.get_file("here.txt").expect(200);
+        assert_eq!(read.text(), "here");
+        assert_eq!(read.header("x-content-type-options"), Some("nosniff"));
+        session.client.delete(&session.path("/files/here.txt")).expect(204);
+        session.get_file("here.txt").refused(404, "NOT_FOUND");
+    });
+}
+
+#[test]
+fn the_workspace_of_a_session_outlives_a_restart() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let session = daemon.session_within("acme/bot", &json!({}));
+    session.put_file("a.txt", b"still here").expect(204);
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    assert_eq!(session.get_file("a.txt").expect(200).text(), "still here");
+    assert_eq!(session.call("files/read", json!({"path": "a.txt"})).status(), "ok");
+}
+
+#[test]
+fn a_plugin_reaches_no_network() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("caller", guests::CALLER);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    // Somebody who would notice.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.set_nonblocking(true).expect("not waiting");
+    let address = listener.local_addr().expect("an address").to_string();
+    session.call("caller/header", json!({"bytes": 100})).output();
+    let before = Aftermath::before(&daemon);
+    let reply = session.call_as("c1", "caller/reach", json!({"authority": address, "path": "/?key=secret"}));
+    reply.failed("NETWORK_DENIED");
+    let effects = operator.audit(&format!("kind=effect&session={}", session.id));
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert_eq!(effects[0]["effect"]["effect"], "network_denied");
+    assert!(effects[0]["effect"]["detail"].as_str().is_some_and(|detail| detail.contains("127.0.0.1")));
+    assert!(!effects[0].to_string().contains("secret"), "{effects:?}");
+    let reply = session.call("caller/look_up", json!({"name": "localhost"}));
+    assert!(reply.error_type().is_some(), "{}", reply.0);
+    let reply = session.call("caller/header", json!({"bytes": 1 << 20}));
+    assert!(reply.error_type().is_some(), "{}", reply.0);
+    assert!(listener.accept().is_err(), "a packet left");
+    before.is_clear(&mut daemon);
+}

@@ -1,0 +1,529 @@
+//! What a guest may use up, and how it ends when it wants more (B1, B2).
+//!
+//! After each: the code is the documented one, the audit log has one intent and one outcome with that code, every
+//! instance slot of the pool is free again (there are two, and two calls at once must find them), and the same process
+//! has its memory and its open files back.
+
+use std::time::{Duration, Instant};
+
+use toolgate_tests::component::PluginFile;
+use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// Two slots, so that a lost one is missed at once. Fuel is raised so that a test can take it out of the way.
+const SETTINGS: &str = "
+[sandbox]
+instances = 2
+[limits]
+fuel = 1_000_000_000_000
+";
+
+/// Slots in the pool.
+const INSTANCES: usize = 2;
+
+/// The closed list of `interfaces.md`, as far as a call can end with it.
+const DOCUMENTED: &[&str] = &[
+    "FUEL_EXHAUSTED",
+    "MEMORY_EXCEEDED",
+    "DEADLINE_EXCEEDED",
+    "RESOURCE_EXCEEDED",
+    "OUTPUT_TOO_LARGE",
+    "INVALID_OUTPUT",
+    "TOOL_CRASHED",
+    "TOOL_FAILED",
+    "NETWORK_DENIED",
+];
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+    agents: u32,
+    good: Session,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        let operator = daemon.operator();
+        operator.load("hostile", guests::HOSTILE);
+        let good = daemon.session_within("acme/good", &json!({}));
+        let mut scene = Self { daemon, agents: 0, good };
+        // What is grown once and kept is not a leak: the pool's first pages, connections to the store, file threads.
+        let warm = scene.session(&json!({"memory_bytes": 67_108_864}));
+        for tool in ["hostile/swallow", "hostile/log_flood"] {
+            warm.calls(&[json!({"tool": tool, "arguments": {"lines": 100}}), json!({"tool": "hostile/swallow"})]);
+        }
+        scene.good.calls(&[rest(), rest()]);
+        operator.audit("limit=1");
+        scene
+    }
+
+    /// A session of an agent of its own.
+    fn session(&mut self, limits: &Value) -> Session {
+        self.agents += 1;
+        self.daemon.session_within(&format!("acme/a{}", self.agents), limits)
+    }
+
+    /// Makes one call and looks at everything that must hold after it.
+    fn after(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
+        let session = self.session(&limits);
+        let before = Aftermath::before(&self.daemon);
+        let reply = session.call_as("c1", tool, arguments);
+        self.is_recorded(&session, &reply);
+        self.pool_is_whole();
+        before.is_clear(&mut self.daemon);
+        reply
+    }
+
+    fn is_recorded(&self, session: &Session, reply: &CallReply) {
+        let row = session.audited(&self.daemon.operator(), reply.id());
+        let outcome = &row["outcome"];
+        assert_eq!(outcome["error_type"].as_str(), reply.error_type(), "{row}");
+        assert_eq!(outcome["status"].as_str(), Some(reply.status()), "{row}");
+        assert_eq!(outcome["executed"], reply.0["executed"], "{row}");
+        assert_eq!(outcome["usage"]["fuel"], reply.0["usage"]["fuel"], "{row}");
+        if let Some(code) = reply.error_type() {
+            assert!(DOCUMENTED.contains(&code), "{}", reply.0);
+        }
+    }
+
+    /// As many calls at once as there are slots; one that finds none is refused.
+    fn pool_is_whole(&self) {
+        for reply in self.good.calls(&vec![rest(); INSTANCES]) {
+            assert_eq!(reply.output(), 20);
+        }
+    }
+}
+
+fn rest() -> Value {
+    json!({"tool": "hostile/rest", "arguments": {"ms": 20}})
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, test);
+}
+
+#[test]
+fn a_tool_that_behaves_is_answered_with_what_it_used() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "call_hostile_echo", json!({"text": "hello"}));
+        assert_eq!(reply.output(), "hello");
+        for measure in ["fuel", "memory_bytes", "duration_us"] {
+            assert!(reply.usage(measure) > 0, "{measure}: {}", reply.0);
+        }
+    });
+}
+
+#[test]
+fn an_endless_loop_ends_by_fuel() {
+    scene(|scene| {
+        let reply = scene.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
+        assert_eq!(reply.limit(), Some("fuel"));
+        assert_eq!(reply.usage("fuel"), 100_000_000);
+        assert_eq!(reply.0["executed"], "yes");
+    });
+}
+
+#[test]
+fn an_endless_loop_ends_by_the_epoch_alone() {
+    scene(|scene| {
+        let limits = json!({"deadline_ms": 300});
+        let reply = scene.after(limits.clone(), "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("deadline_ms"));
+        stops_in_time(scene, "hostile/spin", 300);
+    });
+}
+
+#[test]
+fn a_busy_guest_does_not_hold_up_the_others() {
+    scene(|scene| {
+        let session = scene.session(&json!({"deadline_ms": 2000}));
+        let busy = [session.start("b1", "hostile/spin", json!({}))];
+        session.wait_until_running("b1");
+        let began = Instant::now();
+        let reply = scene.good.call("hostile/echo", json!({"text": "still here"}));
+        assert_eq!(reply.output(), "still here");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+        for pending in busy {
+            pending.reply().expect(200);
+        }
+    });
+}
+
+#[test]
+fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
+    scene(|scene| {
+        let reply = scene.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
+        assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
+        stops_in_time(scene, "hostile/doze", 300);
+    });
+}
+
+/// A hundred milliseconds after its deadline a call has ended. On a machine that does other things meanwhile one try
+/// proves nothing, so one of five must.
+fn stops_in_time(scene: &mut Scene, tool: &str, deadline_ms: u64) {
+    let session = scene.session(&json!({"deadline_ms": deadline_ms}));
+    let took: Vec<u64> = (0..5).map(|_| session.call(tool, json!({})).usage("duration_us") / 1000).collect();
+    assert!(took.iter().any(|ms| (deadline_ms - 50..=deadline_ms + 100).contains(ms)), "{took:?} ms");
+}
+
+#[test]
+fn endless_recursion_ends_by_the_stack() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/recurse", json!({})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("stack"));
+    });
+}
+
+#[test]
+fn a_memory_bomb_ends_by_memory() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+        assert_eq!(reply.limit(), Some("memory_bytes"));
+        assert!((60 << 20..=64 << 20).contains(&reply.usage("memory_bytes")), "{}", reply.0);
+    });
+}
+
+#[test]
+fn memory_that_is_asked_for_page_by_page_ends_at_the_same_limit() {
+    scene(|scene| {
+        let reply = scene.after(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
+        assert_eq!(reply.output(), 64);
+        assert_eq!(reply.usage("memory_bytes"), 4 << 20);
+    });
+}
+
+#[test]
+fn memories_count_together() {
+    scene(|scene| {
+        // Two memories of 40 MiB: each is within the limit, both are not.
+        let file = PluginFile::new("many-memories").outside("(core module $more (memory 640))
+            (core instance (instantiate $more)) (core instance (instantiate $more))");
+        refused_at_load_or_call(scene, &file, "many-memories", "MEMORY_EXCEEDED");
+        let file = PluginFile::new("few-memories").outside("(core module $more (memory 64))
+            (core instance (instantiate $more)) (core instance (instantiate $more))");
+        scene.daemon.operator().load("few-memories", &file.build());
+        let reply = scene.after(json!({}), "few-memories/answer", json!({}));
+        assert!(reply.usage("memory_bytes") > 8 << 20, "{}", reply.0);
+    });
+}
+
+#[test]
+fn more_memories_than_a_call_may_have_are_refused() {
+    scene(|scene| {
+        let file = PluginFile::new("more-memories")
+            .outside(&format!("(core module $more (memory 1)) {}", "(core instance (instantiate $more))".repeat(9)));
+        refused_at_load_or_call(scene, &file, "more-memories", "RESOURCE_EXCEEDED");
+    });
+}
+
+#[test]
+fn more_tables_than_a_call_may_have_are_refused() {
+    scene(|scene| {
+        let file = PluginFile::new("more-tables")
+            .outside(&format!("(core module $more (table 1 funcref)) {}", "(core instance (instantiate $more))".repeat(17)));
+        refused_at_load_or_call(scene, &file, "more-tables", "RESOURCE_EXCEEDED");
+    });
+}
+
+#[test]
+fn a_table_larger_than_a_call_may_have_is_refused() {
+    scene(|scene| {
+        let large = |elements: u32| {
+            PluginFile::new("large-table").inside(&format!("(table $large {elements} funcref)"))
+        };
+        refused_at_load_or_call(scene, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
+        scene.daemon.operator().load("large-table", &large(10_000).build());
+        assert_eq!(scene.after(json!({}), "large-table/answer", json!({})).output(), 1);
+    });
+}
+
+#[test]
+fn a_table_that_grows_ends_at_the_limit() {
+    scene(|scene| {
+        let file = PluginFile::new("growing-table")
+            .inside("(table $growing 0 funcref)")
+            .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
+        scene.daemon.operator().load("growing-table", &file.build());
+        let reply = scene.after(json!({}), "growing-table/answer", json!({})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("table_elements"));
+    });
+}
+
+#[test]
+fn more_instances_than_a_call_may_have_are_refused() {
+    scene(|scene| {
+        let instances = |count| {
+            PluginFile::new("more-instances")
+                .outside(&format!("(core module $more) {}", "(core instance (instantiate $more))".repeat(count)))
+        };
+        refused_at_load_or_call(scene, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
+        refused_at_load_or_call(scene, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
+        scene.daemon.operator().load("more-instances", &instances(10).build());
+        assert_eq!(scene.after(json!({}), "more-instances/answer", json!({})).output(), 1);
+    });
+}
+
+/// A plugin that needs too much to start is refused when it is loaded, since it is asked what it is, or when called.
+fn refused_at_load_or_call(scene: &mut Scene, file: &PluginFile, namespace: &str, code: &str) {
+    let before = Aftermath::before(&scene.daemon);
+    let operator = scene.daemon.operator();
+    let reply = operator.upload(namespace, &file.build());
+    if reply.status == 200 {
+        scene.after(json!({}), &format!("{namespace}/answer"), json!({})).failed(code);
+        operator.delete(&format!("/v1/plugins/{namespace}")).expect(204);
+    } else {
+        reply.refused(422, "INVALID_PLUGIN");
+        operator.get(&format!("/v1/plugins/{namespace}")).refused(404, "NOT_FOUND");
+    }
+    scene.pool_is_whole();
+    before.is_clear(&mut scene.daemon);
+}
+
+#[test]
+fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
+    scene(|scene| {
+        let trap = PluginFile::new("trap-in-start").inside("(func $trap unreachable) (start $trap)");
+        let reply = scene.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
+        assert!(reply.text().contains("unreachable"), "{}", reply.text());
+        let endless = PluginFile::new("endless-start").inside("(func $endless (loop $more (br $more))) (start $endless)");
+        scene.daemon.operator().upload("endless-start", &endless.build()).refused(422, "INVALID_PLUGIN");
+        let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
+        scene.daemon.operator().load("quiet-start", &quiet.build());
+        scene.pool_is_whole();
+    });
+}
+
+#[test]
+fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/spin_in_host", json!({})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("host_calls"));
+        assert!(reply.usage("host_calls") <= 100_001, "{}", reply.0);
+    });
+}
+
+#[test]
+fn host_calls_burn_fuel() {
+    scene(|scene| {
+        let limits = json!({"fuel": 10_000_000});
+        let reply = scene.after(limits, "hostile/spin_in_host", json!({})).failed("FUEL_EXHAUSTED");
+        assert!((1_000..=20_000).contains(&reply.usage("host_calls")), "{}", reply.0);
+    });
+}
+
+#[test]
+fn random_bytes_by_the_gigabyte_are_not_made() {
+    scene(|scene| {
+        assert_eq!(scene.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
+        let reply = scene.after(json!({}), "hostile/dice", json!({"bytes": 1_u64 << 32}));
+        assert!(reply.error_type().is_some(), "{}", reply.0);
+        assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
+        let limits = json!({"host_calls": 1000});
+        let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("host_calls"));
+    });
+}
+
+#[test]
+fn random_bytes_without_end_end_at_the_deadline() {
+    scene(|scene| {
+        scene.after(json!({"deadline_ms": 200}), "hostile/dice_for_ever", json!({})).failed("DEADLINE_EXCEEDED");
+    });
+}
+
+#[test]
+fn a_huge_text_for_the_host_is_refused() {
+    scene(|scene| {
+        assert_eq!(scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(), 1 << 20);
+        let reply =
+            scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("host_call_bytes"));
+    });
+}
+
+#[test]
+fn a_result_that_is_too_large_is_refused() {
+    scene(|scene| {
+        let whole = scene.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
+        assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
+        for bytes in [1 << 20, 8 << 20] {
+            let reply = scene.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
+            assert_eq!(reply.limit(), Some("output_bytes"));
+        }
+    });
+}
+
+#[test]
+fn a_result_beyond_the_guests_own_memory_is_a_crash() {
+    scene(|scene| {
+        let far = "(i32.store8 (i32.const 0) (i32.const 0)) (i32.store8 (i32.const 4) (i32.const 0))
+            (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
+        let file = PluginFile::new("far-result").doing(far);
+        scene.daemon.operator().load("far-result", &file.build());
+        scene.after(json!({}), "far-result/answer", json!({})).failed("TOOL_CRASHED");
+    });
+}
+
+#[test]
+fn a_log_flood_is_cut_and_the_tool_goes_on() {
+    scene(|scene| {
+        for (tool, lines) in [("hostile/log_flood", 20_000), ("hostile/print_flood", 3_000)] {
+            let reply = scene.after(json!({}), tool, json!({"lines": lines}));
+            assert_eq!(reply.output(), lines);
+            assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
+        }
+        scene.daemon.logged("that lines were dropped", |line| line.contains("cut at its limit"));
+    });
+}
+
+#[test]
+fn what_a_plugin_logs_cannot_forge_a_line() {
+    scene(|scene| {
+        let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
+        scene.after(json!({}), "hostile/log", json!({"message": forged})).output();
+        let line = scene.daemon.logged("what the plugin said", |line| line.contains("all is well"));
+        assert!(line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'), "{line:?}");
+    });
+}
+
+#[test]
+fn empty_writes_keep_nothing() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
+        assert_eq!(reply.output(), 40_000);
+        assert_eq!(reply.usage("log_bytes"), 0);
+    });
+}
+
+#[test]
+fn handles_held_without_end_are_refused() {
+    scene(|scene| {
+        for tool in ["hostile/pollables", "hostile/streams"] {
+            assert_eq!(scene.after(json!({}), tool, json!({"count": 100})).output(), 100);
+            let reply = scene.after(json!({}), tool, json!({"count": 50_000})).failed("RESOURCE_EXCEEDED");
+            assert!(matches!(reply.limit(), Some("resources" | "component_handles")), "{}", reply.0);
+        }
+    });
+}
+
+#[test]
+fn t6_a_panic_and_an_exit_are_crashes() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
+        assert_eq!(reply.0["executed"], "yes");
+        scene.daemon.logged("the exception", |line| line.contains("[panic_call__Exception]"));
+        for code in [0, 1] {
+            scene.after(json!({}), "hostile/exit", json!({"code": code})).failed("TOOL_CRASHED");
+        }
+    });
+}
+
+#[test]
+fn a_tools_own_failure_is_told_in_its_own_words() {
+    scene(|scene| {
+        let reply = scene.after(json!({}), "hostile/fail", json!({"message": "no such city"})).failed("TOOL_FAILED");
+        assert_eq!(reply.message(), "no such city");
+    });
+}
+
+#[test]
+fn r3_a_result_that_breaks_its_promise_is_refused() {
+    scene(|scene| {
+        let number = json!({"type": "number"});
+        let cases = [
+            ("text-for-number", "\"one\"".to_owned(), number.clone()),
+            ("no-json", "{".to_owned(), json!({})),
+            ("no-result", String::new(), json!({})),
+            ("two-results", "1 2".to_owned(), json!({})),
+            ("same-key", r#"{"a":1,"a":2}"#.to_owned(), json!({})),
+            ("deep-result", "[".repeat(100_000) + &"]".repeat(100_000), json!({})),
+            ("endless-number", "1e999".to_owned(), json!({})),
+        ];
+        for (namespace, answer, schema) in cases {
+            let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
+            scene.daemon.operator().load(namespace, &file.build());
+            scene.after(json!({}), &format!("{namespace}/answer"), json!({})).failed("INVALID_OUTPUT");
+        }
+        let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
+        scene.daemon.operator().load("kept-promise", &file.build());
+        assert_eq!(scene.after(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
+    });
+}
+
+#[test]
+fn b1_nothing_is_left_in_a_static() {
+    scene(|scene| {
+        for _ in 0..3 {
+            assert_eq!(scene.after(json!({}), "hostile/count", json!({})).output(), 1);
+        }
+    });
+}
+
+#[test]
+fn b1_nothing_is_left_in_memory_for_later_instances() {
+    scene(|scene| {
+        let (seed, mebibytes) = (0x5EED_u32, 40);
+        let session = scene.session(&json!({}));
+        let operator = scene.daemon.operator();
+        operator.make_agent("other/bot", &json!({"enabled": ["hostile/*"]}));
+        let other = operator.open_session("other/bot");
+        // Each slot is filled before each is searched, by the same agent and by one of another organization.
+        let hide = json!({"tool": "hostile/hide", "arguments": {"seed": seed, "mebibytes": mebibytes}});
+        let seek = json!({"tool": "hostile/seek", "arguments": {"seed": seed, "mebibytes": mebibytes}});
+        for _ in 0..3 {
+            for hidden in session.calls(&vec![hide.clone(); INSTANCES]) {
+                assert_eq!(hidden.output(), (mebibytes << 20) / 8);
+            }
+            for searching in [&session, &other] {
+                for found in searching.calls(&vec![seek.clone(); INSTANCES]) {
+                    assert_eq!(found.output(), &json!([0, 0]));
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn b2_an_agents_limit_narrows_and_never_widens() {
+    scene(|scene| {
+        let reply = scene.after(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
+        assert_eq!(reply.failed("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
+        let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
+        let reply = scene.after(wide, "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+        assert_eq!(reply.0["error"]["details"]["allowed"], 64 << 20);
+    });
+}
+
+#[test]
+fn b2_a_plugins_own_limit_holds() {
+    scene(|scene| {
+        let file = PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
+        scene.daemon.operator().load("modest", &file.build());
+        scene.after(json!({}), "modest/answer", json!({})).failed("OUTPUT_TOO_LARGE");
+    });
+}
+
+#[test]
+fn every_slot_is_free_after_a_hundred_bad_ends() {
+    scene(|scene| {
+        let session = scene.session(&json!({"fuel": 5_000_000, "deadline_ms": 5_000}));
+        let before = Aftermath::before(&scene.daemon);
+        let ends = ["spin", "recurse", "swallow", "panic", "exit"];
+        for round in 0..20 {
+            for tool in ends {
+                let arguments = json!({"message": "x", "code": round});
+                let arguments = match tool {
+                    "panic" => json!({"message": arguments["message"]}),
+                    "exit" => json!({"code": arguments["code"]}),
+                    _ => json!({}),
+                };
+                assert!(session.call(&format!("hostile/{tool}"), arguments).error_type().is_some());
+            }
+        }
+        scene.pool_is_whole();
+        before.is_clear(&mut scene.daemon);
+    });
+}

@@ -1,0 +1,469 @@
+//! The door: what a request may look like, who may ask, and what a tenant learns of others.
+//!
+//! After each bad request the daemon answers a good one. What is refused here never becomes a call, so the audit log
+//! has nothing of it.
+
+use std::time::{Duration, Instant};
+
+use toolgate_tests::{Client, Daemon, Reply, Shared, guests, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// Short times, so that a test of them is short.
+const SETTINGS: &str = "
+[http]
+header_timeout_ms = 700
+body_timeout_ms = 700
+body_bytes = 2_097_152
+plugin_bytes = 4_194_304
+connections = 64
+";
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        let operator = daemon.operator();
+        operator.load("hostile", guests::HOSTILE);
+        for organization in ["acme", "rival"] {
+            operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
+        }
+        Self { daemon }
+    }
+
+    fn of_role(&self, role: &str, organization: &str) -> Client {
+        self.daemon.operator().with_new_token(&json!({"role": role, "organization": organization}))
+    }
+
+    /// The same process answers.
+    fn serves(&mut self) {
+        assert!(self.daemon.lives());
+        self.daemon.stranger().get("/healthz").expect(200);
+    }
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, |scene| {
+        test(scene);
+        scene.serves();
+    });
+}
+
+#[test]
+fn bodies_that_are_no_sound_json_are_refused() {
+    scene(|scene| {
+        let session = scene.daemon.operator().open_session("acme/bot");
+        let path = session.path("/calls");
+        let call = r#"{"tool":"hostile/echo","arguments":{"text":"x"}}"#;
+        let bodies = [
+            ("empty", String::new()),
+            ("cut", r#"{"calls":["#.to_owned()),
+            ("text after it", format!(r#"{{"calls":[{call}]}} {{}}"#)),
+            ("no object", "[]".to_owned()),
+            ("unknown field", format!(r#"{{"calls":[{call}],"call":1}}"#)),
+            ("unknown field of a call", r#"{"calls":[{"tool":"a/b","argument":{}}]}"#.to_owned()),
+            ("same key", format!(r#"{{"calls":[{call}],"calls":[{call}]}}"#)),
+            ("same key of a call", r#"{"calls":[{"tool":"a/b","tool":"c/d"}]}"#.to_owned()),
+            ("wrong type", r#"{"calls":[{"tool":7}]}"#.to_owned()),
+            ("no tool", r#"{"calls":[{}]}"#.to_owned()),
+            ("byte order mark", format!("\u{feff}{{\"calls\":[{call}]}}")),
+            ("deep", format!("{{\"calls\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000))),
+        ];
+        for (case, body) in bodies {
+            let reply = session.client.post_text(&path, &body);
+            assert_eq!(reply.status, 400, "{case}: {}", reply.text());
+            reply.refused(400, "INVALID_REQUEST");
+        }
+        let not_utf8 = [b"{\"calls\":[{\"tool\":\"".as_slice(), b"\xff\xfe", b"\"}]}"].concat();
+        let headers = [("Content-Type", "application/json")];
+        session.client.send("POST", &path, &headers, &not_utf8).refused(400, "INVALID_REQUEST");
+        assert!(scene.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
+        session.client.post_text(&path, &format!(r#"{{"calls":[{call}]}}"#)).expect(200);
+    });
+}
+
+#[test]
+fn a_body_of_another_kind_is_refused() {
+    scene(|scene| {
+        let session = scene.daemon.operator().open_session("acme/bot");
+        let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
+        let send = |headers: &[(&str, &str)]| session.client.send("POST", &session.path("/calls"), headers, body);
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp", ""] {
+            send(&[("Content-Type", kind)]).refused(400, "INVALID_REQUEST");
+        }
+        send(&[]).refused(400, "INVALID_REQUEST");
+        send(&[("Content-Type", "application/json; charset=utf-8")]).expect(200);
+        let wasm = [("Content-Type", "application/octet-stream")];
+        scene.daemon.operator().send("PUT", "/v1/plugins/x", &wasm, b"\0asm").refused(400, "INVALID_REQUEST");
+    });
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let large = vec![b' '; 3 << 20];
+        let headers = [("Content-Type", "application/json")];
+        operator.send("POST", &session.path("/calls"), &headers, &large).refused(413, "TOO_LARGE");
+        operator.upload("huge", &vec![0; 5 << 20]).refused(413, "TOO_LARGE");
+        // The length alone is not believed: a body in pieces meets the same limit.
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+            session.path("/calls"),
+            operator.address,
+            operator.token.as_deref().unwrap_or_default()
+        );
+        let mut pending = operator.raw(head.as_bytes());
+        let piece = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+        for _ in 0..40 {
+            if pending.write(&piece).is_err() {
+                break;
+            }
+        }
+        pending.reply().refused(413, "TOO_LARGE");
+        // What fits is read.
+        let mut fits = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#.to_vec();
+        fits.resize(1 << 20, b' ');
+        operator.send("POST", &session.path("/calls"), &headers, &fits).expect(200);
+    });
+}
+
+#[test]
+fn a_client_that_takes_its_time_is_cut_off() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let slow = |bytes: &str| {
+            let began = Instant::now();
+            let ended = stranger.raw(bytes.as_bytes()).try_reply();
+            (ended, began.elapsed())
+        };
+        for head in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
+            let (ended, took) = slow(head);
+            assert!(ended.as_ref().map_or(true, |reply| reply.status == 408), "{ended:?}");
+            assert!(took < Duration::from_secs(10), "{took:?}");
+        }
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{",
+            session.path("/calls"),
+            operator.token.as_deref().unwrap_or_default()
+        );
+        let reply = stranger.raw(head.as_bytes()).reply();
+        assert_eq!(reply.error_type(), "DEADLINE_EXCEEDED", "{}", reply.text());
+    });
+}
+
+#[test]
+fn headers_are_bounded_in_number_and_size() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let with = |count: usize, bytes: usize| {
+            let fields: String = (0..count).map(|at| format!("X-{at}: {}\r\n", "x".repeat(bytes))).collect();
+            let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
+            stranger.raw(head.as_bytes()).try_reply()
+        };
+        assert_eq!(with(50, 10).expect("an answer").status, 200);
+        for (count, bytes) in [(200, 1), (10, 10_000), (100_000, 10)] {
+            let reply = with(count, bytes);
+            assert!(reply.as_ref().map_or(true, |reply| reply.status == 431), "{count} of {bytes}: {reply:?}");
+        }
+        let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
+        let reply = stranger.raw(long.as_bytes()).try_reply();
+        assert!(reply.as_ref().map_or(true, |reply| matches!(reply.status, 414 | 431)), "{reply:?}");
+    });
+}
+
+#[test]
+fn a_request_that_two_readers_could_read_differently_is_refused() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let heads = [
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5, 50\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n folded: x\r\n\r\n",
+            "GET /healthz HTTP/1.1\nHost: localhost\nX: a\rb\n\n",
+            "GET /healthz HTTP/9.9\r\nHost: localhost\r\n\r\n",
+            "\u{0}\u{1}\u{2}\r\n\r\n",
+        ];
+        for head in heads {
+            let reply = stranger.raw(format!("{head}{inner}").as_bytes()).try_reply();
+            assert!(reply.as_ref().map_or(true, |reply| reply.status == 400 || reply.status == 505), "{head:?}: {reply:?}");
+        }
+        // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
+        let both = format!(
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{inner}"
+        );
+        let reply = stranger.raw(both.as_bytes()).try_reply();
+        assert!(reply.as_ref().map_or(true, |reply| !reply.text().contains("HTTP/1.1 200")), "{reply:?}");
+    });
+}
+
+#[test]
+fn a_request_for_another_host_is_refused() {
+    scene(|scene| {
+        let (stranger, operator) = (scene.daemon.stranger(), scene.daemon.operator());
+        for path in ["/healthz", "/openapi.json", "/v1/plugins", "/nosuch"] {
+            for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "10.0.0.1:7300"] {
+                operator.send("GET", path, &[("Host", host)], b"").refused(403, "FORBIDDEN");
+            }
+        }
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:7300"] {
+            stranger.send("GET", "/healthz", &[("Host", host)], b"").expect(200);
+        }
+        let absolute = "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stranger.raw(absolute.as_bytes()).reply().refused(403, "FORBIDDEN");
+        let twice = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+        stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
+        assert_ne!(stranger.raw(none.as_bytes()).reply().status, 200);
+    });
+}
+
+#[test]
+fn a_request_of_another_origins_page_is_refused() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        for origin in ["http://evil.example", "null", "https://localhost.evil.example", "evil", "file://"] {
+            operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
+            operator.send("GET", "/healthz", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
+        }
+        operator.send("GET", "/v1/plugins", &[("Origin", &format!("http://{}", operator.address))], b"").expect(200);
+    });
+}
+
+#[test]
+fn a_request_without_a_good_token_is_refused() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let token = scene.daemon.operator_token();
+        let basic = format!("Basic {token}");
+        let cut = format!("Bearer {}", &token[..token.len() - 1]);
+        let longer = format!("Bearer {token}x");
+        let spaced = format!("Bearer  {token} x");
+        for authorization in ["", "Bearer", "Bearer x", "Bearer tg_", &basic, &cut, &longer, &spaced, &token] {
+            let reply = stranger.send("GET", "/v1/plugins", &[("Authorization", authorization)], b"");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{authorization}");
+            reply.refused(401, "UNAUTHENTICATED");
+        }
+        stranger.get("/v1/plugins").refused(401, "UNAUTHENTICATED");
+        let good = format!("Bearer {token}");
+        let twice = format!(
+            "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {good}\r\nAuthorization: Bearer x\r\n\r\n"
+        );
+        stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        stranger.send("GET", "/v1/plugins", &[("Authorization", &good)], b"").expect(200);
+    });
+}
+
+/// Every route of the OpenAPI document, without a token.
+#[test]
+fn every_route_but_health_needs_a_token() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let document = stranger.get("/openapi.json").expect(200).json();
+        let mut asked = 0;
+        for (path, operations) in document["paths"].as_object().expect("paths") {
+            if ["/healthz", "/readyz"].contains(&path.as_str()) {
+                continue;
+            }
+            let path = path.replace("{*path}", "x").replace('{', "").replace('}', "");
+            for method in ["get", "put", "post", "delete"] {
+                if operations[method].is_object() {
+                    let headers = [("Content-Type", "application/json")];
+                    stranger.send(&method.to_uppercase(), &path, &headers, b"{}").refused(401, "UNAUTHENTICATED");
+                    asked += 1;
+                }
+            }
+        }
+        assert!(asked > 25, "{asked} routes");
+    });
+}
+
+#[test]
+fn a_role_opens_what_it_is_for() {
+    scene(|scene| {
+        let session = scene.daemon.operator().open_session("acme/bot");
+        let calls = session.path("/calls");
+        let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
+        let [owner, orchestrator, auditor] =
+            ["owner", "orchestrator", "auditor"].map(|role| scene.of_role(role, "acme"));
+        for (who, client) in [("owner", &owner), ("orchestrator", &orchestrator), ("auditor", &auditor)] {
+            for path in ["/v1/plugins", "/v1/orgs", "/v1/orgs/acme"] {
+                let reply = client.get(path);
+                assert_eq!(reply.status, 403, "{who} {path}");
+                reply.refused(403, "FORBIDDEN");
+            }
+            client.upload("x", b"\0asm").refused(403, "FORBIDDEN");
+            client.post("/v1/tokens", &json!({"role": "operator"})).refused(403, "FORBIDDEN");
+        }
+        orchestrator.get("/v1/audit").refused(403, "FORBIDDEN");
+        orchestrator.get("/v1/orgs/acme/agents/bot").refused(403, "FORBIDDEN");
+        orchestrator.post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"})).refused(403, "FORBIDDEN");
+        auditor.post(&calls, &call).refused(403, "FORBIDDEN");
+        auditor.post("/v1/sessions", &json!({"agent": "acme/bot"})).refused(403, "FORBIDDEN");
+        owner.get("/v1/audit/verify").refused(403, "FORBIDDEN");
+        for client in [&owner, &orchestrator] {
+            client.post(&calls, &call).expect(200);
+        }
+        owner.get("/v1/orgs/acme/agents/bot").expect(200);
+        auditor.get("/v1/audit").expect(200);
+        auditor.get("/v1/audit/verify").expect(200);
+    });
+}
+
+/// What belongs to another organization is answered, byte for byte, as what does not exist.
+#[test]
+fn another_tenants_things_look_like_nothing() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let [owner, orchestrator] = ["owner", "orchestrator"].map(|role| scene.of_role(role, "acme"));
+        let theirs = operator.open_session("rival/bot");
+        theirs.call_as("c1", "hostile/echo", json!({"text": "secret"}));
+        theirs.put_file("a.txt", b"secret").expect(204);
+        let nothing = format!("s_{}", "0".repeat(theirs.id.len() - 2));
+        for client in [&owner, &orchestrator] {
+            for rest in ["", "/tools", "/calls/c1", "/files/a.txt"] {
+                same(client, "GET", &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+                if rest != "/tools" {
+                    same(client, "DELETE", &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+                }
+            }
+            for rest in ["/calls", "/files/a.txt"] {
+                let method = if rest == "/calls" { "POST" } else { "PUT" };
+                same(client, method, &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+            }
+            let open = |agent: &str| client.post("/v1/sessions", &json!({"agent": agent}));
+            alike(open("rival/bot"), open("nosuch/bot"), "rival", "nosuch");
+        }
+        for rest in ["/agents", "/agents/bot"] {
+            same(&owner, "GET", &format!("/v1/orgs/rival{rest}"), &format!("/v1/orgs/nosuch{rest}"));
+        }
+        alike(owner.get("/v1/audit?organization=rival"), owner.get("/v1/audit?organization=nosuch"), "rival", "nosuch");
+        let token = operator.post("/v1/tokens", &json!({"role": "owner", "organization": "rival"})).expect(201).json();
+        let id = token["id"].as_str().expect("an id");
+        let no_id: String = id.chars().map(|character| if character.is_ascii_digit() { '9' } else { 'q' }).collect();
+        same(&owner, "DELETE", &format!("/v1/tokens/{id}"), &format!("/v1/tokens/{no_id}"));
+        // And nothing of it is in what an owner may list.
+        for path in ["/v1/tokens?limit=1000", "/v1/audit?limit=500"] {
+            let list = owner.get(path).expect(200).text();
+            assert!(!list.contains("rival") && !list.contains(&theirs.id) && !list.contains(id), "{path}");
+        }
+        assert_eq!(theirs.get_file("a.txt").expect(200).text(), "secret");
+        assert_eq!(theirs.look("c1").output(), "secret");
+    });
+}
+
+fn same(client: &Client, method: &str, theirs: &str, nothing: &str) {
+    let send = |path: &str| {
+        client.send(method, path, &[("Content-Type", "application/json")], br#"{"calls":[{"tool":"hostile/count"}]}"#)
+    };
+    let name = |path: &str| path.split('/').nth(3).unwrap_or_default().to_owned();
+    alike(send(theirs), send(nothing), &name(theirs), &name(nothing));
+}
+
+/// The two differ in nothing but the name that was asked for, which the caller knew.
+fn alike(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
+    let theirs = theirs.refused(404, "NOT_FOUND");
+    let names: Vec<_> = theirs.headers.iter().map(|(name, _)| name.clone()).collect();
+    let no_names: Vec<_> = nothing.headers.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(names, no_names);
+    assert_eq!(theirs.text().replace(their_name, "?"), nothing.text().replace(no_name, "?"));
+    assert_eq!(nothing.status, 404);
+}
+
+#[test]
+fn a_token_of_one_agent_speaks_for_no_other() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.make_agent("acme/second", &json!({"enabled": ["*"]}));
+        let bound = operator.with_new_token(&json!({"role": "orchestrator", "organization": "acme", "agents": ["bot"]}));
+        let theirs = operator.open_session("acme/second");
+        bound.post("/v1/sessions", &json!({"agent": "acme/second"})).refused(403, "FORBIDDEN");
+        bound.get(&theirs.path("")).refused(404, "NOT_FOUND");
+        let own = bound.open_session("acme/bot");
+        assert_eq!(own.call("hostile/echo", json!({"text": "x"})).output(), "x");
+    });
+}
+
+#[test]
+fn a_revoked_token_is_no_longer_good() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let made = operator.post("/v1/tokens", &json!({"role": "owner", "organization": "acme"})).expect(201).json();
+        let holder = Client::new(operator.address, made["token"].as_str());
+        holder.get("/v1/orgs/acme/agents").expect(200);
+        let path = format!("/v1/tokens/{}", made["id"].as_str().expect("an id"));
+        operator.delete(&path).expect(204);
+        holder.get("/v1/orgs/acme/agents").refused(401, "UNAUTHENTICATED");
+        let listed = operator.get("/v1/tokens?limit=1000").expect(200).text();
+        assert!(!listed.contains(made["token"].as_str().expect("a token")), "a token is shown once");
+    });
+}
+
+#[test]
+fn documents_are_replaced_by_their_tag_only() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let path = "/v1/orgs/acme/agents/tagged";
+        let document = json!({"enabled": ["arithmetic/*"]}).to_string();
+        let put = |headers: &[(&str, &str)]| {
+            let headers: Vec<_> = [("Content-Type", "application/json")].into_iter().chain(headers.iter().copied()).collect();
+            operator.send("PUT", path, &headers, document.as_bytes())
+        };
+        put(&[]).refused(428, "INVALID_REQUEST");
+        let made = put(&[("If-None-Match", "*")]).expect(201);
+        put(&[("If-None-Match", "*")]).refused(412, "CONFLICT");
+        put(&[("If-Match", "\"999999\"")]).refused(412, "CONFLICT");
+        put(&[("If-Match", made.header("etag").expect("a tag"))]).expect(200);
+        put(&[("If-Match", made.header("etag").expect("a tag"))]).refused(412, "CONFLICT");
+        operator.make("/v1/orgs/acme/agents/bad", &json!({"enabeld": []})).refused(400, "INVALID_POLICY");
+        operator.get("/v1/orgs/acme/agents/bad").refused(404, "NOT_FOUND");
+        operator.make("/v1/orgs/Bad%20Name", &json!({})).refused(400, "INVALID_REQUEST");
+    });
+}
+
+#[test]
+fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.get("/v1/nosuch").refused(404, "NOT_FOUND");
+        operator.get("/").refused(404, "NOT_FOUND");
+        operator.get("/v1/sessions/%2e%2e/files/x").refused(404, "NOT_FOUND");
+        operator.get("/v1/plugins/nosuch").refused(404, "NOT_FOUND");
+        operator.get("/v1/orgs/nosuch").refused(404, "NOT_FOUND");
+        operator.get("/v1/sessions/nosuch").refused(404, "NOT_FOUND");
+        operator.post("/v1/sessions", &json!({"agent": "acme/nosuch"})).refused(404, "NOT_FOUND");
+        operator.delete("/v1/tokens/nosuch").refused(404, "NOT_FOUND");
+        operator.delete("/healthz").refused(405, "INVALID_REQUEST");
+        operator.post("/v1/sessions", &json!({"agent": "acme"})).refused(400, "INVALID_REQUEST");
+        operator.post("/v1/sessions", &json!({"agent": "acme/bot", "user": "\u{7}"})).refused(400, "INVALID_REQUEST");
+        operator.get("/v1/audit?nosuch=1").expect(400);
+        operator.get("/v1/audit?cursor=nonsense").refused(400, "INVALID_REQUEST");
+    });
+}
+
+#[test]
+fn connections_are_counted_and_idle_ones_make_room() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        // All that there are, and twenty more, none of which says anything.
+        let idle: Vec<_> = (0..84).map(|_| stranger.raw(b"")).collect();
+        // This one waits until their time is over, and is served.
+        stranger.get("/healthz").expect(200);
+        drop(idle);
+    });
+}

@@ -1,0 +1,384 @@
+//! Files that are no plugins, or not the ones they should be: refused with the reason, and nothing is left of them.
+//!
+//! Compiling is done by a process of its own with its own limits, so the daemon serves on whatever it is given.
+
+use std::fs;
+
+use toolgate_tests::component::assemble;
+use toolgate_tests::{Aftermath, Daemon, PluginFile, Reply, Session, Shared, guests, json, process, wait};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// A worker with little, so that a bomb is soon over.
+const SETTINGS: &str = "
+[compile]
+memory_bytes = 402_653_184
+timeout_seconds = 20
+";
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+    good: Session,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        let good = daemon.session_within("acme/bot", &json!({}));
+        daemon.operator().load("answers", &PluginFile::new("answers").build());
+        let scene = Self { daemon, good };
+        scene.serves();
+        scene
+    }
+
+    fn serves(&self) {
+        assert_eq!(self.good.call("answers/answer", json!({})).output(), 1);
+    }
+
+    /// Uploads a file that must be refused, and looks for what is left of it.
+    #[track_caller]
+    fn refuses(&mut self, namespace: &str, file: &[u8], words: &str) -> Reply {
+        let before = Aftermath::before(&self.daemon);
+        let files = self.files();
+        let operator = self.daemon.operator();
+        let reply = operator.upload(namespace, file).refused(422, "INVALID_PLUGIN");
+        let told = reply.json();
+        assert!(told["detail"].as_str().is_some_and(|text| text.contains(words)), "no `{words}`: {told}");
+        let text = reply.text();
+        assert!(!text.contains("/work/") && !text.contains("/root/") && !text.contains(".rs:"), "{text}");
+        if namespace != "answers" {
+            operator.get(&format!("/v1/plugins/{namespace}")).refused(404, "NOT_FOUND");
+        }
+        assert_eq!(self.files(), files, "a refused file is not kept");
+        wait::until("the worker to be gone", || (process::children(self.daemon.pid()) == 0).then_some(()));
+        self.serves();
+        before.is_clear(&mut self.daemon);
+        let rows = operator.audit("kind=admin&limit=1");
+        assert_eq!(rows[0]["admin"]["action"], "plugin.load", "{rows:?}");
+        assert_eq!(rows[0]["admin"]["outcome"], "INVALID_PLUGIN", "{rows:?}");
+        reply
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.daemon.data().join("components")).expect("a folder").count()
+    }
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, test);
+}
+
+#[test]
+fn a_file_that_is_no_component_is_refused_by_its_kind() {
+    scene(|scene| {
+        scene.refuses("wrong", b"", "not WebAssembly");
+        scene.refuses("wrong", b"#!/bin/sh\necho hello\n", "not WebAssembly");
+        scene.refuses("wrong", &assemble("(module)"), "core WebAssembly module");
+        scene.refuses("wrong", b"\0asm\x0e\0\x01\0", "version");
+        scene.refuses("wrong", b"\0asm\x0d\0\x01\0", "plugin contract");
+        scene.refuses("wrong", &assemble("(component)"), "plugin contract");
+    });
+}
+
+#[test]
+fn a_damaged_file_is_refused() {
+    scene(|scene| {
+        let whole = guests::VANDAL;
+        for part in [9, 100, whole.len() / 2, whole.len() - 1] {
+            scene.refuses("vandal", &whole[..part], "");
+        }
+        let mut longer = whole.to_vec();
+        longer.extend_from_slice(&[0xff; 100]);
+        scene.refuses("vandal", &longer, "");
+    });
+}
+
+/// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
+#[test]
+fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
+    scene(|scene| {
+        let sound = PluginFile::new("flipped").build();
+        let operator = scene.daemon.operator();
+        for at in (8..sound.len()).step_by(sound.len() / 40) {
+            let mut file = sound.clone();
+            file[at] ^= 1 << (at % 8);
+            let reply = operator.upload("flipped", &file);
+            if reply.status == 200 {
+                operator.delete("/v1/plugins/flipped").expect(204);
+            } else {
+                reply.refused(422, "INVALID_PLUGIN");
+            }
+        }
+        scene.serves();
+        operator.load("flipped", &sound);
+    });
+}
+
+#[test]
+fn imports_beyond_the_table_are_refused_by_name() {
+    scene(|scene| {
+        let cases = [
+            (r#"(import "evil:host/shell@0.1.0" (instance))"#, "evil:host/shell@0.1.0"),
+            (r#"(import "wasi:threads/spawn@0.2.0" (instance))"#, "wasi:threads/spawn"),
+            (r#"(import "wasi:nn/graph@0.2.0" (instance))"#, "wasi:nn/graph"),
+            (r#"(import "run" (func))"#, "run"),
+        ];
+        for (import, words) in cases {
+            scene.refuses("importing", &PluginFile::new("importing").outside(import).build(), words);
+        }
+    });
+}
+
+#[test]
+fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
+    scene(|scene| {
+        let cases = [
+            ("wasi:io/streams@0.3.0", "0.3.0"),
+            ("wasi:clocks/monotonic-clock@0.3.0-rc-2025-09-16", "0.3.0"),
+            ("wasi:cli/environment@1.0.0", "1.0.0"),
+            ("toolgate:plugin/log@0.2.0", "0.2.0"),
+        ];
+        for (import, words) in cases {
+            let file = PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
+            scene.refuses("other-version", &file.build(), words);
+        }
+        let next = PluginFile::new("other-version").text().replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
+        scene.refuses("other-version", &assemble(&next), "plugin contract");
+    });
+}
+
+#[test]
+fn exports_of_another_shape_are_refused() {
+    scene(|scene| {
+        let text = PluginFile::new("shaped").text();
+        let renamed = text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
+        scene.refuses("shaped", &assemble(&renamed), "plugin contract");
+        let fewer = text.replace(r#"(field "retryable" bool)"#, r#"(field "retryable" u8)"#);
+        scene.refuses("shaped", &assemble(&fewer), "plugin contract");
+    });
+}
+
+#[test]
+fn the_asynchronous_calling_convention_is_refused() {
+    scene(|scene| {
+        let text = PluginFile::new("lifted").text();
+        let sync = r#"(canon lift (core func $plugin "describe") (memory"#;
+        assert!(text.contains(sync));
+        let asynchronous = r#"(canon lift (core func $plugin "describe") async (memory"#;
+        scene.refuses("lifted", &assemble(&text.replace(sync, asynchronous)), "");
+    });
+}
+
+#[test]
+fn a_proposal_that_is_switched_off_is_refused() {
+    scene(|scene| {
+        let cases = [
+            ("memory64", "(memory $far i64 1)"),
+            ("threads", "(memory $shared 1 1 shared)"),
+            ("gc", "(type $pair (struct (field i32) (field i32)))"),
+            ("exceptions", "(tag $thrown)"),
+        ];
+        for (case, inside) in cases {
+            scene.refuses("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
+            assert!(!case.is_empty());
+        }
+    });
+}
+
+#[test]
+fn t11_a_description_that_makes_a_tool_useless_is_refused() {
+    scene(|scene| {
+        let new = || PluginFile::new("described");
+        let deep = (0..200).fold(json!({"type": "object"}), |schema, _| json!({"type": "object", "properties": {"a": schema}}));
+        let cases = [
+            ("no tools", new().describing("tools", json!([]))),
+            ("no description", new().with_tool("description", json!(""))),
+            ("no usage", new().with_tool("usage", json!("  "))),
+            ("no schema", new().with_tool("input_schema", json!(null))),
+            ("no object", new().with_tool("input_schema", json!({"type": "array"}))),
+            ("unsound schema", new().with_tool("input_schema", json!({"type": "objekt"}))),
+            ("remote schema", new().with_tool("input_schema", json!({"type": "object", "$ref": "http://127.0.0.1:1/x"}))),
+            ("file schema", new().with_tool("input_schema", json!({"type": "object", "$ref": "file:///etc/passwd"}))),
+            ("deep schema", new().with_tool("input_schema", deep)),
+            ("bad name", new().with_tool("name", json!("getCurrentWeather"))),
+            ("bad namespace", new().describing("name", json!("De_scribed"))),
+            ("other namespace", new().describing("name", json!("another"))),
+            ("control character", new().with_tool("description", json!("Answers\u{1b}[2J."))),
+            ("hidden text", new().with_tool("description", json!("Answers\u{202e}."))),
+            ("unknown limit", new().describing("limits", json!({"fual": 1}))),
+            ("client", new().with_tool("mode", json!("client"))),
+            ("long", new().with_tool("description", json!("x".repeat(1 << 20)))),
+        ];
+        for (case, file) in cases {
+            let reply = scene.refuses("described", &file.build(), "");
+            assert!(!reply.json()["hint"].as_str().unwrap_or_default().is_empty(), "{case}");
+        }
+        let unreadable = PluginFile::new("described").text().replace("\\7b\\22", "\\7b\\7b");
+        scene.refuses("described", &assemble(&unreadable), "");
+        scene.daemon.operator().load("described", &new().build());
+    });
+}
+
+#[test]
+fn a_schema_that_grows_exponentially_is_refused() {
+    scene(|scene| {
+        let mut definitions = serde_json::Map::new();
+        definitions.insert("d0".into(), json!({"type": "string"}));
+        for at in 1..40 {
+            let before = json!({"$ref": format!("#/$defs/d{}", at - 1)});
+            definitions.insert(format!("d{at}"), json!({"allOf": [before, before]}));
+        }
+        let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d39"}}, "$defs": definitions});
+        scene.refuses("exponential", &PluginFile::new("exponential").with_tool("input_schema", schema).build(), "");
+    });
+}
+
+#[test]
+fn b5_imports_that_the_manifest_does_not_ask_for_are_refused() {
+    scene(|scene| {
+        for import in ["wasi:filesystem/types@0.2.6", "wasi:http/types@0.2.6"] {
+            let import = format!(r#"(import "{import}" (instance))"#);
+            let file = PluginFile::new("asking").outside(&import);
+            scene.refuses("asking", &file.build(), "does not ask for");
+            let asking = file.describing(
+                "capabilities",
+                json!({"filesystem": "workspace", "network": [{"host": "api.example.com"}]}),
+            );
+            scene.daemon.operator().load("asking", &asking.build());
+            scene.daemon.operator().delete("/v1/plugins/asking").expect(204);
+        }
+    });
+}
+
+/// A small file that is large once it is compiled.
+#[test]
+fn a_compile_bomb_ends_in_its_own_process() {
+    scene(|scene| {
+        let body = "(i32.store (i32.const 0) (i32.add (i32.load (i32.const 0)) (i32.load (i32.const 4))))".repeat(4_000);
+        let functions = format!("(func {body})").repeat(150);
+        let bomb = PluginFile::new("bomb").inside(&functions).build();
+        scene.refuses("bomb", &bomb, "compiling it");
+    });
+}
+
+#[test]
+fn deep_nesting_is_refused_or_compiled_and_nothing_overflows() {
+    scene(|scene| {
+        let nested = format!("{}{}", "(component ".repeat(90), ")".repeat(90));
+        let operator = scene.daemon.operator();
+        let blocks = format!("(func {}{})", "block ".repeat(50_000), "end ".repeat(50_000));
+        for file in [PluginFile::new("nested").outside(&nested), PluginFile::new("nested").inside(&blocks)] {
+            let reply = operator.upload("nested", &file.build());
+            assert!(reply.status == 200 || reply.status == 422, "{}", reply.text());
+        }
+        scene.serves();
+    });
+}
+
+#[test]
+fn a_plugin_that_does_not_describe_itself_is_refused() {
+    scene(|scene| {
+        let text = PluginFile::new("silent").text();
+        let describe = r#"(func (export "describe") (result i32)"#;
+        assert!(text.contains(describe));
+        for (body, words) in [("(loop $more (br $more))", ""), ("(unreachable)", "unreachable")] {
+            let silent = text.replace(describe, &format!("{describe} {body}"));
+            scene.refuses("silent", &assemble(&silent), words);
+        }
+    });
+}
+
+#[test]
+fn a_namespace_that_another_publisher_holds_is_taken() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.load("held", &PluginFile::new("held").build());
+        for publisher in [json!("Somebody else"), json!(null)] {
+            let theirs = PluginFile::new("held").describing("publisher", publisher).answering("2").build();
+            operator.upload("held", &theirs).refused(409, "CONFLICT");
+        }
+        assert_eq!(scene.good.call("held/answer", json!({})).output(), 1);
+        let next = PluginFile::new("held").describing("version", json!("2.0.0")).answering("2").build();
+        operator.load("held", &next);
+        assert_eq!(scene.good.call("held/answer", json!({})).output(), 2);
+        for built_in in ["arithmetic", "files"] {
+            operator.upload(built_in, &PluginFile::new(built_in).build()).refused(409, "CONFLICT");
+        }
+        operator.upload("Not-A-Name", &next).refused(400, "INVALID_REQUEST");
+    });
+}
+
+#[test]
+fn a_version_that_the_address_names_must_be_the_files() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let file = PluginFile::new("dated").build();
+        let wasm = [("Content-Type", "application/wasm")];
+        operator.send("PUT", "/v1/plugins/dated?version=2.0.0", &wasm, &file).refused(422, "INVALID_PLUGIN");
+        operator.send("PUT", "/v1/plugins/dated?version=1.0.0", &wasm, &file).expect(200);
+    });
+}
+
+#[test]
+fn rollback_goes_back_as_far_as_there_are_versions() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let load = |answer: &str| {
+            let file = PluginFile::new("versioned").describing("version", json!(format!("{answer}.0.0"))).answering(answer);
+            operator.load("versioned", &file.build());
+        };
+        let answer = || scene.good.call("versioned/answer", json!({})).output().clone();
+        let back = || operator.post("/v1/plugins/versioned/rollback", &json!({}));
+        load("1");
+        back().refused(409, "CONFLICT");
+        load("2");
+        back().expect(200);
+        assert_eq!(answer(), 1);
+        back().refused(409, "CONFLICT");
+        operator.delete("/v1/plugins/versioned").expect(204);
+        back().refused(404, "NOT_FOUND");
+    });
+}
+
+/// The compiled code on disk is believed only with its seal; without, it is compiled again.
+#[test]
+fn a_forged_cache_is_not_run() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("answers", &PluginFile::new("answers").build());
+    operator.load("another", &PluginFile::new("another").answering("2").build());
+    daemon.session_within("acme/bot", &json!({}));
+    daemon.crash();
+    let cache = daemon.data().join("cache");
+    let mut files: Vec<_> = files_below(&cache);
+    files.sort();
+    assert!(files.len() >= 4, "{files:?}");
+    let contents: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
+    for (at, file) in files.iter().enumerate() {
+        let mut forged = contents[at].clone();
+        match at % 3 {
+            0 => forged = contents[(at + 1) % contents.len()].clone(),
+            1 => forged[contents[at].len() / 2] ^= 1,
+            _ => forged.truncate(contents[at].len() - 1),
+        }
+        fs::write(file, forged).expect("forged");
+    }
+    let daemon = daemon.crash_and_restart();
+    let session = daemon.operator().open_session("acme/bot");
+    assert_eq!(session.call("answers/answer", json!({})).output(), 1);
+    assert_eq!(session.call("another/answer", json!({})).output(), 2);
+    assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1+1"})).output()["decimal"], "2");
+    let mended: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
+    assert_eq!(mended.len(), contents.len());
+}
+
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+    }
+    found
+}

@@ -1,0 +1,278 @@
+//! What the daemon remembers, whatever ends it: kill -9, a full disk, a second daemon, a wrong setting.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::Duration;
+
+use toolgate_tests::daemon::{Options, run_to_end};
+use toolgate_tests::{Daemon, PluginFile, Session, guests, json, wait};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+fn started() -> (Daemon, Session) {
+    let daemon = Daemon::start(PROGRAM, "");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    (daemon, session)
+}
+
+#[test]
+fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
+    let (daemon, session) = started();
+    let done = session.call_as("done", "hostile/echo", json!({"text": "x"}));
+    assert_eq!(done.status(), "ok");
+    let running = session.start("running", "hostile/doze", json!({}));
+    session.wait_until_running("running");
+    // A search has the log synced, so the intent is on disk before the crash.
+    assert_eq!(session.audited(&daemon.operator(), "running")["status"], "running");
+    let daemon = daemon.crash_and_restart();
+    drop(running);
+    let operator = daemon.operator();
+    let session = Session { client: operator.clone(), id: session.id };
+    let look = session.look("running");
+    assert_eq!(look.status(), "unknown", "{}", look.0);
+    assert_eq!(look.error_type(), Some("UNKNOWN"));
+    assert_eq!(look.0["executed"], "unknown");
+    let row = session.audited(&operator, "running");
+    assert_eq!(row["status"], "unknown", "{row}");
+    assert_eq!(row["outcome"]["error_type"], "UNKNOWN", "{row}");
+    assert_eq!(session.audited(&operator, "done")["status"], "ok");
+    assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
+    daemon.logged("the recovery", |line| line.contains("recovered after an unclean stop"));
+    let again = session.call_as("running", "hostile/doze", json!({}));
+    assert_ne!(again.status(), "ok", "{}", again.0);
+    assert!(matches!(again.error_type(), Some("UNKNOWN" | "EXPIRED" | "CONFLICT")), "it ran again: {}", again.0);
+}
+
+#[test]
+fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
+    let (daemon, session) = started();
+    let write = json!({"path": "a.txt", "content": "once"});
+    assert_eq!(session.call_as("c1", "files/write", write.clone()).output()["created"], true);
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    session.client.delete(&session.path("/files/a.txt")).expect(204);
+    let again = session.call_as("c1", "files/write", write);
+    assert_ne!(again.status(), "ok", "it ran again: {}", again.0);
+    session.get_file("a.txt").refused(404, "NOT_FOUND");
+}
+
+#[test]
+fn everything_that_was_acknowledged_is_there_after_a_crash() {
+    let (daemon, session) = started();
+    let operator = daemon.operator();
+    let version = |answer: &str| PluginFile::new("kept").describing("version", json!(answer)).answering(answer).build();
+    operator.load("kept", &version("1"));
+    operator.load("kept", &version("2"));
+    operator.post("/v1/plugins/kept/rollback", &json!({})).expect(200);
+    operator.load("off", &PluginFile::new("off").build());
+    operator.post("/v1/plugins/off/disable", &json!({})).expect(200);
+    operator.load("gone", &PluginFile::new("gone").build());
+    operator.delete("/v1/plugins/gone").expect(204);
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let ended = operator.open_session("acme/bot");
+    operator.delete(&ended.path("")).expect(204);
+    let tag = operator.get("/v1/orgs/acme/agents/bot").header("etag").expect("a tag").to_owned();
+    let token = daemon.operator_token();
+
+    let daemon = daemon.crash_and_restart();
+    assert_eq!(daemon.operator_token(), token, "the first start's token stays the only one");
+    let operator = daemon.operator();
+    let session = Session { client: operator.clone(), id: session.id };
+    assert_eq!(session.call("kept/answer", json!({})).output(), 1);
+    session.call("off/answer", json!({})).failed("TOOL_DISABLED");
+    session.call("gone/answer", json!({})).failed("TOOL_NOT_FOUND");
+    assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
+    let owner = toolgate_tests::Client { address: daemon.address, ..owner };
+    assert_eq!(owner.get("/v1/orgs/acme/agents/bot").expect(200).header("etag"), Some(tag.as_str()));
+    operator.get(&ended.path("")).refused(404, "NOT_FOUND");
+    operator.post("/v1/plugins/kept/rollback", &json!({})).refused(409, "CONFLICT");
+}
+
+#[test]
+fn the_log_holds_against_being_killed_again_and_again() {
+    let (mut daemon, session) = started();
+    for round in 0..4 {
+        let session = Session { client: daemon.operator(), id: session.id.clone() };
+        let mut running = Vec::new();
+        for at in 0..8 {
+            running.push(session.start(&format!("r{round}-{at}"), "hostile/rest", json!({"ms": at * 10})));
+        }
+        session.wait_until_running(&format!("r{round}-7"));
+        daemon = daemon.crash_and_restart();
+    }
+    let operator = daemon.operator();
+    let verified = operator.get("/v1/audit/verify").expect(200).json();
+    assert_eq!(verified["ok"], true, "{verified}");
+    let rows = operator.audit(&format!("kind=call&session={}&limit=100", session.id));
+    for row in &rows {
+        assert!(row["outcome"].is_object(), "an intent without an end: {row}");
+        let status = row["status"].as_str().unwrap_or_default();
+        assert!(matches!(status, "ok" | "unknown" | "cancelled"), "{row}");
+    }
+}
+
+#[test]
+fn a_folder_is_held_by_one_daemon() {
+    let (daemon, session) = started();
+    let data = daemon.data().display().to_string();
+    let second = run_to_end(PROGRAM, &["serve", "--data", &data, "--listen", "127.0.0.1:0"], daemon.folder.path());
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert!(second.stderr.contains("is held by another daemon"), "{}", second.stderr);
+    assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
+    assert!(second.stderr.contains("--data"), "a hint: {}", second.stderr);
+    assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
+    // A crash leaves nothing to clear away.
+    let daemon = daemon.crash_and_restart();
+    daemon.stranger().get("/readyz").expect(200);
+}
+
+#[test]
+fn a_port_in_use_is_said() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = daemon.address.to_string();
+    let second = run_to_end(PROGRAM, &["serve", "--data", "data", "--listen", &address], folder.path());
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert!(second.stderr.contains(&address) && second.stderr.contains("--listen"), "{}", second.stderr);
+    daemon.stranger().get("/readyz").expect(200);
+}
+
+#[test]
+fn a_wrong_setting_names_its_line_and_the_right_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cases = [
+        ("# mine\n[http]\nheader_byte = 9000\n", "toolgate.toml:3:", "`header_bytes`"),
+        ("[limits]\nfual = 1\n", "toolgate.toml:2:", "`fuel`"),
+        ("lissten = \"127.0.0.1:0\"\n", "toolgate.toml:1:", "`listen`"),
+        ("[calls]\nper_request = 0\n", "toolgate.toml:2:", "from 1 to"),
+        ("[http\n", "toolgate.toml:1:", ""),
+    ];
+    for (settings, place, fix) in cases {
+        fs::write(folder.path().join("toolgate.toml"), settings).expect("written");
+        let ended = run_to_end(PROGRAM, &["serve", "--config", "toolgate.toml"], folder.path());
+        assert_eq!(ended.status.code(), Some(1), "{settings}: {ended:?}");
+        assert!(ended.stderr.contains(place) && ended.stderr.contains(fix), "{settings}: {}", ended.stderr);
+    }
+    assert!(!folder.path().join("toolgate-data").exists(), "nothing is made before the settings are sound");
+    let ended = run_to_end(PROGRAM, &["serve", "--no-such-option"], folder.path());
+    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
+}
+
+#[test]
+fn what_is_secret_is_private_on_disk() {
+    let (daemon, _) = started();
+    let mode = |path: std::path::PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(daemon.data()), 0o700);
+    assert_eq!(mode(daemon.data().join("operator.token")), 0o600);
+    assert_eq!(mode(daemon.data().join("keys").join("cache.key")) & 0o077, 0);
+    // Only a hash of a token is stored.
+    let token = daemon.operator_token();
+    let secret = &token[token.len() - 20..];
+    for file in ["state.db", "state.db-wal"] {
+        let Ok(bytes) = fs::read(daemon.data().join(file)) else { continue };
+        assert!(!String::from_utf8_lossy(&bytes).contains(secret), "{file}");
+    }
+    assert!(!daemon.log_text().contains(secret));
+}
+
+#[test]
+fn stopping_lets_a_running_call_end_and_takes_no_new_ones() {
+    let (mut daemon, session) = started();
+    let running = session.start("c1", "hostile/rest", json!({"ms": 1500}));
+    session.wait_until_running("c1");
+    daemon.terminate();
+    daemon.logged("that it stops", |line| line.contains("stopping"));
+    let answer = running.reply().expect(200).json();
+    assert_eq!(answer["results"][0]["output"], 1500, "{answer}");
+    assert!(daemon.ended().success());
+    let daemon = daemon.crash_and_restart();
+    assert!(!daemon.log_text().contains("recovered"), "a clean stop leaves nothing to recover");
+    let session = Session { client: daemon.operator(), id: session.id };
+    assert_eq!(session.audited(&daemon.operator(), "c1")["status"], "ok");
+}
+
+#[test]
+fn stopping_waits_no_longer_than_it_was_told() {
+    let daemon = Daemon::start(PROGRAM, "drain_seconds = 1");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let running = session.start("c1", "hostile/doze", json!({}));
+    session.wait_until_running("c1");
+    let mut daemon = daemon;
+    let began = std::time::Instant::now();
+    daemon.terminate();
+    assert!(daemon.ended().success());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(running.try_reply().is_err() || began.elapsed() < Duration::from_secs(30));
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    let row = session.audited(&daemon.operator(), "c1");
+    assert!(matches!(row["status"].as_str(), Some("cancelled" | "unknown")), "{row}");
+}
+
+/// A disk that is full: what cannot be recorded does not run, what cannot be written is not half there.
+#[test]
+fn a_full_disk_refuses_and_leaves_nothing_half_done() {
+    let Some(disk) = SmallDisk::mount("24m") else {
+        eprintln!("SKIPPED: a small file system cannot be mounted here; run the tests as root");
+        return;
+    };
+    let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
+    let mut daemon =
+        Daemon::start_with(PROGRAM, Options { settings, data: Some(disk.0.path().join("data")) });
+    let operator = daemon.operator();
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));
+    assert_eq!(call().status(), "ok");
+    let filler = disk.0.path().join("filler");
+    fill(&filler);
+    operator.upload("late", &PluginFile::new("late").build()).refused(503, "UNAVAILABLE");
+    operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
+    let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();
+    assert_eq!(kept, 0, "nothing is half there");
+    assert_ne!(operator.make("/v1/orgs/late", &json!({})).status, 201);
+    let refused = wait::until("the log to be full", || {
+        let reply = session.call("arithmetic/evaluate", json!({"expression": format!("1+{}", "1".repeat(9_000))}));
+        reply.error_type().is_some_and(|code| code != "INVALID_ARGUMENTS").then_some(reply)
+    });
+    refused.failed("UNAVAILABLE");
+    assert!(daemon.lives());
+    daemon.stranger().get("/healthz").expect(200);
+    fs::remove_file(&filler).expect("room again");
+    wait::until("calls to run again", || (call().status() == "ok").then_some(()));
+    operator.load("late", &PluginFile::new("late").build());
+    assert_eq!(session.call("late/answer", json!({})).output(), 1);
+    assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
+}
+
+fn fill(path: &std::path::Path) {
+    use std::io::Write;
+    let mut file = fs::File::create(path).expect("a file");
+    let mut piece = vec![0_u8; 1 << 20];
+    while !piece.is_empty() {
+        if file.write_all(&piece).is_err() {
+            piece.truncate(piece.len() / 2);
+        }
+    }
+}
+
+/// A file system of its own in memory, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"]).arg(folder.path());
+        mount.status().is_ok_and(|status| status.success()).then_some(Self(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the daemon may hold it for a moment longer.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
