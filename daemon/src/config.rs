@@ -162,8 +162,6 @@ mod tests {
         assert_eq!(config.sessions.idle_seconds, 24 * 3600);
         assert_eq!(config.calls.recorded_seconds, 24 * 3600);
         assert_eq!(config.calls.per_request, 32);
-        assert_eq!(config.calls.rounds_per_turn, 10);
-        assert_eq!(config.calls.rounds_per_session, 1000);
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct AppParts {
     pub serving: AtomicBool,
     /// Work that no request waits for.
     pub background: TaskTracker,
+    /// Held while a document is written and put in force, so that both happen in the same order.
+    pub documents: tokio::sync::Mutex<()>,
 }
 
 /// The caller behind a valid token.
@@ -288,14 +290,12 @@ fn not_our_host(host: &str) -> Problem {
 }
 
 async fn wrong_method() -> Response {
-    let mut response = Problem::new(
+    Problem::new(
         ErrorType::InvalidRequest,
         "this address does not take that method",
         "see `/openapi.json` for what it takes",
     )
-    .into_response();
-    *response.status_mut() = axum::http::StatusCode::METHOD_NOT_ALLOWED;
-    response
+    .with_status(axum::http::StatusCode::METHOD_NOT_ALLOWED)
 }
 
 /// What lists are paged by.

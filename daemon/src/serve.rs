@@ -14,12 +14,14 @@ use anyhow::{Context, Result};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{AgentDocument, Ledger, LimitsPatch, OrgRules, Rates, SessionFacts};
+use toolgate_admission::{
+    AgentDocument, CallError, ErrorType, Ledger, LimitsPatch, OrgRules, Rates, SessionFacts,
+};
 use toolgate_sandbox::{Sandbox, SandboxSettings};
 
 use crate::audit::{Audit, AuditSettings};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
-use crate::config::{Config, PagemapScan};
+use crate::config::{Config, PagemapScan, StoreLocation};
 use crate::dispatch::{Dispatcher, Parts, now_ms};
 use crate::documents::DocumentKey;
 use crate::http::listener::ListenerSettings;
@@ -106,8 +108,7 @@ pub async fn stop_signal() -> Result<()> {
 impl Prepared {
     /// Takes the data folder, makes the engine, binds the address. `worker` is the binary that compiles.
     pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
-        let folder = DataFolder::open(&config.data)
-            .map_err(|error| anyhow::anyhow!("{error}\nhint: {}", error.hint()))?;
+        let folder = DataFolder::open(&config.data)?;
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
             pagemap_scan: match config.sandbox.pagemap_scan {
@@ -130,8 +131,8 @@ impl Prepared {
         let limits = self.config.limits.clone();
         let registry = Registry::new(limits.clone());
         let plugins = self.plugins(&store, &registry)?;
-        plugins.load_built_in(report).await.map_err(told)?;
-        plugins.restore().await.map_err(told)?;
+        plugins.load_built_in(report).await?;
+        plugins.restore().await?;
         restore_documents(&store, &registry).await?;
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
         let sessions = Arc::new(Sessions::new(&self.folder.subfolder("workspaces")?, answers_kept_ms));
@@ -159,16 +160,16 @@ impl Prepared {
             store,
             serving: AtomicBool::new(true),
             background: TaskTracker::new(),
+            documents: tokio::sync::Mutex::default(),
         });
         let serving = tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone()));
         Ok(Running { address, operator_token, app, stop, serving, sweeping, _folder: self.folder })
     }
 
     async fn open_store(&self) -> Result<Store> {
-        let crate::config::StoreLocation::Sqlite(path) =
-            self.config.store_location().map_err(|error| anyhow::anyhow!("{error}\nhint: {}", error.hint()))?;
+        let StoreLocation::Sqlite(path) = self.config.store_location()?;
         let path = if self.config.store.is_none() { self.folder.path().join("state.db") } else { path };
-        Store::open(&path).await.map_err(|error| anyhow::anyhow!("{error}\nhint: {}", error.hint()))
+        Ok(Store::open(&path).await?)
     }
 
     async fn open_audit(&self) -> Result<Audit> {
@@ -176,9 +177,7 @@ impl Prepared {
         settings.key = Some(keys::read_or_make(&self.folder.subfolder("keys")?.join("audit.key"))?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
-        let (audit, recovery) = Audit::start(&settings)
-            .await
-            .map_err(|error| anyhow::anyhow!("{error}\nhint: {}", error.hint()))?;
+        let (audit, recovery) = Audit::start(&settings).await?;
         if recovery.unknown > 0 || recovery.cut.is_some() || recovery.lost.is_some() {
             tracing::warn!(?recovery, "the audit log was recovered after an unclean stop");
         }
@@ -245,14 +244,14 @@ impl Running {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<std::net::TcpListener> {
+fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
     std::net::TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => "another program listens there; give another with `--listen`",
             std::io::ErrorKind::PermissionDenied => "ports below 1024 need a right that the daemon does not want",
             _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300`",
         };
-        anyhow::anyhow!("cannot listen at {address}: {error}\nhint: {hint}")
+        CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
     })
 }
 
@@ -332,8 +331,4 @@ async fn sweep_sessions(sessions: Arc<Sessions>, store: Store, idle_ms: u64, sto
             sessions.end(&session.setup.id).await;
         }
     }
-}
-
-fn told(error: toolgate_admission::CallError) -> anyhow::Error {
-    anyhow::anyhow!("{}\nhint: {}", error.message, error.hint)
 }

@@ -9,7 +9,7 @@ mod calls;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::OnceCell;
@@ -93,6 +93,7 @@ pub struct Sessions {
     workspaces: PathBuf,
     files: FilePool,
     answer_kept_ms: u64,
+    answer_bytes: Arc<AtomicUsize>,
 }
 
 impl Sessions {
@@ -104,6 +105,7 @@ impl Sessions {
             workspaces: workspaces.to_owned(),
             files: FilePool::default(),
             answer_kept_ms,
+            answer_bytes: Arc::default(),
         }
     }
 
@@ -112,7 +114,7 @@ impl Sessions {
         let session = Arc::new(Session {
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),
-            calls: CallBook::new(self.answer_kept_ms),
+            calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
             last_used_ms: AtomicU64::new(last_used_ms),
             ended: CancellationToken::new(),
             workspace: OnceCell::new(),

@@ -3,6 +3,8 @@
 //!
 //! After a change in `wit/`: `TOOLGATE_BLESS=1 cargo test -p toolgate-sdk --test bindings_are_current`.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::fs;
 use std::path::Path;
 

@@ -8,6 +8,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use toolgate_admission::CallError;
 
 use super::print::visible;
+use crate::audit::StartError;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::identity::FirstTokenError;
@@ -131,6 +132,9 @@ fn hint_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
         return Some(error.hint().to_owned());
     }
     if let Some(error) = cause.downcast_ref::<FirstTokenError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<StartError>() {
         return Some(error.hint().to_owned());
     }
     if let Some(error) = cause.downcast_ref::<ClientError>() {

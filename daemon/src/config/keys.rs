@@ -192,10 +192,6 @@ settings! {
     Calls in "calls" {
         /// Calls in one request.
         per_request: u64 = 32, number(1, 256);
-        /// Requests for calls in one turn of a session.
-        rounds_per_turn: u64 = 10, number(1, 1000);
-        /// Requests for calls in a whole session.
-        rounds_per_session: u64 = 1000, number(1, 1_000_000);
         /// How long an answer can be asked for again; its id never runs a second time.
         recorded_seconds: u64 = DAY_SECONDS, number(60, 30 * DAY_SECONDS);
     }

@@ -115,6 +115,7 @@ pub async fn put(
     let precondition = precondition(&headers)?;
     let writing = async {
         let body = text(&document)?;
+        let _in_order = app.0.documents.lock().await;
         let written = app.0.store.put_document(&key, &body, &precondition, now_ms()).await?;
         app.0.registry.put_organization(organization.clone(), OrgRules::pass_all(LimitsPatch::default()));
         Ok(written)
@@ -146,6 +147,7 @@ pub async fn delete(
     let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;
     let deleting = async {
+        let _in_order = app.0.documents.lock().await;
         let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
         app.0.registry.remove_organization(&organization);
         end_with(&app, removed).await;
@@ -235,6 +237,7 @@ pub async fn put_agent(
         let text = std::str::from_utf8(&body).map_err(|_| not_text())?;
         let document = AgentDocument::parse(text)?;
         let warnings = warnings(&app, &document, strictness.strict)?;
+        let _in_order = app.0.documents.lock().await;
         let written = app.0.store.put_document(&key, text, &precondition, now_ms()).await?;
         app.0.registry.put_agent(&organization, agent.clone(), document);
         Ok((written, warnings))
@@ -268,6 +271,7 @@ pub async fn delete_agent(
     let key = DocumentKey::agent(&organization, &agent);
     let target = format!("{organization}/{agent}");
     let deleting = async {
+        let _in_order = app.0.documents.lock().await;
         let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
         app.0.registry.remove_agent(&organization, &agent);
         end_with(&app, removed).await;

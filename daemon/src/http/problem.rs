@@ -74,6 +74,13 @@ impl From<CallError> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
+        self.with_status(status)
+    }
+}
+
+impl Problem {
+    /// The response, under a status that HTTP has and the closed list has not.
+    pub fn with_status(self, status: StatusCode) -> Response {
         let error_type = self.0.error_type.as_str();
         let retry_after_ms =
             self.0.details.as_ref().and_then(|details| details.get("retry_after_ms")?.as_u64());

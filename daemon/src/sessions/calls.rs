@@ -1,15 +1,21 @@
 //! The calls of one session by id: each runs once, and asking again gives the same answer (R7).
 //!
-//! Answers are bounded twice, by age and by their bytes together. What is dropped leaves its id behind:
-//! an id that ran once never runs again, it only says that its answer is no longer held.
+//! Answers are bounded three times: by age, by the bytes of one session, and by those of all sessions. What is
+//! dropped leaves its id behind: an id that ran once never runs again, it only says that its answer is no
+//! longer held.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
 /// Bytes of recorded answers that one session may hold. Sixteen results of the largest default size.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bytes of recorded answers that all sessions may hold together. Past that, a session that gets a new
+/// answer drops its own old ones first, so that many sessions cannot do what one may not.
+const ALL_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// Ids that one session remembers. It is above the rounds of a session times the calls of a request.
 const REMEMBERED_CALLS: usize = 40_000;
@@ -57,6 +63,8 @@ struct Book {
     /// Ended calls with an answer, oldest first.
     held: VecDeque<(Box<str>, u64)>,
     held_bytes: usize,
+    /// Of all sessions.
+    all_held_bytes: Arc<AtomicUsize>,
     kept_ms: u64,
 }
 
@@ -77,11 +85,12 @@ pub struct RunningCall {
 }
 
 impl CallBook {
-    pub(super) fn new(kept_ms: u64) -> Self {
+    pub(super) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
         Self(Arc::new(Mutex::new(Book {
             calls: HashMap::new(),
             held: VecDeque::new(),
             held_bytes: 0,
+            all_held_bytes,
             kept_ms,
         })))
     }
@@ -151,13 +160,18 @@ impl Drop for RunningCall {
 impl Book {
     fn end(&mut self, id: &str, recorded: Arc<Recorded>, now_ms: u64) {
         self.held_bytes += recorded.json.len();
+        self.all_held_bytes.fetch_add(recorded.json.len(), Ordering::Relaxed);
         if let Some(entry) = self.calls.get_mut(id) {
             entry.state = CallState::Ended(recorded);
         }
         self.held.push_back((id.into(), now_ms));
-        while self.held_bytes > ANSWER_BYTES && self.held.len() > 1 {
+        while self.holds_too_much() && self.held.len() > 1 {
             self.forget_oldest();
         }
+    }
+
+    fn holds_too_much(&self) -> bool {
+        self.held_bytes > ANSWER_BYTES || self.all_held_bytes.load(Ordering::Relaxed) > ALL_ANSWER_BYTES
     }
 
     fn forget_before(&mut self, before_ms: u64) {
@@ -171,8 +185,15 @@ impl Book {
         let Some(entry) = self.calls.get_mut(&id) else { return };
         if let CallState::Ended(recorded) = &entry.state {
             self.held_bytes = self.held_bytes.saturating_sub(recorded.json.len());
+            self.all_held_bytes.fetch_sub(recorded.json.len(), Ordering::Relaxed);
         }
         entry.state = CallState::Forgotten;
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        self.all_held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
     }
 }
 
@@ -181,6 +202,10 @@ mod tests {
     use super::*;
 
     const HOUR_MS: u64 = 3_600_000;
+
+    fn book() -> CallBook {
+        CallBook::new(HOUR_MS, Arc::default())
+    }
 
     fn open(book: &CallBook, id: &str, arguments: u8, now_ms: u64) -> Opened {
         book.open(id, [arguments; 32], now_ms, &CancellationToken::new())
@@ -195,7 +220,7 @@ mod tests {
 
     #[test]
     fn r7_the_same_id_is_answered_the_same_and_runs_once() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         run(&book, "c1", "answer", 0);
         match open(&book, "c1", 1, 5) {
             Opened::Known(CallState::Ended(recorded)) => assert_eq!(&*recorded.json, "answer"),
@@ -206,14 +231,14 @@ mod tests {
 
     #[test]
     fn r7_the_same_id_with_other_arguments_is_a_conflict() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         run(&book, "c1", "answer", 0);
         assert!(matches!(open(&book, "c1", 2, 5), Opened::Conflict));
     }
 
     #[test]
     fn a_running_call_is_known_and_can_be_stopped() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         let Opened::New(call) = open(&book, "c1", 1, 0) else { panic!() };
         let Some(CallState::Running(stop)) = book.find("c1", 0) else { panic!() };
         stop.cancel();
@@ -222,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_session_stops_its_calls() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         let session = CancellationToken::new();
         let Opened::New(call) = book.open("c1", [1; 32], 0, &session) else { panic!() };
         session.cancel();
@@ -231,7 +256,7 @@ mod tests {
 
     #[test]
     fn r7_an_expired_answer_is_forgotten_and_its_id_never_runs_again() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         run(&book, "c1", "answer", 0);
         assert!(matches!(book.find("c1", HOUR_MS), Some(CallState::Ended(_))));
         assert!(matches!(open(&book, "c1", 1, HOUR_MS + 1), Opened::Known(CallState::Forgotten)));
@@ -239,7 +264,7 @@ mod tests {
 
     #[test]
     fn answers_are_bounded_by_their_bytes_together() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         let large = "x".repeat(ANSWER_BYTES / 2 + 1);
         run(&book, "c1", &large, 0);
         run(&book, "c2", &large, 0);
@@ -248,8 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn answers_of_all_sessions_are_bounded_and_counted_back() {
+        let all = Arc::new(AtomicUsize::new(ALL_ANSWER_BYTES));
+        let book = CallBook::new(HOUR_MS, Arc::clone(&all));
+        run(&book, "c1", "answer", 0);
+        run(&book, "c2", "answer", 0);
+        assert!(matches!(book.find("c1", 0), Some(CallState::Forgotten)));
+        assert!(matches!(book.find("c2", 0), Some(CallState::Ended(_))));
+        drop(book);
+        assert_eq!(all.load(Ordering::Relaxed), ALL_ANSWER_BYTES);
+    }
+
+    #[test]
     fn r7_a_dropped_call_stays_cancelled_and_a_withdrawn_one_may_be_tried_again() {
-        let book = CallBook::new(HOUR_MS);
+        let book = book();
         drop(open(&book, "dropped", 1, 0));
         assert!(matches!(open(&book, "dropped", 1, 0), Opened::Known(CallState::Cancelled)));
         let Opened::New(call) = open(&book, "withdrawn", 1, 0) else { panic!() };

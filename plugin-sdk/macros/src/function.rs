@@ -22,7 +22,7 @@ pub struct Function {
 
 /// One of the function's parameters.
 pub enum Input {
-    Parameter(Parameter),
+    Parameter(Box<Parameter>),
     /// `&Context`: given by the call, unknown to the model.
     Context,
 }
@@ -82,7 +82,7 @@ impl Function {
 
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.inputs.iter().filter_map(|input| match input {
-            Input::Parameter(parameter) => Some(parameter),
+            Input::Parameter(parameter) => Some(&**parameter),
             Input::Context => None,
         })
     }
@@ -167,7 +167,7 @@ fn read_input(input: &mut FnArg, tool: &Ident, errors: &mut Errors) -> Option<In
     if is_context(&typed.ty) {
         return Some(Input::Context);
     }
-    read_parameter(typed, tool, errors).map(Input::Parameter)
+    read_parameter(typed, tool, errors).map(|parameter| Input::Parameter(Box::new(parameter)))
 }
 
 fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Option<Parameter> {

@@ -385,7 +385,10 @@ fn write_call(function: &Function, settings: &Settings) -> TokenStream {
     let ident = function.ident();
     // The fields are not bound to their names: one of them may be the function's.
     let inputs = function.inputs.iter().map(|input| match input {
-        Input::Parameter(Parameter { ident, .. }) => quote!(__toolgate_read.#ident),
+        Input::Parameter(parameter) => {
+            let field = &parameter.ident;
+            quote!(__toolgate_read.#field)
+        }
         Input::Context => quote!(__toolgate_context),
     });
     let mut result = quote!(#ident(#(#inputs),*));

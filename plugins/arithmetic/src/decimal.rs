@@ -21,16 +21,13 @@ pub fn write(number: &Number, digits: u32) -> Option<Evaluation> {
 }
 
 fn write_exact(value: &Rational, digits: u32) -> Evaluation {
-    let is_whole = value.is_integer();
-    let is_short = is_whole || (value * power_of_ten(i64::from(digits))).is_integer();
+    if value.is_integer() {
+        return Evaluation { decimal: value.numer().to_string(), exact: true, fraction: None };
+    }
+    let is_short = (value * power_of_ten(i64::from(digits))).is_integer();
     let decimal = write_rounded(value, digits);
-    let decimal = if is_short && decimal.contains('.') {
-        decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        decimal
-    };
-    let fraction =
-        (!is_whole).then(|| value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS);
+    let decimal = if is_short { decimal.trim_end_matches('0').to_owned() } else { decimal };
+    let fraction = Some(value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS);
     Evaluation { decimal, exact: is_short, fraction }
 }
 

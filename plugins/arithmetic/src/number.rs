@@ -396,7 +396,9 @@ fn scale_to(value: &Rational, precision: Precision) -> Rational {
 }
 
 pub fn power_of_ten(exponent: i64) -> Rational {
-    let power = pow(BigInt::from(10), exponent.unsigned_abs() as usize);
+    // Nothing asks for more than a few times the digits that are kept.
+    let places = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
+    let power = pow(BigInt::from(10), places);
     if exponent < 0 { Ratio::new_raw(BigInt::one(), power) } else { Ratio::from_integer(power) }
 }
 

@@ -78,7 +78,7 @@ impl Workspace {
 impl From<Entry> for ListedEntry {
     fn from(Entry { place, metadata, .. }: Entry) -> Self {
         let kind = Kind::of(&metadata);
-        let size = (kind == Kind::File).then(|| metadata.len());
+        let size = (kind == Kind::File).then_some(metadata.len());
         Self { path: place.name, kind, size }
     }
 }
