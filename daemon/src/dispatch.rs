@@ -126,6 +126,12 @@ impl Dispatcher {
         let fingerprint = record::fingerprint(&call.tool, &sha256);
         match session.calls.open(&call.id, fingerprint, now_ms(), session.ended()) {
             Opened::New(running) => {
+                if session.taken_up
+                    && let Some(known) = self.of_an_earlier_run(session, &call, sha256).await
+                {
+                    running.withdraw();
+                    return known.unrecorded(&call);
+                }
                 let stop = running.cancelled.clone();
                 let answer = self.call(session, &call, sha256, origin, &stop, &running).await;
                 match answer.keeps_id() {
@@ -141,6 +147,24 @@ impl Dispatcher {
             Opened::Conflict => Answer::refused(id_reused(&call.id)).unrecorded(&call),
             Opened::Full => Answer::refused(session_full()).unrecorded(&call),
         }
+    }
+
+    /// The end of a call of this id that ran before the daemon was started again: it does not run once more.
+    async fn of_an_earlier_run(
+        &self,
+        session: &Session,
+        call: &RequestedCall,
+        sha256: crate::audit::Sha256,
+    ) -> Option<Answer> {
+        let row = match self.0.audit.lookup(&session.setup.id, &call.id).await {
+            Ok(row) => row?,
+            // Nobody can tell whether it ran.
+            Err(error) => return Some(Answer::not_opened(record::unrecordable(&error))),
+        };
+        let same = row.call.as_ref().is_some_and(|intent| {
+            intent.wire_name == call.tool && intent.arguments_sha256 == sha256
+        });
+        Some(if same { Answer::of_an_earlier_run(&row) } else { Answer::refused(id_reused(&call.id)) })
     }
 
     /// The sequence. Its order is the promise: nothing runs that was not decided and recorded before.

@@ -242,13 +242,13 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
 /// Refuses requests for a host that is not ours, and those that a web page of another origin made.
 async fn expect_host(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {
     match named_host(request.headers(), &request) {
-        Ok(host) if hosts.iter().any(|ours| *ours == host) => {}
+        Ok(host) if hosts.contains(&host) => {}
         Ok(host) => return not_our_host(&host).into_response(),
         Err(problem) => return problem.into_response(),
     }
     match header(request.headers(), &ORIGIN) {
         Ok(None) => next.run(request).await,
-        Ok(Some(origin)) if hosts.iter().any(|ours| *ours == host_of_origin(origin)) => next.run(request).await,
+        Ok(Some(origin)) if hosts.contains(&host_of_origin(origin)) => next.run(request).await,
         Ok(Some(_)) => Problem::new(
             ErrorType::Forbidden,
             "the request was made by a web page of another origin",

@@ -74,7 +74,7 @@ pub fn run(config: Config) -> Result<()> {
     let runtime = runtime()?;
     runtime.block_on(async {
         let running = prepared.start(|Progress::Compiled { namespace, took }| {
-            tracing::info!(namespace, took_ms = took.as_millis() as u64, "built-in plugin compiled");
+            tracing::info!(namespace, ?took, "built-in plugin compiled");
         });
         let running = running.await?;
         tracing::info!(address = %running.address, "serving");
@@ -294,7 +294,7 @@ async fn restore_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
             principal: row.opened_by,
             created_ms: row.created_ms,
         };
-        sessions.open(setup, facts, row.last_used_ms);
+        sessions.take_up(setup, facts, row.last_used_ms);
     }
     Ok(())
 }

@@ -52,6 +52,8 @@ pub struct Session {
     pub facts: SessionFacts,
     /// Its calls by id.
     pub calls: CallBook,
+    /// Whether an earlier run of the daemon opened it. That run's calls are in the audit log alone.
+    pub taken_up: bool,
     last_used_ms: AtomicU64,
     ended: CancellationToken,
     workspace: OnceCell<Workspace>,
@@ -109,12 +111,22 @@ impl Sessions {
         }
     }
 
-    /// Opens a session, or takes one up again after a restart.
+    /// Opens a session.
     pub fn open(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64) -> Arc<Session> {
+        self.insert(setup, facts, last_used_ms, false)
+    }
+
+    /// Takes a session up again after a restart.
+    pub fn take_up(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64) -> Arc<Session> {
+        self.insert(setup, facts, last_used_ms, true)
+    }
+
+    fn insert(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64, taken_up: bool) -> Arc<Session> {
         let session = Arc::new(Session {
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
+            taken_up,
             last_used_ms: AtomicU64::new(last_used_ms),
             ended: CancellationToken::new(),
             workspace: OnceCell::new(),
@@ -170,7 +182,7 @@ impl Sessions {
 
     fn shard(&self, id: &str) -> &RwLock<HashMap<String, Arc<Session>>> {
         let at = self.hasher.hash_one(id) % SHARDS as u64;
-        &self.shards[at as usize]
+        &self.shards[usize::try_from(at).unwrap_or(0)]
     }
 
     fn write<T>(&self, id: &str, act: impl FnOnce(&mut HashMap<String, Arc<Session>>) -> T) -> T {

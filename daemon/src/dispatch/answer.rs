@@ -8,6 +8,7 @@ use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId, read_c
 use toolgate_sandbox::{Component, Usage};
 
 use super::RequestedCall;
+use crate::audit::{self, Row};
 use crate::frame;
 use crate::sessions::{CallState, Recorded};
 
@@ -109,13 +110,34 @@ impl Answer {
             CallState::Cancelled => Self::cancelled(),
             CallState::Ended(_) | CallState::Forgotten => Self {
                 executed: Executed::Unknown,
-                ..Self::refused(CallError::new(
-                    ErrorType::Expired,
-                    "the answer of this call is no longer held",
-                    "use a new id to call again",
-                ))
+                ..Self::refused(no_longer_held())
             },
         }
+    }
+
+    /// What the log knows of a call of an earlier run of the daemon. Its output is not in the log.
+    pub(crate) fn of_an_earlier_run(row: &Row) -> Self {
+        let (status, error) = match row.status {
+            Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
+            Some(audit::Status::Cancelled) => (Status::Error, cancelled()),
+            Some(_) => (Status::Error, no_longer_held()),
+        };
+        let executed = match row.outcome.as_ref().map(|outcome| outcome.executed) {
+            Some(audit::Executed::Yes) => Executed::Yes,
+            Some(audit::Executed::No) => Executed::No,
+            Some(audit::Executed::Unknown) | None => Executed::Unknown,
+        };
+        let usage = row.outcome.as_ref().map(|outcome| outcome.usage).unwrap_or_default();
+        let usage = Usage {
+            fuel: usage.fuel,
+            memory_bytes: usage.memory_bytes,
+            duration_us: usage.duration_us,
+            host_calls: usage.host_calls,
+            egress_bytes: usage.egress_bytes,
+            log_bytes: usage.log_bytes,
+            output_bytes: 0,
+        };
+        Self { status, executed, usage, ..Self::refused(error) }
     }
 
     fn ended(result: Result<Box<str>, CallError>, executed: Executed) -> Self {
@@ -204,6 +226,22 @@ pub(super) fn lost(call_id: &str) -> Arc<Recorded> {
         "tell the operator; the daemon's log says more",
     );
     Answer { executed: Executed::Unknown, ..Answer::refused(error) }.unrecorded(&call)
+}
+
+fn no_longer_held() -> CallError {
+    CallError::new(
+        ErrorType::Expired,
+        "the answer of this call is no longer held",
+        "use a new id to call again",
+    )
+}
+
+fn unknown() -> CallError {
+    CallError::new(
+        ErrorType::Unknown,
+        "the daemon stopped while the call ran; its outcome is unknown",
+        "look at what it would have changed before you call again with a new id",
+    )
 }
 
 fn cancelled() -> CallError {

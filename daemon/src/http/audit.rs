@@ -3,15 +3,14 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::Query;
 use super::problem::{Problem, ProblemBody};
 use super::{App, Authenticated};
-use crate::audit::{self, AuditError, Executed, Kind, Order, Row, Status};
-use crate::frame;
+use crate::audit::{self, AuditError, Kind, Order, Row, Status};
+use crate::dispatch::{Answer, RequestedCall};
 
 /// What to look for; everything that is given must hold.
 #[derive(Deserialize, IntoParams)]
@@ -125,31 +124,9 @@ pub(super) fn unavailable(error: AuditError) -> Problem {
     CallError::new(error_type, error.to_string(), error.hint()).into()
 }
 
-/// What the log knows of a call that an earlier run of the daemon carried out. Its output is not in the log.
+/// What the log knows of a call that an earlier run of the daemon carried out.
 pub(super) fn as_answer(call: &str, row: &Row) -> Response {
-    let intent = row.call.as_ref();
-    let tool = intent.map_or("", |intent| &intent.wire_name);
-    let (status, message) = match row.status {
-        Some(Status::Unknown) | None => ("unknown", "the daemon stopped while the call ran; its outcome is unknown"),
-        Some(Status::Running) => ("running", "the call has not ended"),
-        Some(_) => ("error", "the answer of this call is no longer held"),
-    };
-    let error_type = if status == "unknown" { ErrorType::Unknown } else { ErrorType::Expired };
-    let executed = row.outcome.as_ref().map_or(Executed::Unknown, |outcome| outcome.executed);
-    let body = json!({
-        "id": call,
-        "tool": tool,
-        "tool_name": tool,
-        "status": status,
-        "executed": executed,
-        "error": {
-            "error_type": error_type.as_str(),
-            "message": message,
-            "hint": "look at what it would have changed before you call again with a new id",
-            "retryable": false,
-        },
-        "text": frame::tool_result(tool, status, message),
-        "usage": row.outcome.as_ref().map(|outcome| outcome.usage),
-    });
-    axum::Json(body).into_response()
+    let tool = row.call.as_ref().map_or("", |intent| &intent.wire_name).to_owned();
+    let call = RequestedCall { id: call.to_owned(), tool, arguments: "{}".into() };
+    super::calls::json(Answer::of_an_earlier_run(row).json(&call).into())
 }

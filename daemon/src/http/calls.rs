@@ -205,7 +205,7 @@ fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Pro
                 "give every call an id of its own",
             ));
         }
-        let arguments = call.arguments.map_or_else(|| "{}".into(), |raw| Box::<str>::from(raw));
+        let arguments = call.arguments.map_or_else(|| "{}".into(), Box::<str>::from);
         calls.push(RequestedCall { id, tool: call.tool, arguments });
     }
     Ok(calls)
@@ -250,7 +250,7 @@ fn push_string(body: &mut String, text: &str) {
     body.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
-fn json(body: String) -> Response {
+pub(super) fn json(body: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 

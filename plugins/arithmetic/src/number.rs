@@ -96,6 +96,9 @@ impl Number {
     }
 
     pub fn add(&self, other: &Self, precision: Precision) -> Outcome {
+        if let (Some(left), Some(right)) = (self.value(), other.value()) {
+            return Self::within_cap(sum(left, right));
+        }
         Self::between(sum(&self.low, &other.low), sum(&self.high, &other.high), precision)
     }
 

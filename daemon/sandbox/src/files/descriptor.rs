@@ -139,7 +139,7 @@ impl HostDescriptor for FilesView<'_> {
         let left = LISTED_MAX - self.access.listings.values().sum::<u64>();
         let path = self.path(&fd, None)?;
         let listed = self.lane()?.take_turn(path, false, move |_, _| {
-            let entries = tree::open_directory(&folder, ".")?.entries()?.take(left as usize + 1).count() as u64;
+            let entries = tree::open_directory(&folder, ".")?.entries()?.take(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1)).count() as u64;
             if entries > left {
                 return Err(Errno::NOMEM.into());
             }

@@ -21,7 +21,6 @@ mod paths;
 mod streams;
 
 const ROOMY: Quota = Quota { bytes: 1 << 20, files: 200 };
-const NONE: OpenFlags = OpenFlags::empty();
 const READ: DescriptorFlags = DescriptorFlags::READ;
 const WRITE: DescriptorFlags = DescriptorFlags::WRITE;
 const FOLLOW: PathFlags = PathFlags::SYMLINK_FOLLOW;
@@ -99,7 +98,7 @@ impl Guest {
     }
 
     async fn get(&mut self, path: &str) -> Result<Vec<u8>, ErrorCode> {
-        let fd = self.open(path, NONE, READ).await?;
+        let fd = self.open(path, none(), READ).await?;
         let read = self.view().read(borrow(fd), 1000, 0).await.map_err(code)?;
         self.close(fd);
         Ok(read.0)
@@ -146,6 +145,11 @@ impl Guest {
     fn used(&self) -> Used {
         self.workspace.used()
     }
+}
+
+/// Opens what is there.
+fn none() -> OpenFlags {
+    OpenFlags::empty()
 }
 
 fn borrow(fd: u32) -> Fd {

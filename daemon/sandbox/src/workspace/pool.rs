@@ -61,8 +61,8 @@ mod tests {
         let (started, has_started) = tokio::sync::oneshot::channel();
         let (finish, may_finish) = mpsc::channel::<()>();
         let stuck = pool.run((), move || {
-            drop(started.send(()));
-            drop(may_finish.recv());
+            started.send(()).unwrap();
+            may_finish.recv().unwrap();
         });
         let mut stuck = Box::pin(stuck);
         poll_fn(|context| {

@@ -21,9 +21,11 @@ pub fn reach(
         .and_then(|()| request.set_authority(Some(&authority)))
         .and_then(|()| request.set_path_with_query(Some(&path)));
     set.map_err(|()| Error::new("the request cannot be made"))?;
-    match handle(request, None) {
-        Ok(_) => Ok("sent".to_owned()),
-        Err(code) => Err(Error::new(format!("{code:?}"))),
+    let answer = handle(request, None).map_err(|code| Error::new(format!("{code:?}")))?;
+    answer.subscribe().block();
+    match answer.get() {
+        Some(Ok(Ok(_))) => Ok("answered".to_owned()),
+        other => Err(Error::new(format!("{other:?}"))),
     }
 }
 

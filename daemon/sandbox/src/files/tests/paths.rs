@@ -30,7 +30,7 @@ async fn b4_paths_out_of_the_workspace_are_refused_and_noted() {
     fs::write(guest.folder.path().parent().unwrap().join("toolgate-canary"), "canary").unwrap();
     guest.mkdir("a").await.unwrap();
     for path in ["..", "../toolgate-canary", "a/../../toolgate-canary", "/etc/passwd", "/", "//etc", "a/../.."] {
-        assert_eq!(guest.open(path, NONE, READ).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
+        assert_eq!(guest.open(path, none(), READ).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.create(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.mkdir(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.unlink(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
@@ -53,10 +53,10 @@ async fn b4_a_descriptor_of_a_folder_does_not_lead_above_that_folder() {
     guest.put("secret", b"x").await;
     guest.put("a/mine", b"y").await;
     let folder = guest.open("a", OpenFlags::DIRECTORY, READ).await.unwrap();
-    let up = guest.view().open_at(borrow(folder), FOLLOW, "../secret".into(), NONE, READ).await;
+    let up = guest.view().open_at(borrow(folder), FOLLOW, "../secret".into(), none(), READ).await;
     assert_eq!(code(up.unwrap_err()), ErrorCode::NotPermitted);
     assert_eq!(guest.access.take_effects().last().unwrap().detail, "a/../secret: it leads out of the workspace");
-    guest.view().open_at(borrow(folder), FOLLOW, "mine".into(), NONE, READ).await.map_err(code).unwrap();
+    guest.view().open_at(borrow(folder), FOLLOW, "mine".into(), none(), READ).await.map_err(code).unwrap();
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn b4_planted_links_are_not_followed_by_anything() {
     symlink("/proc/self/root", guest.host("proc")).unwrap();
     symlink("loop", guest.host("loop")).unwrap();
     for path in ["link", "out/canary", "chain", "harmless", "proc/etc/passwd", "proc", "loop", "out/", "out/new"] {
-        assert_eq!(guest.open(path, NONE, READ).await.unwrap_err(), ErrorCode::Loop, "{path}");
+        assert_eq!(guest.open(path, none(), READ).await.unwrap_err(), ErrorCode::Loop, "{path}");
         assert_eq!(guest.create(path).await.unwrap_err(), ErrorCode::Loop, "{path}");
         assert_eq!(guest.open(path, OpenFlags::TRUNCATE, WRITE).await.unwrap_err(), ErrorCode::Loop, "{path}");
         let top = guest.top();
@@ -141,7 +141,7 @@ async fn b4_pipes_and_devices_are_refused_at_once() {
     }
     for name in names {
         for flags in [READ, WRITE, READ | WRITE] {
-            assert_eq!(guest.open(name, NONE, flags).await.unwrap_err(), ErrorCode::NotPermitted, "{name}");
+            assert_eq!(guest.open(name, none(), flags).await.unwrap_err(), ErrorCode::NotPermitted, "{name}");
         }
         assert_eq!(guest.create(name).await.unwrap_err(), ErrorCode::NotPermitted, "{name}");
         assert_eq!(guest.rename(name, "moved").await.unwrap_err(), ErrorCode::NotPermitted, "{name}");
@@ -155,11 +155,11 @@ async fn a_trailing_slash_means_a_folder() {
     let mut guest = Guest::new(ROOMY).await;
     guest.put("file", b"x").await;
     guest.mkdir("folder/").await.unwrap();
-    assert_eq!(guest.open("file/", NONE, READ).await.unwrap_err(), ErrorCode::NotDirectory);
+    assert_eq!(guest.open("file/", none(), READ).await.unwrap_err(), ErrorCode::NotDirectory);
     assert_eq!(guest.create("new/").await.unwrap_err(), ErrorCode::IsDirectory);
     assert_eq!(guest.unlink("file/").await.unwrap_err(), ErrorCode::NotDirectory);
     assert_eq!(guest.rename("file", "other/").await.unwrap_err(), ErrorCode::NotDirectory);
-    guest.open("folder/", NONE, READ).await.unwrap();
+    guest.open("folder/", none(), READ).await.unwrap();
     guest.rename("folder/", "other/").await.unwrap();
     assert_eq!(guest.list().await, ["file", "other"]);
 }

@@ -28,7 +28,7 @@ async fn what_goes_in_by_a_stream_comes_out_by_one() {
     let bytes: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
     stream.blocking_write_and_flush(bytes.clone().into()).await.unwrap();
     assert_eq!(guest.used(), Used { bytes: 200_000, files: 1 });
-    let fd = guest.open("f", NONE, READ).await.unwrap();
+    let fd = guest.open("f", none(), READ).await.unwrap();
     let mut stream = reader(&mut guest, fd, 1);
     let mut read = Vec::new();
     let end = loop {
@@ -52,7 +52,7 @@ async fn a_guest_that_polls_reads_and_writes_too() {
         stream.ready().await;
     }
     stream.check_write().unwrap();
-    let fd = guest.open("f", NONE, READ).await.unwrap();
+    let fd = guest.open("f", none(), READ).await.unwrap();
     let mut stream = reader(&mut guest, fd, 0);
     assert_eq!(stream.read(100).unwrap(), "");
     stream.ready().await;
@@ -83,7 +83,7 @@ async fn appending_goes_to_the_end_whoever_wrote_last() {
     let mut other = guest.sibling();
     let mut streams = Vec::new();
     for guest in [&mut guest, &mut other] {
-        let fd = guest.open("f", NONE, WRITE).await.unwrap();
+        let fd = guest.open("f", none(), WRITE).await.unwrap();
         let stream = guest.view().append_via_stream(borrow(fd)).map_err(code).unwrap();
         streams.push(guest.table.delete(stream).unwrap());
     }
