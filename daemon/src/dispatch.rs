@@ -161,9 +161,10 @@ impl Dispatcher {
             // Nobody can tell whether it ran.
             Err(error) => return Some(Answer::not_opened(record::unrecordable(&error))),
         };
-        let same = row.call.as_ref().is_some_and(|intent| {
-            intent.wire_name == call.tool && intent.arguments_sha256 == sha256
-        });
+        let same = row
+            .call
+            .as_ref()
+            .is_some_and(|intent| intent.wire_name == call.tool && intent.arguments_sha256 == sha256);
         Some(if same { Answer::of_an_earlier_run(&row) } else { Answer::refused(id_reused(&call.id)) })
     }
 
@@ -281,8 +282,7 @@ impl Dispatcher {
 /// Decides by the rules of this snapshot. An agent that is gone has no tools left.
 fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdict<Component> {
     let setup = &session.setup;
-    let rules =
-        snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
+    let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let call = admission::ToolCall { tool: call.tool.clone(), arguments: call.arguments.clone() };
     admission::check(&rules, &session.facts, call)
 }

@@ -4,13 +4,13 @@
 //! the room that does it, and puts the result into wire form. The OpenAPI document is made from these very
 //! handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
 
-pub mod listener;
 mod audit;
 mod body;
-mod extract;
 mod calls;
+mod extract;
 mod files;
 mod health;
+pub mod listener;
 mod organizations;
 mod plugins;
 mod problem;

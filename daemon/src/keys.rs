@@ -22,7 +22,9 @@ pub enum KeyError {
         error: io::Error,
     },
     /// The file is there and holds something else.
-    #[error("`{0}` is not a key of {KEY_BYTES} bytes; put it back from a backup, or remove it to have a new one made")]
+    #[error(
+        "`{0}` is not a key of {KEY_BYTES} bytes; put it back from a backup, or remove it to have a new one made"
+    )]
     NotAKey(PathBuf),
 }
 

@@ -20,8 +20,8 @@ use crate::compile::Compiler;
 use crate::registry::Registry;
 use crate::store::Store;
 
-pub use history::{PluginState, PluginView, ToolView, VersionView};
 use history::{History, Version};
+pub use history::{PluginState, PluginView, ToolView, VersionView};
 pub use load::{Expected, Progress};
 
 /// The built-in plugins: namespace and component, made by the build script.

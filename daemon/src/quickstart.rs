@@ -12,8 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Server};
-use crate::config::{Audit, Config, LogFormat, LogLevel};
-use crate::logging;
+use crate::config::{Audit, Config};
 use crate::plugins::Progress;
 use crate::serve::{Prepared, Running, runtime, stop_signal};
 
@@ -32,7 +31,6 @@ struct Stop {
 
 /// Runs the tour, and then serves unless `once`.
 pub fn run(once: bool) -> Result<()> {
-    logging::start(LogFormat::Text, LogLevel::Warn);
     let folder = tempfile::tempdir().context("no temporary folder can be made")?;
     let config = Config {
         data: folder.path().join("data"),
@@ -141,7 +139,11 @@ fn report(stop: &Stop, result: &Value, took: Duration) -> bool {
         Some(error_type) => say(&format!("    {error_type}: {}", text(&result["error"]["message"]))),
         None => say(&format!("    {}", result["output"])),
     }
-    say(&format!("    fuel {}, memory {} KiB\n", result["usage"]["fuel"], kib(&result["usage"]["memory_bytes"])));
+    say(&format!(
+        "    fuel {}, memory {} KiB\n",
+        result["usage"]["fuel"],
+        kib(&result["usage"]["memory_bytes"])
+    ));
     right
 }
 

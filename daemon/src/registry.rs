@@ -8,9 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use toolgate_admission::{
-    AgentDocument, AgentRules, Catalogue, LimitsPatch, Name, OrgRules, Plugin, Rules,
-};
+use toolgate_admission::{AgentDocument, AgentRules, Catalogue, LimitsPatch, Name, OrgRules, Plugin, Rules};
 use toolgate_sandbox::Component;
 
 /// The holder of the current snapshot. Cheap to clone.
@@ -58,9 +56,8 @@ impl Snapshot {
     pub fn rules(&self, organization: &Name, agent: &Name) -> Option<Rules<Component>> {
         let organization = self.organizations.get(organization)?;
         let agent = organization.agents.get(agent)?;
-        let rules = agent.rules.get_or_init(|| {
-            Arc::new(AgentRules::compile(&agent.document, &self.catalogue))
-        });
+        let rules =
+            agent.rules.get_or_init(|| Arc::new(AgentRules::compile(&agent.document, &self.catalogue)));
         Some(Rules {
             catalogue: Arc::clone(&self.catalogue),
             organization: Arc::clone(&organization.rules),

@@ -248,7 +248,9 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
     std::net::TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => "another program listens there; give another with `--listen`",
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need a right that the daemon does not want",
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need a right that the daemon does not want"
+            }
             _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300`",
         };
         CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
@@ -274,7 +276,9 @@ async fn restore_documents(store: &Store, registry: &Registry) -> Result<()> {
             DocumentKey::Agent { organization, agent } => match AgentDocument::parse(&document.body) {
                 Ok(rules) => registry.put_agent(&organization, agent, rules),
                 // An older daemon may have taken what this one does not: no policy means deny.
-                Err(error) => tracing::error!(%organization, %agent, %error, "an agent's document is not sound; it has no tools"),
+                Err(error) => {
+                    tracing::error!(%organization, %agent, %error, "an agent's document is not sound; it has no tools")
+                }
             },
         }
     }

@@ -121,7 +121,13 @@ impl Sessions {
         self.insert(setup, facts, last_used_ms, true)
     }
 
-    fn insert(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64, taken_up: bool) -> Arc<Session> {
+    fn insert(
+        &self,
+        setup: SessionSetup,
+        facts: SessionFacts,
+        last_used_ms: u64,
+        taken_up: bool,
+    ) -> Arc<Session> {
         let session = Arc::new(Session {
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),

@@ -180,7 +180,10 @@ impl Reply {
         assert_eq!(problem["error_type"], error_type, "{problem}");
         assert_eq!(problem["status"], status, "{problem}");
         for member in ["type", "title", "detail", "hint"] {
-            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "no `{member}`: {problem}");
+            assert!(
+                problem[member].as_str().is_some_and(|text| !text.is_empty()),
+                "no `{member}`: {problem}"
+            );
         }
         reply
     }

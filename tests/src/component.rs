@@ -27,8 +27,7 @@ impl PluginFile {
             "usage": "Call it.",
             "input_schema": {"type": "object", "properties": {}, "additionalProperties": false},
         });
-        let description =
-            json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]});
+        let description = json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]});
         Self { description, answer: "1".into(), outside: String::new(), inside: String::new(), body: None }
     }
 

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
+use crate::compiled;
 use crate::wait::PATIENCE;
 
 /// A running daemon. It is killed when this is dropped, and what it logged is shown if a test failed.
@@ -62,6 +63,9 @@ impl Daemon {
     }
 
     fn run(program: PathBuf, options: Options, folder: Arc<TempDir>) -> Self {
+        if options.data.is_none() {
+            compiled::lay_in(&program, &data_of(&options, &folder)).expect("compiled code is laid in");
+        }
         let settings = folder.path().join("toolgate.toml");
         fs::write(&settings, &options.settings).expect("the settings are written");
         let mut command = Command::new(&program);
@@ -77,14 +81,16 @@ impl Daemon {
         let log = Arc::new(Log::default());
         let reading = child.stderr.take().map(|stderr| read_log(stderr, Arc::clone(&log)));
         let serving = log.wait("the line that it serves", |line| line.contains("serving address="));
-        let address = serving.split("address=").nth(1).and_then(|text| text.trim().parse().ok()).expect("an address");
+        let address =
+            serving.split("address=").nth(1).and_then(|text| text.trim().parse().ok()).expect("an address");
         Self { program, options, folder, child, log, reading, address }
     }
 
     /// Ends it as a crash would, and starts it again on the same folder.
     pub fn crash_and_restart(mut self) -> Self {
         self.crash();
-        let (program, options, folder) = (self.program.clone(), self.options.clone(), Arc::clone(&self.folder));
+        let (program, options, folder) =
+            (self.program.clone(), self.options.clone(), Arc::clone(&self.folder));
         drop(self);
         Self::run(program, options, folder)
     }
@@ -152,6 +158,8 @@ impl Drop for Daemon {
         if let Some(reading) = self.reading.take() {
             let _ = reading.join();
         }
+        // The next one starts slower without; nothing else depends on it.
+        let _ = compiled::keep(&self.program, &self.data());
         if std::thread::panicking() {
             let lines = self.log.lock();
             let last = lines.0.len().saturating_sub(40);

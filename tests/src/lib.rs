@@ -7,6 +7,7 @@
 
 pub mod aftermath;
 pub mod client;
+mod compiled;
 pub mod component;
 pub mod daemon;
 pub mod guests;

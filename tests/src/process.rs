@@ -17,5 +17,6 @@ pub fn open_files(pid: u32) -> usize {
 
 /// Processes that the process started and that still run.
 pub fn children(pid: u32) -> usize {
-    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).map_or(0, |list| list.split_whitespace().count())
+    fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
+        .map_or(0, |list| list.split_whitespace().count())
 }

@@ -70,9 +70,15 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
         assert_eq!(denied.0["executed"], "no");
         replies[1].clone().failed("TOOL_DISABLED");
         let unknown = replies[2].clone().failed("TOOL_NOT_FOUND");
-        assert!(unknown.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("call_hostile_echo")), "{}", unknown.0);
+        assert!(
+            unknown.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("call_hostile_echo")),
+            "{}",
+            unknown.0
+        );
         assert_eq!(replies[3].output(), "x");
-        for (id, code) in [("denied", "ACCESS_DENIED"), ("disabled", "TOOL_DISABLED"), ("unknown", "TOOL_NOT_FOUND")] {
+        for (id, code) in
+            [("denied", "ACCESS_DENIED"), ("disabled", "TOOL_DISABLED"), ("unknown", "TOOL_NOT_FOUND")]
+        {
             let row = session.audited(&operator, id);
             assert_eq!(row["outcome"]["error_type"], code, "{row}");
             assert_eq!(row["call"]["verdict"], "refused", "{row}");
@@ -89,7 +95,9 @@ fn g1_an_agent_without_tools_gets_no_session() {
             operator.make_agent(agent, &json!({"enabled": enabled}));
             let reply = operator.post("/v1/sessions", &json!({"agent": agent}));
             assert_eq!(reply.error_type(), "NO_TOOLS", "{}", reply.text());
-            assert!(reply.text().contains("This agent has no tools configured. Please contact the agent creator"));
+            assert!(
+                reply.text().contains("This agent has no tools configured. Please contact the agent creator")
+            );
         }
         operator.make_agent("acme/something", &json!({"enabled": ["arithmetic/evaluate"]}));
         operator.open_session("acme/something");
@@ -128,7 +136,10 @@ fn r2_arguments_that_break_the_schema_are_refused_in_words() {
             assert!(reply.message().starts_with("Validation Error: "), "{}", reply.0);
             assert!(reply.0.to_string().contains(words), "{}", reply.0);
             assert_eq!(reply.0["executed"], "no");
-            assert_eq!(session.audited(&scene.daemon.operator(), &id)["outcome"]["error_type"], "INVALID_ARGUMENTS");
+            assert_eq!(
+                session.audited(&scene.daemon.operator(), &id)["outcome"]["error_type"],
+                "INVALID_ARGUMENTS"
+            );
         }
         // An integral float is an integer.
         let whole = r#"{"calls":[{"tool":"call_hostile_rest","arguments":{"ms":1.0}}]}"#;
@@ -161,7 +172,10 @@ fn arguments_that_are_no_sound_json_are_that_calls_error() {
             let reply = session.client.post_text(&session.path("/calls"), &calls).expect(200).json();
             let (bad, good) = (&reply["results"][0], &reply["results"][1]);
             assert_eq!(bad["error"]["error_type"], "INVALID_ARGUMENTS", "{case}: {bad}");
-            assert!(bad["error"]["message"].as_str().is_some_and(|text| text.starts_with("Validation Error: ")), "{case}: {bad}");
+            assert!(
+                bad["error"]["message"].as_str().is_some_and(|text| text.starts_with("Validation Error: ")),
+                "{case}: {bad}"
+            );
             assert_eq!(good["output"], "x", "{case}");
         }
         let large = session.call("hostile/echo", json!({"text": "x".repeat((1 << 20) - 100)}));
@@ -178,10 +192,17 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
         for reply in session.calls(&vec![rest.clone(); 32]) {
             assert_eq!(reply.output(), 300);
         }
-        assert!(began.elapsed() < Duration::from_secs(6), "one after the other takes ten: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(6),
+            "one after the other takes ten: {:?}",
+            began.elapsed()
+        );
         session.post(&json!({"calls": vec![rest; 33]})).refused(400, "INVALID_REQUEST");
         session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
-        assert_eq!(scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(), 32);
+        assert_eq!(
+            scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),
+            32
+        );
     });
 }
 
@@ -226,7 +247,9 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
         let call = json!({"id": "c1", "tool": "hostile/rest", "arguments": {"ms": 1}});
         session.post(&json!({"calls": [call, call]})).refused(400, "INVALID_REQUEST");
         for id in ["", "with space", "../x", "é", &"x".repeat(129)] {
-            session.post(&json!({"calls": [{"id": id, "tool": "hostile/count"}]})).refused(400, "INVALID_REQUEST");
+            session
+                .post(&json!({"calls": [{"id": id, "tool": "hostile/count"}]}))
+                .refused(400, "INVALID_REQUEST");
         }
         assert!(scene.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
     });
@@ -324,7 +347,9 @@ fn o1_no_call_fails_while_its_plugin_changes() {
                 });
             }
             let since = |mark: usize| {
-                wait::until("calls in between", || (answered.load(Ordering::Relaxed) > mark + 20).then_some(()));
+                wait::until("calls in between", || {
+                    (answered.load(Ordering::Relaxed) > mark + 20).then_some(())
+                });
             };
             for number in [2, 3, 2] {
                 since(answered.load(Ordering::Relaxed));
@@ -408,7 +433,8 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
 #[test]
 fn an_organizations_rate_is_its_own() {
     let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 3");
-    let (noisy, quiet) = (daemon.session_within("noisy/bot", &json!({})), daemon.session_within("quiet/bot", &json!({})));
+    let (noisy, quiet) =
+        (daemon.session_within("noisy/bot", &json!({})), daemon.session_within("quiet/bot", &json!({})));
     let call = |session: &Session| session.call("arithmetic/evaluate", json!({"expression": "1"}));
     let replies: Vec<_> = (0..6).map(|_| call(&noisy)).collect();
     let limited: Vec<_> = replies.iter().filter(|reply| reply.error_type() == Some("RATE_LIMITED")).collect();

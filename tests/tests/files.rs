@@ -45,6 +45,7 @@ impl Scene {
             fs::write(canary, CANARY).expect("a canary");
         }
         let mut scene = Self { daemon, agents: 0, neighbour, canaries };
+        scene.daemon.operator().audit("limit=1");
         let warm = scene.session();
         warm.call("vandal/litter", json!({"folder": "/workspace/w", "files": 20}));
         scene
@@ -95,7 +96,10 @@ fn a_file_written_by_a_tool_is_there_for_the_next_call_and_over_http() {
         assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
         assert_eq!(session.get_file("a.txt").expect(200).text(), "xxx");
         session.put_file("folder/b.txt", b"yy").expect(204);
-        assert_eq!(scene.after(&session, "list", json!({"path": "/workspace"})).output(), &json!(["a.txt", "folder"]));
+        assert_eq!(
+            scene.after(&session, "list", json!({"path": "/workspace"})).output(),
+            &json!(["a.txt", "folder"])
+        );
         let written = ("workspace_write".to_owned(), "a.txt".to_owned());
         assert!(scene.effects(&session).contains(&written), "{:?}", scene.effects(&session));
     });
@@ -129,7 +133,8 @@ fn nothing_outside_the_workspace_can_be_read() {
             }
         }
         assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
-        let denied: Vec<_> = scene.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
+        let denied: Vec<_> =
+            scene.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
         assert!(denied.iter().any(|(_, path)| path.starts_with("../canary.txt")), "{denied:?}");
     });
 }
@@ -140,7 +145,11 @@ fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
         let session = scene.session();
         session.put_file("here.txt", b"here").expect(204);
         let neighbour = format!("/workspace/../{}", scene.neighbour.id);
-        for path in ["/workspace/../canary.txt".to_owned(), format!("{neighbour}/canary.txt"), "/tmp/toolgate-canary".to_owned()] {
+        for path in [
+            "/workspace/../canary.txt".to_owned(),
+            format!("{neighbour}/canary.txt"),
+            "/tmp/toolgate-tests-canary".to_owned(),
+        ] {
             let attempts = [
                 ("write", json!({"path": path, "bytes": 10})),
                 ("sparse", json!({"path": path, "bytes": 10})),
@@ -153,7 +162,7 @@ fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
                 assert!(reply.error_type().is_some(), "{tool} {arguments}: {}", reply.0);
             }
         }
-        assert!(!PathBuf::from("/tmp/toolgate-canary").exists());
+        assert!(!PathBuf::from("/tmp/toolgate-tests-canary").exists());
         let inside = json!({"from": "/workspace/here.txt", "to": "/workspace/there.txt"});
         scene.after(&session, "rename", inside).output();
         scene.after(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
@@ -171,7 +180,10 @@ fn links_are_not_made() {
         for from in ["here.txt", "../canary.txt", "/etc/passwd"] {
             scene.after(&session, "hard_link", json!({"from": from, "to": "link"})).failed("TOOL_FAILED");
         }
-        assert_eq!(scene.after(&session, "list", json!({"path": "/workspace"})).output(), &json!(["here.txt"]));
+        assert_eq!(
+            scene.after(&session, "list", json!({"path": "/workspace"})).output(),
+            &json!(["here.txt"])
+        );
     });
 }
 
@@ -182,12 +194,13 @@ fn a_link_that_is_there_is_not_followed() {
         let session = scene.session();
         session.put_file("folder/here.txt", b"here").expect(204);
         let workspace = scene.daemon.data().join("workspaces").join(&session.id);
-        let link = |target: &str, at: &str| std::os::unix::fs::symlink(target, workspace.join(at)).expect("a link");
+        let link =
+            |target: &str, at: &str| std::os::unix::fs::symlink(target, workspace.join(at)).expect("a link");
         link("../canary.txt", "file");
         link("..", "folder/up");
         link("file", "chain");
         link("/proc/self", "proc");
-        for path in ["file", "chain", "folder/up/canary.txt", "folder/up/../../canary.txt", "proc/environ", "file/"] {
+        for path in ["file", "chain", "folder/up/canary.txt", "proc/environ", "file/"] {
             let path = format!("/workspace/{path}");
             for (tool, arguments) in [
                 ("read", json!({"path": path})),
@@ -210,14 +223,20 @@ fn a_link_that_is_there_is_not_followed() {
 fn the_share_of_bytes_holds_while_the_guest_writes() {
     scene(|scene| {
         let session = scene.session();
-        let reply = scene.after(&session, "write_for_ever", json!({"path": "/workspace/a"})).failed("RESOURCE_EXCEEDED");
+        let reply = scene
+            .after(&session, "write_for_ever", json!({"path": "/workspace/a"}))
+            .failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("workspace_bytes"));
         let written = session.get_file("a").expect(200).body.len();
         assert!((3 << 20..=4 << 20).contains(&written), "{written}");
         let reply = scene.after(&session, "write", json!({"path": "/workspace/b", "bytes": 1 << 20}));
         assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
         session.put_file("c", &vec![0; 1 << 20]).refused(413, "TOO_LARGE");
-        assert!(scene.effects(&session).iter().any(|(kind, _)| kind == "quota_exceeded"), "{:?}", scene.effects(&session));
+        assert!(
+            scene.effects(&session).iter().any(|(kind, _)| kind == "quota_exceeded"),
+            "{:?}",
+            scene.effects(&session)
+        );
         // Removing makes room.
         scene.after(&session, "remove", json!({"path": "/workspace/a"})).output();
         scene.after(&session, "write", json!({"path": "/workspace/b", "bytes": 1 << 20})).output();
@@ -255,6 +274,7 @@ fn files_held_open_without_end_are_refused() {
         let session = scene.session();
         scene.after(&session, "hoard", json!({"path": "/workspace/a", "count": 50})).output();
         let reply = scene.after(&session, "hoard", json!({"path": "/workspace/a", "count": 100_000}));
+        // The file call fails; what the plugin makes of it is its own.
         assert!(matches!(reply.error_type(), Some("RESOURCE_EXCEEDED" | "TOOL_FAILED")), "{}", reply.0);
     });
 }
@@ -264,8 +284,23 @@ fn strange_names_are_files_or_are_refused_and_nothing_else() {
     scene(|scene| {
         let session = scene.session();
         let long = "x".repeat(300);
-        for name in ["with space", "..hidden", "naïve", "-rf", "a\nb", "\u{202e}gnp", "CON", "a\\b", "*", "%00", &long, "a//b", "."] {
-            let reply = scene.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
+        for name in [
+            "with space",
+            "..hidden",
+            "naïve",
+            "-rf",
+            "a\nb",
+            "\u{202e}gnp",
+            "CON",
+            "a\\b",
+            "*",
+            "%00",
+            &long,
+            "a//b",
+            ".",
+        ] {
+            let reply =
+                scene.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
             assert!(matches!(reply.error_type(), None | Some("TOOL_FAILED")), "{name:?}: {}", reply.0);
         }
         scene.after(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
@@ -277,10 +312,22 @@ fn paths_over_http_stay_inside_as_well() {
     scene(|scene| {
         let session = scene.session();
         session.put_file("here.txt", b"here").expect(204);
-        let paths =
-            ["../canary.txt", "%2e%2e/canary.txt", "..%2fcanary.txt", "x/../../canary.txt", "%2fetc%2fpasswd", "/etc/passwd", "here.txt/x", "a%00b"];
+        let paths = [
+            "../canary.txt",
+            "%2e%2e/canary.txt",
+            "..%2fcanary.txt",
+            "x/../../canary.txt",
+            "%2fetc%2fpasswd",
+            "/etc/passwd",
+            "here.txt/x",
+            "a%00b",
+        ];
         for path in paths {
-            for reply in [session.get_file(path), session.put_file(path, b"x"), session.client.delete(&session.path(&format!("/files/{path}")))] {
+            for reply in [
+                session.get_file(path),
+                session.put_file(path, b"x"),
+                session.client.delete(&session.path(&format!("/files/{path}"))),
+            ] {
                 assert!((400..500).contains(&reply.status), "{path}: {}", reply.text());
                 assert!(!reply.text().contains(CANARY));
             }
@@ -331,6 +378,7 @@ fn a_plugin_reaches_no_network() {
     listener.set_nonblocking(true).expect("not waiting");
     let address = listener.local_addr().expect("an address").to_string();
     session.call("caller/header", json!({"bytes": 100})).output();
+    operator.audit("limit=1");
     let before = Aftermath::before(&daemon);
     let reply = session.call_as("c1", "caller/reach", json!({"authority": address, "path": "/?key=secret"}));
     reply.failed("NETWORK_DENIED");
@@ -341,8 +389,8 @@ fn a_plugin_reaches_no_network() {
     assert!(!effects[0].to_string().contains("secret"), "{effects:?}");
     let reply = session.call("caller/look_up", json!({"name": "localhost"}));
     assert!(reply.error_type().is_some(), "{}", reply.0);
-    let reply = session.call("caller/header", json!({"bytes": 1 << 20}));
-    assert!(reply.error_type().is_some(), "{}", reply.0);
+    let reply = session.call("caller/header", json!({"bytes": 1 << 20})).failed("RESOURCE_EXCEEDED");
+    assert_eq!(reply.limit(), Some("header_bytes"));
     assert!(listener.accept().is_err(), "a packet left");
     before.is_clear(&mut daemon);
 }

@@ -53,7 +53,10 @@ impl Scene {
         // What is grown once and kept is not a leak: the pool's first pages, connections to the store, file threads.
         let warm = scene.session(&json!({"memory_bytes": 67_108_864}));
         for tool in ["hostile/swallow", "hostile/log_flood"] {
-            warm.calls(&[json!({"tool": tool, "arguments": {"lines": 100}}), json!({"tool": "hostile/swallow"})]);
+            warm.calls(&[
+                json!({"tool": tool, "arguments": {"lines": 100}}),
+                json!({"tool": "hostile/swallow"}),
+            ]);
         }
         scene.good.calls(&[rest(), rest()]);
         operator.audit("limit=1");
@@ -119,7 +122,8 @@ fn a_tool_that_behaves_is_answered_with_what_it_used() {
 #[test]
 fn an_endless_loop_ends_by_fuel() {
     scene(|scene| {
-        let reply = scene.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
+        let reply =
+            scene.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
         assert_eq!(reply.0["executed"], "yes");
@@ -155,7 +159,8 @@ fn a_busy_guest_does_not_hold_up_the_others() {
 #[test]
 fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
     scene(|scene| {
-        let reply = scene.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply =
+            scene.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
         assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
         stops_in_time(scene, "hostile/doze", 300);
     });
@@ -199,11 +204,15 @@ fn memory_that_is_asked_for_page_by_page_ends_at_the_same_limit() {
 fn memories_count_together() {
     scene(|scene| {
         // Two memories of 40 MiB: each is within the limit, both are not.
-        let file = PluginFile::new("many-memories").outside("(core module $more (memory 640))
-            (core instance (instantiate $more)) (core instance (instantiate $more))");
+        let file = PluginFile::new("many-memories").outside(
+            "(core module $more (memory 640))
+            (core instance (instantiate $more)) (core instance (instantiate $more))",
+        );
         refused_at_load_or_call(scene, &file, "many-memories", "MEMORY_EXCEEDED");
-        let file = PluginFile::new("few-memories").outside("(core module $more (memory 64))
-            (core instance (instantiate $more)) (core instance (instantiate $more))");
+        let file = PluginFile::new("few-memories").outside(
+            "(core module $more (memory 64))
+            (core instance (instantiate $more)) (core instance (instantiate $more))",
+        );
         scene.daemon.operator().load("few-memories", &file.build());
         let reply = scene.after(json!({}), "few-memories/answer", json!({}));
         assert!(reply.usage("memory_bytes") > 8 << 20, "{}", reply.0);
@@ -213,8 +222,10 @@ fn memories_count_together() {
 #[test]
 fn more_memories_than_a_call_may_have_are_refused() {
     scene(|scene| {
-        let file = PluginFile::new("more-memories")
-            .outside(&format!("(core module $more (memory 1)) {}", "(core instance (instantiate $more))".repeat(9)));
+        let file = PluginFile::new("more-memories").outside(&format!(
+            "(core module $more (memory 1)) {}",
+            "(core instance (instantiate $more))".repeat(9)
+        ));
         refused_at_load_or_call(scene, &file, "more-memories", "RESOURCE_EXCEEDED");
     });
 }
@@ -222,8 +233,10 @@ fn more_memories_than_a_call_may_have_are_refused() {
 #[test]
 fn more_tables_than_a_call_may_have_are_refused() {
     scene(|scene| {
-        let file = PluginFile::new("more-tables")
-            .outside(&format!("(core module $more (table 1 funcref)) {}", "(core instance (instantiate $more))".repeat(17)));
+        let file = PluginFile::new("more-tables").outside(&format!(
+            "(core module $more (table 1 funcref)) {}",
+            "(core instance (instantiate $more))".repeat(17)
+        ));
         refused_at_load_or_call(scene, &file, "more-tables", "RESOURCE_EXCEEDED");
     });
 }
@@ -256,8 +269,10 @@ fn a_table_that_grows_ends_at_the_limit() {
 fn more_instances_than_a_call_may_have_are_refused() {
     scene(|scene| {
         let instances = |count| {
-            PluginFile::new("more-instances")
-                .outside(&format!("(core module $more) {}", "(core instance (instantiate $more))".repeat(count)))
+            PluginFile::new("more-instances").outside(&format!(
+                "(core module $more) {}",
+                "(core instance (instantiate $more))".repeat(count)
+            ))
         };
         refused_at_load_or_call(scene, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
         refused_at_load_or_call(scene, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
@@ -286,9 +301,11 @@ fn refused_at_load_or_call(scene: &mut Scene, file: &PluginFile, namespace: &str
 fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
     scene(|scene| {
         let trap = PluginFile::new("trap-in-start").inside("(func $trap unreachable) (start $trap)");
-        let reply = scene.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
+        let reply =
+            scene.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
         assert!(reply.text().contains("unreachable"), "{}", reply.text());
-        let endless = PluginFile::new("endless-start").inside("(func $endless (loop $more (br $more))) (start $endless)");
+        let endless = PluginFile::new("endless-start")
+            .inside("(func $endless (loop $more (br $more))) (start $endless)");
         scene.daemon.operator().upload("endless-start", &endless.build()).refused(422, "INVALID_PLUGIN");
         let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
         scene.daemon.operator().load("quiet-start", &quiet.build());
@@ -318,9 +335,12 @@ fn host_calls_burn_fuel() {
 fn random_bytes_by_the_gigabyte_are_not_made() {
     scene(|scene| {
         assert_eq!(scene.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
-        let reply = scene.after(json!({}), "hostile/dice", json!({"bytes": 1_u64 << 32}));
-        assert!(reply.error_type().is_some(), "{}", reply.0);
-        assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
+        for bytes in [65_537, 1_u64 << 32] {
+            let reply =
+                scene.after(json!({}), "hostile/dice", json!({"bytes": bytes})).failed("RESOURCE_EXCEEDED");
+            assert_eq!(reply.limit(), Some("random_bytes"));
+            assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
+        }
         let limits = json!({"host_calls": 1000});
         let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
@@ -330,16 +350,22 @@ fn random_bytes_by_the_gigabyte_are_not_made() {
 #[test]
 fn random_bytes_without_end_end_at_the_deadline() {
     scene(|scene| {
-        scene.after(json!({"deadline_ms": 200}), "hostile/dice_for_ever", json!({})).failed("DEADLINE_EXCEEDED");
+        scene
+            .after(json!({"deadline_ms": 200}), "hostile/dice_for_ever", json!({}))
+            .failed("DEADLINE_EXCEEDED");
     });
 }
 
 #[test]
 fn a_huge_text_for_the_host_is_refused() {
     scene(|scene| {
-        assert_eq!(scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(), 1 << 20);
-        let reply =
-            scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20})).failed("RESOURCE_EXCEEDED");
+        assert_eq!(
+            scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
+            1 << 20
+        );
+        let reply = scene
+            .after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
+            .failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
@@ -350,7 +376,8 @@ fn a_result_that_is_too_large_is_refused() {
         let whole = scene.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
-            let reply = scene.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
+            let reply =
+                scene.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
             assert_eq!(reply.limit(), Some("output_bytes"));
         }
     });
@@ -385,7 +412,10 @@ fn what_a_plugin_logs_cannot_forge_a_line() {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
         scene.after(json!({}), "hostile/log", json!({"message": forged})).output();
         let line = scene.daemon.logged("what the plugin said", |line| line.contains("all is well"));
-        assert!(line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'), "{line:?}");
+        assert!(
+            line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
+            "{line:?}"
+        );
     });
 }
 
@@ -412,7 +442,8 @@ fn handles_held_without_end_are_refused() {
 #[test]
 fn t6_a_panic_and_an_exit_are_crashes() {
     scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
+        let reply =
+            scene.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
         assert_eq!(reply.0["executed"], "yes");
         scene.daemon.logged("the exception", |line| line.contains("[panic_call__Exception]"));
         for code in [0, 1] {
@@ -424,7 +455,8 @@ fn t6_a_panic_and_an_exit_are_crashes() {
 #[test]
 fn a_tools_own_failure_is_told_in_its_own_words() {
     scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/fail", json!({"message": "no such city"})).failed("TOOL_FAILED");
+        let reply =
+            scene.after(json!({}), "hostile/fail", json!({"message": "no such city"})).failed("TOOL_FAILED");
         assert_eq!(reply.message(), "no such city");
     });
 }
@@ -500,7 +532,8 @@ fn b2_an_agents_limit_narrows_and_never_widens() {
 #[test]
 fn b2_a_plugins_own_limit_holds() {
     scene(|scene| {
-        let file = PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
+        let file =
+            PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
         scene.daemon.operator().load("modest", &file.build());
         scene.after(json!({}), "modest/answer", json!({})).failed("OUTPUT_TOO_LARGE");
     });

@@ -92,8 +92,15 @@ fn a_body_of_another_kind_is_refused() {
     scene(|scene| {
         let session = scene.daemon.operator().open_session("acme/bot");
         let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
-        let send = |headers: &[(&str, &str)]| session.client.send("POST", &session.path("/calls"), headers, body);
-        for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonp", ""] {
+        let send =
+            |headers: &[(&str, &str)]| session.client.send("POST", &session.path("/calls"), headers, body);
+        for kind in [
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data",
+            "application/jsonp",
+            "",
+        ] {
             send(&[("Content-Type", kind)]).refused(400, "INVALID_REQUEST");
         }
         send(&[]).refused(400, "INVALID_REQUEST");
@@ -168,13 +175,17 @@ fn headers_are_bounded_in_number_and_size() {
         let stranger = scene.daemon.stranger();
         let with = |count: usize, bytes: usize| {
             let fields: String = (0..count).map(|at| format!("X-{at}: {}\r\n", "x".repeat(bytes))).collect();
-            let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
+            let head =
+                format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
             stranger.raw(head.as_bytes()).try_reply()
         };
         assert_eq!(with(50, 10).expect("an answer").status, 200);
         for (count, bytes) in [(200, 1), (10, 10_000), (100_000, 10)] {
             let reply = with(count, bytes);
-            assert!(reply.as_ref().map_or(true, |reply| reply.status == 431), "{count} of {bytes}: {reply:?}");
+            assert!(
+                reply.as_ref().map_or(true, |reply| reply.status == 431),
+                "{count} of {bytes}: {reply:?}"
+            );
         }
         let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
         let reply = stranger.raw(long.as_bytes()).try_reply();
@@ -201,7 +212,10 @@ fn a_request_that_two_readers_could_read_differently_is_refused() {
         ];
         for head in heads {
             let reply = stranger.raw(format!("{head}{inner}").as_bytes()).try_reply();
-            assert!(reply.as_ref().map_or(true, |reply| reply.status == 400 || reply.status == 505), "{head:?}: {reply:?}");
+            assert!(
+                reply.as_ref().map_or(true, |reply| reply.status == 400 || reply.status == 505),
+                "{head:?}: {reply:?}"
+            );
         }
         // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
         let both = format!(
@@ -224,9 +238,11 @@ fn a_request_for_another_host_is_refused() {
         for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:7300"] {
             stranger.send("GET", "/healthz", &[("Host", host)], b"").expect(200);
         }
-        let absolute = "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let absolute =
+            "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stranger.raw(absolute.as_bytes()).reply().refused(403, "FORBIDDEN");
-        let twice = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+        let twice =
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
         stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
         let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
         assert_ne!(stranger.raw(none.as_bytes()).reply().status, 200);
@@ -241,7 +257,9 @@ fn a_request_of_another_origins_page_is_refused() {
             operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
             operator.send("GET", "/healthz", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
         }
-        operator.send("GET", "/v1/plugins", &[("Origin", &format!("http://{}", operator.address))], b"").expect(200);
+        operator
+            .send("GET", "/v1/plugins", &[("Origin", &format!("http://{}", operator.address))], b"")
+            .expect(200);
     });
 }
 
@@ -254,7 +272,8 @@ fn a_request_without_a_good_token_is_refused() {
         let cut = format!("Bearer {}", &token[..token.len() - 1]);
         let longer = format!("Bearer {token}x");
         let spaced = format!("Bearer  {token} x");
-        for authorization in ["", "Bearer", "Bearer x", "Bearer tg_", &basic, &cut, &longer, &spaced, &token] {
+        for authorization in ["", "Bearer", "Bearer x", "Bearer tg_", &basic, &cut, &longer, &spaced, &token]
+        {
             let reply = stranger.send("GET", "/v1/plugins", &[("Authorization", authorization)], b"");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{authorization}");
             reply.refused(401, "UNAUTHENTICATED");
@@ -284,7 +303,9 @@ fn every_route_but_health_needs_a_token() {
             for method in ["get", "put", "post", "delete"] {
                 if operations[method].is_object() {
                     let headers = [("Content-Type", "application/json")];
-                    stranger.send(&method.to_uppercase(), &path, &headers, b"{}").refused(401, "UNAUTHENTICATED");
+                    stranger
+                        .send(&method.to_uppercase(), &path, &headers, b"{}")
+                        .refused(401, "UNAUTHENTICATED");
                     asked += 1;
                 }
             }
@@ -312,7 +333,9 @@ fn a_role_opens_what_it_is_for() {
         }
         orchestrator.get("/v1/audit").refused(403, "FORBIDDEN");
         orchestrator.get("/v1/orgs/acme/agents/bot").refused(403, "FORBIDDEN");
-        orchestrator.post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"})).refused(403, "FORBIDDEN");
+        orchestrator
+            .post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"}))
+            .refused(403, "FORBIDDEN");
         auditor.post(&calls, &call).refused(403, "FORBIDDEN");
         auditor.post("/v1/sessions", &json!({"agent": "acme/bot"})).refused(403, "FORBIDDEN");
         owner.get("/v1/audit/verify").refused(403, "FORBIDDEN");
@@ -337,14 +360,29 @@ fn another_tenants_things_look_like_nothing() {
         let nothing = format!("s_{}", "0".repeat(theirs.id.len() - 2));
         for client in [&owner, &orchestrator] {
             for rest in ["", "/tools", "/calls/c1", "/files/a.txt"] {
-                same(client, "GET", &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+                same(
+                    client,
+                    "GET",
+                    &format!("/v1/sessions/{}{rest}", theirs.id),
+                    &format!("/v1/sessions/{nothing}{rest}"),
+                );
                 if rest != "/tools" {
-                    same(client, "DELETE", &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+                    same(
+                        client,
+                        "DELETE",
+                        &format!("/v1/sessions/{}{rest}", theirs.id),
+                        &format!("/v1/sessions/{nothing}{rest}"),
+                    );
                 }
             }
             for rest in ["/calls", "/files/a.txt"] {
                 let method = if rest == "/calls" { "POST" } else { "PUT" };
-                same(client, method, &format!("/v1/sessions/{}{rest}", theirs.id), &format!("/v1/sessions/{nothing}{rest}"));
+                same(
+                    client,
+                    method,
+                    &format!("/v1/sessions/{}{rest}", theirs.id),
+                    &format!("/v1/sessions/{nothing}{rest}"),
+                );
             }
             let open = |agent: &str| client.post("/v1/sessions", &json!({"agent": agent}));
             alike(open("rival/bot"), open("nosuch/bot"), "rival", "nosuch");
@@ -352,10 +390,19 @@ fn another_tenants_things_look_like_nothing() {
         for rest in ["/agents", "/agents/bot"] {
             same(&owner, "GET", &format!("/v1/orgs/rival{rest}"), &format!("/v1/orgs/nosuch{rest}"));
         }
-        alike(owner.get("/v1/audit?organization=rival"), owner.get("/v1/audit?organization=nosuch"), "rival", "nosuch");
-        let token = operator.post("/v1/tokens", &json!({"role": "owner", "organization": "rival"})).expect(201).json();
+        alike(
+            owner.get("/v1/audit?organization=rival"),
+            owner.get("/v1/audit?organization=nosuch"),
+            "rival",
+            "nosuch",
+        );
+        let token = operator
+            .post("/v1/tokens", &json!({"role": "owner", "organization": "rival"}))
+            .expect(201)
+            .json();
         let id = token["id"].as_str().expect("an id");
-        let no_id: String = id.chars().map(|character| if character.is_ascii_digit() { '9' } else { 'q' }).collect();
+        let no_id: String =
+            id.chars().map(|character| if character.is_ascii_digit() { '9' } else { 'q' }).collect();
         same(&owner, "DELETE", &format!("/v1/tokens/{id}"), &format!("/v1/tokens/{no_id}"));
         // And nothing of it is in what an owner may list.
         for path in ["/v1/tokens?limit=1000", "/v1/audit?limit=500"] {
@@ -369,7 +416,12 @@ fn another_tenants_things_look_like_nothing() {
 
 fn same(client: &Client, method: &str, theirs: &str, nothing: &str) {
     let send = |path: &str| {
-        client.send(method, path, &[("Content-Type", "application/json")], br#"{"calls":[{"tool":"hostile/count"}]}"#)
+        client.send(
+            method,
+            path,
+            &[("Content-Type", "application/json")],
+            br#"{"calls":[{"tool":"hostile/count"}]}"#,
+        )
     };
     let name = |path: &str| path.split('/').nth(3).unwrap_or_default().to_owned();
     alike(send(theirs), send(nothing), &name(theirs), &name(nothing));
@@ -390,7 +442,8 @@ fn a_token_of_one_agent_speaks_for_no_other() {
     scene(|scene| {
         let operator = scene.daemon.operator();
         operator.make_agent("acme/second", &json!({"enabled": ["*"]}));
-        let bound = operator.with_new_token(&json!({"role": "orchestrator", "organization": "acme", "agents": ["bot"]}));
+        let bound = operator
+            .with_new_token(&json!({"role": "orchestrator", "organization": "acme", "agents": ["bot"]}));
         let theirs = operator.open_session("acme/second");
         bound.post("/v1/sessions", &json!({"agent": "acme/second"})).refused(403, "FORBIDDEN");
         bound.get(&theirs.path("")).refused(404, "NOT_FOUND");
@@ -403,7 +456,8 @@ fn a_token_of_one_agent_speaks_for_no_other() {
 fn a_revoked_token_is_no_longer_good() {
     scene(|scene| {
         let operator = scene.daemon.operator();
-        let made = operator.post("/v1/tokens", &json!({"role": "owner", "organization": "acme"})).expect(201).json();
+        let made =
+            operator.post("/v1/tokens", &json!({"role": "owner", "organization": "acme"})).expect(201).json();
         let holder = Client::new(operator.address, made["token"].as_str());
         holder.get("/v1/orgs/acme/agents").expect(200);
         let path = format!("/v1/tokens/{}", made["id"].as_str().expect("an id"));
@@ -421,7 +475,8 @@ fn documents_are_replaced_by_their_tag_only() {
         let path = "/v1/orgs/acme/agents/tagged";
         let document = json!({"enabled": ["arithmetic/*"]}).to_string();
         let put = |headers: &[(&str, &str)]| {
-            let headers: Vec<_> = [("Content-Type", "application/json")].into_iter().chain(headers.iter().copied()).collect();
+            let headers: Vec<_> =
+                [("Content-Type", "application/json")].into_iter().chain(headers.iter().copied()).collect();
             operator.send("PUT", path, &headers, document.as_bytes())
         };
         put(&[]).refused(428, "INVALID_REQUEST");
@@ -450,7 +505,9 @@ fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
         operator.delete("/v1/tokens/nosuch").refused(404, "NOT_FOUND");
         operator.delete("/healthz").refused(405, "INVALID_REQUEST");
         operator.post("/v1/sessions", &json!({"agent": "acme"})).refused(400, "INVALID_REQUEST");
-        operator.post("/v1/sessions", &json!({"agent": "acme/bot", "user": "\u{7}"})).refused(400, "INVALID_REQUEST");
+        operator
+            .post("/v1/sessions", &json!({"agent": "acme/bot", "user": "\u{7}"}))
+            .refused(400, "INVALID_REQUEST");
         operator.get("/v1/audit?nosuch=1").expect(400);
         operator.get("/v1/audit?cursor=nonsense").refused(400, "INVALID_REQUEST");
     });

@@ -141,10 +141,13 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
             ("toolgate:plugin/log@0.2.0", "0.2.0"),
         ];
         for (import, words) in cases {
-            let file = PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
+            let file =
+                PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
             scene.refuses("other-version", &file.build(), words);
         }
-        let next = PluginFile::new("other-version").text().replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
+        let next = PluginFile::new("other-version")
+            .text()
+            .replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
         scene.refuses("other-version", &assemble(&next), "plugin contract");
     });
 }
@@ -153,7 +156,8 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
 fn exports_of_another_shape_are_refused() {
     scene(|scene| {
         let text = PluginFile::new("shaped").text();
-        let renamed = text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
+        let renamed =
+            text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
         scene.refuses("shaped", &assemble(&renamed), "plugin contract");
         let fewer = text.replace(r#"(field "retryable" bool)"#, r#"(field "retryable" u8)"#);
         scene.refuses("shaped", &assemble(&fewer), "retryable");
@@ -191,7 +195,10 @@ fn a_proposal_that_is_switched_off_is_refused() {
 fn t11_a_description_that_makes_a_tool_useless_is_refused() {
     scene(|scene| {
         let new = || PluginFile::new("described");
-        let deep = (0..200).fold(json!({"type": "object"}), |schema, _| json!({"type": "object", "properties": {"a": schema}}));
+        let deep = (0..200).fold(
+            json!({"type": "object"}),
+            |schema, _| json!({"type": "object", "properties": {"a": schema}}),
+        );
         let cases = [
             ("no tools", new().describing("tools", json!([]))),
             ("no description", new().with_tool("description", json!(""))),
@@ -199,8 +206,14 @@ fn t11_a_description_that_makes_a_tool_useless_is_refused() {
             ("no schema", new().with_tool("input_schema", json!(null))),
             ("no object", new().with_tool("input_schema", json!({"type": "array"}))),
             ("unsound schema", new().with_tool("input_schema", json!({"type": "objekt"}))),
-            ("remote schema", new().with_tool("input_schema", json!({"type": "object", "$ref": "http://127.0.0.1:1/x"}))),
-            ("file schema", new().with_tool("input_schema", json!({"type": "object", "$ref": "file:///etc/passwd"}))),
+            (
+                "remote schema",
+                new().with_tool("input_schema", json!({"type": "object", "$ref": "http://127.0.0.1:1/x"})),
+            ),
+            (
+                "file schema",
+                new().with_tool("input_schema", json!({"type": "object", "$ref": "file:///etc/passwd"})),
+            ),
             ("deep schema", new().with_tool("input_schema", deep)),
             ("bad name", new().with_tool("name", json!("getCurrentWeather"))),
             ("bad namespace", new().describing("name", json!("De_scribed"))),
@@ -230,8 +243,13 @@ fn a_schema_that_grows_exponentially_is_refused() {
             let before = json!({"$ref": format!("#/$defs/d{}", at - 1)});
             definitions.insert(format!("d{at}"), json!({"allOf": [before, before]}));
         }
-        let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d39"}}, "$defs": definitions});
-        scene.refuses("exponential", &PluginFile::new("exponential").with_tool("input_schema", schema).build(), "");
+        let schema =
+            json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d39"}}, "$defs": definitions});
+        scene.refuses(
+            "exponential",
+            &PluginFile::new("exponential").with_tool("input_schema", schema).build(),
+            "",
+        );
     });
 }
 
@@ -331,7 +349,9 @@ fn rollback_goes_back_as_far_as_there_are_versions() {
     scene(|scene| {
         let operator = scene.daemon.operator();
         let load = |answer: &str| {
-            let file = PluginFile::new("versioned").describing("version", json!(format!("{answer}.0.0"))).answering(answer);
+            let file = PluginFile::new("versioned")
+                .describing("version", json!(format!("{answer}.0.0")))
+                .answering(answer);
             operator.load("versioned", &file.build());
         };
         let answer = || scene.good.call("versioned/answer", json!({})).output().clone();

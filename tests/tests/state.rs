@@ -41,7 +41,12 @@ fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
     daemon.logged("the recovery", |line| line.contains("recovered after an unclean stop"));
     let again = session.call_as("running", "hostile/doze", json!({}));
-    assert_eq!((again.status(), again.error_type()), ("unknown", Some("UNKNOWN")), "it ran again: {}", again.0);
+    assert_eq!(
+        (again.status(), again.error_type()),
+        ("unknown", Some("UNKNOWN")),
+        "it ran again: {}",
+        again.0
+    );
 }
 
 #[test]
@@ -76,7 +81,8 @@ fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
 fn everything_that_was_acknowledged_is_there_after_a_crash() {
     let (daemon, session) = started();
     let operator = daemon.operator();
-    let version = |answer: &str| PluginFile::new("kept").describing("version", json!(answer)).answering(answer).build();
+    let version =
+        |answer: &str| PluginFile::new("kept").describing("version", json!(answer)).answering(answer).build();
     operator.load("kept", &version("1"));
     operator.load("kept", &version("2"));
     operator.post("/v1/plugins/kept/rollback", &json!({})).expect(200);
@@ -131,7 +137,8 @@ fn the_log_holds_against_being_killed_again_and_again() {
 fn a_folder_is_held_by_one_daemon() {
     let (daemon, session) = started();
     let data = daemon.data().display().to_string();
-    let second = run_to_end(PROGRAM, &["serve", "--data", &data, "--listen", "127.0.0.1:0"], daemon.folder.path());
+    let second =
+        run_to_end(PROGRAM, &["serve", "--data", &data, "--listen", "127.0.0.1:0"], daemon.folder.path());
     assert_eq!(second.status.code(), Some(1), "{second:?}");
     assert!(second.stderr.contains("is held by another daemon"), "{}", second.stderr);
     assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
@@ -177,7 +184,8 @@ fn a_wrong_setting_names_its_line_and_the_right_one() {
 #[test]
 fn what_is_secret_is_private_on_disk() {
     let (daemon, _) = started();
-    let mode = |path: std::path::PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode =
+        |path: std::path::PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(daemon.data()), 0o700);
     assert_eq!(mode(daemon.data().join("operator.token")), 0o600);
     assert_eq!(mode(daemon.data().join("keys").join("cache.key")) & 0o077, 0);
@@ -248,7 +256,8 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     assert_eq!(kept, 0, "nothing is half there");
     assert_ne!(operator.make("/v1/orgs/late", &json!({})).status, 201);
     let refused = wait::until("the log to be full", || {
-        let reply = session.call("arithmetic/evaluate", json!({"expression": format!("1+{}", "1".repeat(9_000))}));
+        let reply =
+            session.call("arithmetic/evaluate", json!({"expression": format!("1+{}", "1".repeat(9_000))}));
         reply.error_type().is_some_and(|code| code != "INVALID_ARGUMENTS").then_some(reply)
     });
     refused.failed("UNAVAILABLE");

@@ -18,7 +18,8 @@ const ADMISSION: &[&str] = &["jsonschema", "serde", "serde_json", "thiserror"];
 const ENGINE: &[&str] = &["wasmtime", "wasmtime-wasi", "wasmtime-wasi-http", "wasmtime-wasi-io", "cap-std"];
 
 /// What the sandbox may not name: it has no door and no store.
-const NOT_SANDBOX: &[&str] = &["axum", "hyper", "hyper-util", "sqlx", "clap", "ring", "toolgate", "toolgate-sdk"];
+const NOT_SANDBOX: &[&str] =
+    &["axum", "hyper", "hyper-util", "sqlx", "clap", "ring", "toolgate", "toolgate-sdk"];
 
 #[test]
 fn the_host_crates_depend_in_one_direction_only() {
@@ -30,13 +31,24 @@ fn the_host_crates_depend_in_one_direction_only() {
     for forbidden in NOT_SANDBOX {
         assert!(!of("toolgate-sandbox").contains(*forbidden), "`sandbox` depends on `{forbidden}`");
     }
-    assert!(of("toolgate-sandbox").contains("toolgate-admission") && of("toolgate").contains("toolgate-sandbox"));
+    assert!(
+        of("toolgate-sandbox").contains("toolgate-admission") && of("toolgate").contains("toolgate-sandbox")
+    );
     for (package, named) in &dependencies {
         for engine in ENGINE {
-            assert!(package == "toolgate-sandbox" || !named.contains(*engine), "`{package}` depends on `{engine}`");
+            assert!(
+                package == "toolgate-sandbox" || !named.contains(*engine),
+                "`{package}` depends on `{engine}`"
+            );
         }
         let is_host = package.starts_with("toolgate") && !package.starts_with("toolgate-sdk");
-        assert!(is_host || !named.iter().any(|name| name == "toolgate" || name == "toolgate-sandbox" || name == "toolgate-admission"), "the plugin `{package}` depends on the host");
+        assert!(
+            is_host
+                || !named.iter().any(|name| name == "toolgate"
+                    || name == "toolgate-sandbox"
+                    || name == "toolgate-admission"),
+            "the plugin `{package}` depends on the host"
+        );
     }
 }
 
@@ -55,7 +67,10 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 
 fn named(package: &Value) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().expect("dependencies");
-    all.iter().filter(|dependency| dependency["kind"].is_null()).map(|dependency| text(&dependency["name"])).collect()
+    all.iter()
+        .filter(|dependency| dependency["kind"].is_null())
+        .map(|dependency| text(&dependency["name"]))
+        .collect()
 }
 
 #[test]

@@ -73,7 +73,9 @@ impl Component {
             None => Ok(()),
             Some(need) => Err(LoadError::kind(
                 format!("the component imports {need} interfaces that its manifest does not ask for"),
-                format!("declare the capability `{need}` in the plugin's manifest, or remove what imports it"),
+                format!(
+                    "declare the capability `{need}` in the plugin's manifest, or remove what imports it"
+                ),
             )),
         }
     }
@@ -121,9 +123,7 @@ impl Sandbox {
             )
         })?;
         // The first instance would pay for this otherwise.
-        component
-            .initialize_copy_on_write_image()
-            .map_err(|error| LoadError::invalid(one_line(&error)))?;
+        component.initialize_copy_on_write_image().map_err(|error| LoadError::invalid(one_line(&error)))?;
         Ok(Component(Arc::new(Loaded { plugin, imports, needs })))
     }
 }

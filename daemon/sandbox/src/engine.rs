@@ -62,10 +62,7 @@ pub struct SandboxSettings {
 
 impl Default for SandboxSettings {
     fn default() -> Self {
-        Self {
-            instances: 256,
-            pagemap_scan: PagemapScan::Auto,
-        }
+        Self { instances: 256, pagemap_scan: PagemapScan::Auto }
     }
 }
 
@@ -140,22 +137,16 @@ impl Sandbox {
 
     /// Instances alive right now, for tests and metrics: 0 when no call runs.
     pub fn live_instances(&self) -> u64 {
-        self.inner
-            .engine
-            .pooling_allocator_metrics()
-            .map_or(0, |metrics| metrics.component_instances())
+        self.inner.engine.pooling_allocator_metrics().map_or(0, |metrics| metrics.component_instances())
     }
 }
 
 /// Compiles a component to native code. Meant for a process of its own with limits set, since a compiler
 /// bomb stops here and nowhere else.
 pub fn precompile(component: &[u8]) -> Result<Vec<u8>, LoadError> {
-    let engine =
-        Engine::new(&compiler_settings()).map_err(|error| LoadError::invalid(error.to_string()))?;
+    let engine = Engine::new(&compiler_settings()).map_err(|error| LoadError::invalid(error.to_string()))?;
     crate::imports::refuse_core_module(component)?;
-    engine
-        .precompile_component(component)
-        .map_err(|error| LoadError::invalid(one_line(&error)))
+    engine.precompile_component(component).map_err(|error| LoadError::invalid(one_line(&error)))
 }
 
 /// The settings that change compiled code, shared by the daemon and its compile worker.
@@ -231,13 +222,10 @@ fn cannot_swap() -> bool {
 
 fn control_group_may_not_swap() -> bool {
     let Ok(groups) = std::fs::read_to_string("/proc/self/cgroup") else { return false };
-    groups
-        .lines()
-        .filter_map(|line| line.strip_prefix("0::"))
-        .any(|group| {
-            std::fs::read_to_string(format!("/sys/fs/cgroup{group}/memory.swap.max"))
-                .is_ok_and(|limit| limit.trim() == "0")
-        })
+    groups.lines().filter_map(|line| line.strip_prefix("0::")).any(|group| {
+        std::fs::read_to_string(format!("/sys/fs/cgroup{group}/memory.swap.max"))
+            .is_ok_and(|limit| limit.trim() == "0")
+    })
 }
 
 /// An error of the engine with its causes, on one line.

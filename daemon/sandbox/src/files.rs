@@ -139,7 +139,8 @@ impl FilesView<'_> {
             }
             Opened::File(held) => {
                 let (file, held) = share(held, self.permissions(), mode)?;
-                let file = (file, GuestFile { held, path, writable: mode.contains(OpenMode::WRITE), _place: place });
+                let file =
+                    (file, GuestFile { held, path, writable: mode.contains(OpenMode::WRITE), _place: place });
                 (Descriptor::File(file.0), access::Descriptor::File(Arc::new(file.1)))
             }
         };

@@ -95,9 +95,9 @@ pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
 /// `0.1.x` versions of the contract match each other, and so do `0.2.x` versions of WASI.
 fn served_version(interface: &str, version: &str) -> bool {
     let series = if interface.starts_with("toolgate:") { "0.1." } else { "0.2." };
-    version.strip_prefix(series).is_some_and(|patch| {
-        !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit())
-    })
+    version
+        .strip_prefix(series)
+        .is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Tells a core module from a component by the file's head, since the compiler's own words are not for
@@ -189,7 +189,9 @@ mod tests {
 
     #[test]
     fn an_interface_of_another_series_is_refused() {
-        for import in ["wasi:io/streams@0.3.0", "toolgate:plugin/log@0.2.0", "wasi:io/streams", "wasi:io/streams@0.2."] {
+        for import in
+            ["wasi:io/streams@0.3.0", "toolgate:plugin/log@0.2.0", "wasi:io/streams", "wasi:io/streams@0.2."]
+        {
             assert!(classify(import).is_err(), "{import}");
         }
     }

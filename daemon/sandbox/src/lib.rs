@@ -9,20 +9,20 @@
 
 #![deny(unsafe_code)]
 
-mod engine;
-mod imports;
 mod component;
 mod contract;
-mod state;
-mod limiter;
-mod sink;
-mod egress;
 pub mod effect;
+mod egress;
+mod engine;
 pub mod files;
-pub mod workspace;
+mod imports;
+mod limiter;
 mod outcome;
 mod run;
+mod sink;
+mod state;
 mod trap;
+pub mod workspace;
 
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect};

@@ -141,7 +141,10 @@ impl Sandbox {
         limits: &Limits,
         granted: &Capabilities,
         context: CallContext,
-        call: impl AsyncFnOnce(&crate::contract::Plugin, &mut Store<CallState>) -> wasmtime::Result<Result<Outcome, Failure>>,
+        call: impl AsyncFnOnce(
+            &crate::contract::Plugin,
+            &mut Store<CallState>,
+        ) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> Finished {
         let began = Instant::now();
         let deadline = context.deadline;
@@ -243,8 +246,7 @@ fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallErr
 }
 
 fn details(json: Option<&str>) -> Option<serde_json::Value> {
-    json.filter(|json| json.len() <= FAILURE_DETAILS_BYTES)
-        .and_then(|json| serde_json::from_str(json).ok())
+    json.filter(|json| json.len() <= FAILURE_DETAILS_BYTES).and_then(|json| serde_json::from_str(json).ok())
 }
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

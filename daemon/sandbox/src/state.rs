@@ -2,12 +2,12 @@
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
-use toolgate_admission::{FilesystemAccess, Capabilities, Limits};
+use toolgate_admission::{Capabilities, FilesystemAccess, Limits};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
-use wasmtime_wasi_io::IoView;
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+use wasmtime_wasi_io::IoView;
 
 use crate::egress::Egress;
 use crate::files::{FileAccess, FilesView};

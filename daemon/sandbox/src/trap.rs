@@ -53,7 +53,8 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
         None => {}
     }
     if let Some(limit) = state.access.quota_refused() {
-        let allowed = if limit == "workspace_files" { limits.workspace_files } else { limits.workspace_bytes };
+        let allowed =
+            if limit == "workspace_files" { limits.workspace_files } else { limits.workspace_bytes };
         return Some(resource_exceeded(limit, allowed, "room in the workspace"));
     }
     if state.access.effect_refused() {
@@ -81,6 +82,12 @@ fn explain_text(text: &str, state: &CallState, limits: &Limits) -> CallError {
             output_too_large(limits)
         };
     }
+    if text.contains("requested len") && text.contains("exceeds limit") {
+        return resource_exceeded("random_bytes", limits.random_bytes, "random bytes at once");
+    }
+    if text.contains("total size of fields exceeds limit") {
+        return resource_exceeded("header_bytes", limits.header_bytes, "header fields");
+    }
     let counted = [
         ("instance count", "instances", limits.instances),
         ("memory count", "memories", limits.memories),
@@ -88,7 +95,9 @@ fn explain_text(text: &str, state: &CallState, limits: &Limits) -> CallError {
         ("handle", "component_handles", limits.component_handles),
     ];
     for (words, limit, allowed) in counted {
-        if text.contains(words) && (text.contains("too high") || text.contains("limit") || text.contains("too many")) {
+        if text.contains(words)
+            && (text.contains("too high") || text.contains("limit") || text.contains("too many"))
+        {
             return resource_exceeded(limit, allowed, limit);
         }
     }

@@ -8,11 +8,11 @@
 //! The quota holds while files grow, not when somebody looks: [`ledger`] counts, [`operations`] are the
 //! only ones who change anything, [`tree`] is how a path is walked, [`pool`] is where it all runs.
 
-pub(crate) mod path;
 pub(crate) mod ledger;
+pub(crate) mod operations;
+pub(crate) mod path;
 pub(crate) mod pool;
 pub(crate) mod tree;
-pub(crate) mod operations;
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -72,7 +72,8 @@ impl Workspace {
             let used = tree::count(&root)?;
             Ok((root, top, used))
         });
-        let (root, top, used) = counted.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
+        let (root, top, used) =
+            counted.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
         let ledger = Arc::new(Ledger::starting_with(used));
         let turn = Arc::default();
         Ok(Self { shared: Arc::new(Shared { root, top, ledger, turn, pool }), quota })
@@ -245,7 +246,12 @@ impl Listing {
             return;
         }
         let modified = entry.metadata.modified().ok().map(|time| time.into_std());
-        self.entries.push(ListedFile { path: entry.path.clone(), is_directory, bytes: entry.bytes(), modified });
+        self.entries.push(ListedFile {
+            path: entry.path.clone(),
+            is_directory,
+            bytes: entry.bytes(),
+            modified,
+        });
     }
 }
 

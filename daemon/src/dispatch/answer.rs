@@ -87,11 +87,7 @@ impl Answer {
     }
 
     /// Came back from the sandbox.
-    pub(super) fn finished(
-        result: Result<Box<str>, CallError>,
-        usage: Usage,
-        executed: bool,
-    ) -> Self {
+    pub(super) fn finished(result: Result<Box<str>, CallError>, usage: Usage, executed: bool) -> Self {
         let executed = if executed { Executed::Yes } else { Executed::No };
         Self { usage, ..Self::ended(result, executed) }
     }
@@ -108,10 +104,9 @@ impl Answer {
                 Self { result: None, status: Status::Running, ..Self::refused(cancelled()) }
             }
             CallState::Cancelled => Self::cancelled(),
-            CallState::Ended(_) | CallState::Forgotten => Self {
-                executed: Executed::Unknown,
-                ..Self::refused(no_longer_held())
-            },
+            CallState::Ended(_) | CallState::Forgotten => {
+                Self { executed: Executed::Unknown, ..Self::refused(no_longer_held()) }
+            }
         }
     }
 
@@ -245,11 +240,7 @@ fn unknown() -> CallError {
 }
 
 fn cancelled() -> CallError {
-    CallError::new(
-        ErrorType::Cancelled,
-        "the call was cancelled",
-        "use a new id to call again",
-    )
+    CallError::new(ErrorType::Cancelled, "the call was cancelled", "use a new id to call again")
 }
 
 /// A result that is one JSON string reads better without its quotes and escapes.

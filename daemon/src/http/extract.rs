@@ -19,7 +19,8 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let read = axum::extract::Path::from_request_parts(parts, app).await;
-        let axum::extract::Path(value) = read.map_err(|refused| unreadable("address", refused.body_text()))?;
+        let axum::extract::Path(value) =
+            read.map_err(|refused| unreadable("address", refused.body_text()))?;
         Ok(Self(value))
     }
 }

@@ -120,7 +120,8 @@ pub async fn put(
         app.0.registry.put_organization(organization.clone(), OrgRules::pass_all(LimitsPatch::default()));
         Ok(written)
     };
-    let written = app.act(&caller, Some(&organization), "organization.put", organization.as_str(), writing).await?;
+    let written =
+        app.act(&caller, Some(&organization), "organization.put", organization.as_str(), writing).await?;
     Ok(tagged(status(written.created), written.revision, ().into_response()))
 }
 
@@ -348,8 +349,7 @@ fn status(created: bool) -> StatusCode {
 }
 
 fn name(text: &str) -> Result<Name, Problem> {
-    Name::parse(text)
-        .map_err(|error| Problem::new(ErrorType::InvalidRequest, error.message, error.hint))
+    Name::parse(text).map_err(|error| Problem::new(ErrorType::InvalidRequest, error.message, error.hint))
 }
 
 fn text(document: &OrganizationDocument) -> Result<String, CallError> {

@@ -186,9 +186,9 @@ pub async fn tools(
 }
 
 fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
-    let named = text.split_once('/').and_then(|(organization, agent)| {
-        Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?))
-    });
+    let named = text
+        .split_once('/')
+        .and_then(|(organization, agent)| Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?)));
     named.ok_or_else(|| {
         Problem::new(
             ErrorType::InvalidRequest,
@@ -199,9 +199,8 @@ fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
 }
 
 fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
-    let sound = |text: &String| {
-        !text.is_empty() && text.len() <= LABEL_BYTES && !text.chars().any(char::is_control)
-    };
+    let sound =
+        |text: &String| !text.is_empty() && text.len() <= LABEL_BYTES && !text.chars().any(char::is_control);
     match text {
         Some(text) if !sound(&text) => Err(Problem::new(
             ErrorType::InvalidRequest,

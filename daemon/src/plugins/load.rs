@@ -82,8 +82,7 @@ impl Plugins {
             if let CompiledBy::Worker(took) = compiled {
                 report(Progress::Compiled { namespace: (*namespace).to_owned(), took });
             }
-            let mut history =
-                History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
+            let mut history = History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
             history.set_disabled(rows.iter().any(|row| row.namespace == *namespace && row.disabled));
             let name = Namespace::parse(namespace).map_err(|error| invalid(error.to_string()))?;
             self.0.loaded.lock().await.insert(name, history);
@@ -245,11 +244,7 @@ fn same_publisher(namespace: &Namespace, history: &History, version: &Version) -
     }
     Err(CallError::new(
         ErrorType::Conflict,
-        format!(
-            "the namespace `{namespace}` is held by {}, the file is by {}",
-            named(holds),
-            named(comes)
-        ),
+        format!("the namespace `{namespace}` is held by {}, the file is by {}", named(holds), named(comes)),
         "give the plugin another name, or remove the one that holds this one",
     ))
 }

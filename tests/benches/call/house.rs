@@ -10,8 +10,8 @@ use toolgate::queue::{Queue, QueueSettings};
 use toolgate::registry::Registry;
 use toolgate::sessions::{Session, SessionSetup, Sessions};
 use toolgate_admission::{
-    AgentDocument, AgentRules, Catalogue, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgRules, Plugin, Rates,
-    Rules, SessionFacts, decide,
+    AgentDocument, AgentRules, Catalogue, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgRules, Plugin,
+    Rates, Rules, SessionFacts, decide,
 };
 use toolgate_sandbox::{Sandbox, SandboxSettings, precompile};
 
@@ -94,7 +94,11 @@ impl House {
                         arguments: ARGUMENTS.into(),
                     };
                     let answer = dispatcher.batch(&session, vec![call], &origin).await;
-                    assert!(answer.results[0].json.contains("\"status\":\"ok\""), "{}", answer.results[0].json);
+                    assert!(
+                        answer.results[0].json.contains("\"status\":\"ok\""),
+                        "{}",
+                        answer.results[0].json
+                    );
                 }
             });
         }
@@ -116,7 +120,8 @@ pub fn decisions() {
         let agent = AgentRules::compile(&document, &catalogue);
         let rules = Rules { catalogue, organization: Arc::new(OrgRules::default()), agent: Arc::new(agent) };
         let facts = SessionFacts::default();
-        let names: Vec<String> = (0..tools).map(|number| format!("call_p{}_t{}", number / 10, number % 10)).collect();
+        let names: Vec<String> =
+            (0..tools).map(|number| format!("call_p{}_t{}", number / 10, number % 10)).collect();
         let rounds = 2_000_000 / names.len();
         let began = Instant::now();
         for _ in 0..rounds {

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use cap_std::fs::Dir;
 use rustix::io::Errno;
 use wasmtime::component::Resource;
+use wasmtime_wasi::OpenMode;
 use wasmtime_wasi::filesystem::{self, Descriptor, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
-use wasmtime_wasi::OpenMode;
 
 use super::access::{self, LISTED_MAX};
 use super::delegate::{in_this_thread, now};
@@ -114,11 +114,17 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        let stat = |wasi: &mut WasiFilesystemCtxView<'_>, fd, name| now(wasi.stat_at(fd, PathFlags::empty(), name));
+        let stat =
+            |wasi: &mut WasiFilesystemCtxView<'_>, fd, name| now(wasi.stat_at(fd, PathFlags::empty(), name));
         self.look_at(&fd, flags, path, false, stat).await
     }
 
-    async fn metadata_hash_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<MetadataHashValue> {
+    async fn metadata_hash_at(
+        &mut self,
+        fd: Fd,
+        flags: PathFlags,
+        path: String,
+    ) -> FsResult<MetadataHashValue> {
         self.look_at(&fd, flags, path, false, |wasi, fd, name| {
             now(wasi.metadata_hash_at(fd, PathFlags::empty(), name))
         })
@@ -139,7 +145,10 @@ impl HostDescriptor for FilesView<'_> {
         let left = LISTED_MAX - self.access.listings.values().sum::<u64>();
         let path = self.path(&fd, None)?;
         let listed = self.lane()?.take_turn(path, false, move |_, _| {
-            let entries = tree::open_directory(&folder, ".")?.entries()?.take(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1)).count() as u64;
+            let entries = tree::open_directory(&folder, ".")?
+                .entries()?
+                .take(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1))
+                .count() as u64;
             if entries > left {
                 return Err(Errno::NOMEM.into());
             }
@@ -156,11 +165,13 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, turn, base, path| workspace.create_directory(turn, base, path)).await
+        self.change_at(&fd, path, |workspace, turn, base, path| workspace.create_directory(turn, base, path))
+            .await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_directory(turn, base, path)).await
+        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_directory(turn, base, path))
+            .await
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
@@ -304,7 +315,8 @@ impl FilesView<'_> {
         let shown = self.path(fd, Some(&path))?;
         let path = self.parse(fd, &path)?;
         self.access.begin_change(&shown).await.map_err(into_code)?;
-        let changed = self.lane()?.take_turn(shown, true, move |workspace, turn| change(workspace, turn, &base, &path));
+        let changed =
+            self.lane()?.take_turn(shown, true, move |workspace, turn| change(workspace, turn, &base, &path));
         changed.await.map_err(into_code)
     }
 

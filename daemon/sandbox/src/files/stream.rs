@@ -134,7 +134,9 @@ fn into_stream_error(error: FileError) -> wasmtime::Error {
     match error {
         FileError::Quota(exceeded) => exceeded.into(),
         FileError::Io(error) => error.into(),
-        FileError::Refused(refusal) => io::Error::new(io::ErrorKind::PermissionDenied, refusal.to_string()).into(),
+        FileError::Refused(refusal) => {
+            io::Error::new(io::ErrorKind::PermissionDenied, refusal.to_string()).into()
+        }
     }
 }
 

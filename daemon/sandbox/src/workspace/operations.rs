@@ -70,7 +70,7 @@ impl Workspace {
             Some(found) if found.is_dir() => Ok(Opened::Directory(tree::open_directory(&parent, name)?)),
             Some(found) if !found.is_file() => Err(Refusal::NotRegular.into()),
             Some(_) if path.wants_directory || request.directory => Err(Errno::NOTDIR.into()),
-            Some(_) => self.open_file(&parent, name, request),
+            Some(found) => self.open_file(&parent, name, &found, request),
         }
     }
 
@@ -86,8 +86,15 @@ impl Workspace {
         }
     }
 
-    fn open_file(&self, parent: &Dir, name: &str, request: OpenRequest) -> Result<Opened, FileError> {
-        let (held, bytes) = tree::open_file(parent, name, request.read, request.changes(), &self.shared.ledger)?;
+    fn open_file(
+        &self,
+        parent: &Dir,
+        name: &str,
+        seen: &Metadata,
+        request: OpenRequest,
+    ) -> Result<Opened, FileError> {
+        let ledger = &self.shared.ledger;
+        let (held, bytes) = tree::open_file(parent, name, seen, request.read, request.changes(), ledger)?;
         // Not left to the kernel: what is emptied is looked at first, and its room comes back.
         if request.truncate && bytes > 0 {
             held.file.set_len(0)?;
@@ -137,7 +144,12 @@ impl Workspace {
         self.shared.ledger.resized(held.holder.file, now);
     }
 
-    pub(crate) fn create_directory(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+    pub(crate) fn create_directory(
+        &self,
+        _turn: &Turn,
+        base: &Dir,
+        path: &RelativePath,
+    ) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::EXIST)?;
         let parent = tree::enter(base, parents)?;
         if tree::look(&parent, name)?.is_some() {
@@ -155,7 +167,12 @@ impl Workspace {
         Ok(())
     }
 
-    pub(crate) fn remove_directory(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+    pub(crate) fn remove_directory(
+        &self,
+        _turn: &Turn,
+        base: &Dir,
+        path: &RelativePath,
+    ) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::BUSY)?;
         tree::enter(base, parents)?.remove_dir(name)?;
         self.shared.ledger.release(Used { bytes: 0, files: 1 });
@@ -255,7 +272,12 @@ impl Workspace {
     }
 
     /// Takes the room a replacement needs on top of what the replaced file gives back.
-    fn reserve_replacement(&self, credit: Option<&Metadata>, folders: usize, bytes: u64) -> Result<Used, FileError> {
+    fn reserve_replacement(
+        &self,
+        credit: Option<&Metadata>,
+        folders: usize,
+        bytes: u64,
+    ) -> Result<Used, FileError> {
         let ledger = &self.shared.ledger;
         let room = Used {
             bytes: bytes.saturating_sub(credit.map_or(0, Metadata::len)),
@@ -274,7 +296,11 @@ impl Workspace {
     }
 
     /// Writes a temporary file, hands its name on to be moved, and removes it where that fails.
-    fn stage<R>(&self, bytes: &[u8], place: impl FnOnce(&str) -> Result<R, FileError>) -> Result<R, FileError> {
+    fn stage<R>(
+        &self,
+        bytes: &[u8],
+        place: impl FnOnce(&str) -> Result<R, FileError>,
+    ) -> Result<R, FileError> {
         let top = &self.shared.root;
         let temporary = temporary_name();
         let file = tree::create_file(top, &temporary, false, &self.shared.ledger)?;

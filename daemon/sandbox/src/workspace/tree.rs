@@ -1,9 +1,10 @@
 //! Walking the folder one name at a time.
 //!
 //! Every step opens a single name below a folder that is open already, through cap-std (`openat2` with
-//! `RESOLVE_BENEATH` where the kernel has it) and with `O_NOFOLLOW`. So there is no moment between a check
-//! and its use in which a folder could be exchanged for a link: the link is not followed, whenever it
-//! comes. `O_NONBLOCK` makes opening a pipe return, and what was opened is looked at before it is used.
+//! `RESOLVE_BENEATH` where the kernel has it, else its own walk) and with `O_NOFOLLOW`. So a folder that is
+//! exchanged for a link between a check and its use leads nowhere. A file that is opened must besides be the one
+//! that was seen under the name, since cap-std's own walk would follow a link there, if never out of the
+//! workspace. `O_NONBLOCK` makes opening a pipe return, and what was opened is looked at before it is used.
 
 use std::fs;
 use std::io;
@@ -58,10 +59,11 @@ pub(crate) fn open_directory(parent: &Dir, name: &str) -> Result<Dir, FileError>
     }
 }
 
-/// Opens a file that is there. Refuses what is not a plain file with a single name.
+/// Opens the file that was seen under a name. Refuses what is not a plain file with a single name.
 pub(crate) fn open_file(
     parent: &Dir,
     name: &str,
+    seen: &Metadata,
     read: bool,
     write: bool,
     ledger: &Arc<Ledger>,
@@ -73,6 +75,11 @@ pub(crate) fn open_file(
     if !metadata.is_file() {
         return Err(Refusal::NotRegular.into());
     }
+    // Where there is no `openat2`, cap-std goes by its own option and not by our `O_NOFOLLOW`: a link that took
+    // the file's place since it was seen would be followed, within the workspace. It leads to another file.
+    if id_of(&metadata) != id_of(seen) {
+        return Err(Errno::BUSY.into());
+    }
     if metadata.nlink() > 1 {
         return Err(Refusal::HardLinked.into());
     }
@@ -81,7 +88,12 @@ pub(crate) fn open_file(
 }
 
 /// Makes an empty file where nothing is. The caller has taken room for it.
-pub(crate) fn create_file(parent: &Dir, name: &str, read: bool, ledger: &Arc<Ledger>) -> Result<HeldFile, FileError> {
+pub(crate) fn create_file(
+    parent: &Dir,
+    name: &str,
+    read: bool,
+    ledger: &Arc<Ledger>,
+) -> Result<HeldFile, FileError> {
     let mut options = OpenOptions::new();
     options.read(read).write(true).create_new(true).mode(0o600).custom_flags(flags(OFlags::NOFOLLOW));
     let file = parent.open_with(name, &options)?;
@@ -105,7 +117,9 @@ pub(crate) fn depth_of(folder: &Dir, top: FileId) -> Result<usize, FileError> {
 /// How many levels of folders lie below this one.
 pub(crate) fn height_of(folder: &Dir) -> Result<usize, FileError> {
     let mut height = 0;
-    visit(folder, "", 1, &mut |entry| height = height.max(entry.depth - usize::from(!entry.metadata.is_dir())))?;
+    visit(folder, "", 1, &mut |entry| {
+        height = height.max(entry.depth - usize::from(!entry.metadata.is_dir()))
+    })?;
     Ok(height)
 }
 
@@ -202,4 +216,25 @@ fn explain_link(parent: &Dir, name: &str, error: io::Error) -> FileError {
 fn flags(flags: OFlags) -> i32 {
     // The bits of `open` fit in an int by its own signature.
     flags.bits() as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    #[test]
+    fn b4_a_link_that_took_the_place_of_a_file_is_not_opened() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("file"), "file").unwrap();
+        fs::write(folder.path().join("other"), "other").unwrap();
+        let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+        let ledger = Arc::new(Ledger::default());
+        let seen = look(&top, "file").unwrap().unwrap();
+        assert!(open_file(&top, "file", &seen, true, true, &ledger).is_ok());
+        fs::remove_file(folder.path().join("file")).unwrap();
+        symlink("other", folder.path().join("file")).unwrap();
+        assert!(open_file(&top, "file", &seen, true, true, &ledger).is_err());
+    }
 }

@@ -58,11 +58,25 @@ async fn b2_writes_are_charged_by_what_the_file_grows() {
 }
 
 #[tokio::test]
+async fn b2_emptying_a_file_as_it_is_opened_gives_its_room_back() {
+    let mut guest = Guest::new(Quota { bytes: 10, files: 1 }).await;
+    guest.put("f", b"1234567890").await;
+    let fd = guest.open("f", OpenFlags::TRUNCATE, WRITE).await.unwrap();
+    assert_eq!(guest.used(), Used { bytes: 0, files: 1 });
+    guest.write(fd, b"0987654321", 0).await.unwrap();
+    assert_eq!(guest.used(), Used { bytes: 10, files: 1 });
+}
+
+#[tokio::test]
 async fn b2_holes_count_in_full() {
     let mut guest = Guest::new(Quota { bytes: 1000, files: 5 }).await;
     let fd = guest.create("sparse").await.unwrap();
     for size in [1001, 1 << 40, i64::MAX as u64, u64::MAX] {
-        assert_eq!(code(guest.view().set_size(borrow(fd), size).await.unwrap_err()), ErrorCode::Quota, "{size}");
+        assert_eq!(
+            code(guest.view().set_size(borrow(fd), size).await.unwrap_err()),
+            ErrorCode::Quota,
+            "{size}"
+        );
     }
     for offset in [1000, 1 << 40, i64::MAX as u64] {
         assert_eq!(guest.write(fd, b"x", offset).await.unwrap_err(), ErrorCode::Quota, "{offset}");
@@ -240,14 +254,18 @@ async fn the_intent_is_recorded_once_and_before_the_first_change_only() {
     guest.put("new", b"y").await;
     guest.unlink("f").await.unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 1);
-    assert_eq!(guest.access.take_effects(), [effect("workspace_write", "new"), effect("workspace_write", "f")]);
+    assert_eq!(
+        guest.access.take_effects(),
+        [effect("workspace_write", "new"), effect("workspace_write", "f")]
+    );
 }
 
 #[tokio::test]
 async fn nothing_changes_when_the_intent_cannot_be_recorded() {
     let mut allowed = Guest::new(ROOMY).await;
     allowed.put("f", b"x").await;
-    let access = FileAccess::new(Some(allowed.workspace.clone()), BeforeEffect::new(|| async { Err("full".into()) }));
+    let access =
+        FileAccess::new(Some(allowed.workspace.clone()), BeforeEffect::new(|| async { Err("full".into()) }));
     let mut guest = Guest::with(Arc::clone(&allowed.folder), allowed.workspace.clone(), access);
     assert_eq!(guest.get("f").await.unwrap(), b"x");
     assert!(!guest.access.effect_refused());
@@ -265,13 +283,17 @@ async fn nothing_changes_when_the_intent_cannot_be_recorded() {
 async fn a_guest_can_ask_about_what_it_holds() {
     let mut guest = Guest::new(ROOMY).await;
     guest.put("f", b"hello").await;
-    let (one, two) = (guest.open("f", none(), READ).await.unwrap(), guest.open("f", none(), READ).await.unwrap());
+    let (one, two) =
+        (guest.open("f", none(), READ).await.unwrap(), guest.open("f", none(), READ).await.unwrap());
     assert_eq!(guest.view().stat(borrow(one)).await.map_err(code).unwrap().size, 5);
     assert!(guest.view().is_same_object(borrow(one), borrow(two)).await.unwrap());
     let top = guest.top();
     assert!(!guest.view().is_same_object(borrow(one), top).await.unwrap());
     assert_eq!(guest.view().get_flags(borrow(one)).await.map_err(code).unwrap(), READ);
-    assert_eq!(guest.view().read(borrow(one), u64::MAX, 3).await.map_err(code).unwrap(), (b"lo".to_vec(), false));
+    assert_eq!(
+        guest.view().read(borrow(one), u64::MAX, 3).await.map_err(code).unwrap(),
+        (b"lo".to_vec(), false)
+    );
     let top = guest.top();
     guest.view().sync(top).await.map_err(code).unwrap();
     let top = guest.top();
@@ -279,7 +301,8 @@ async fn a_guest_can_ask_about_what_it_holds() {
     for path in ["f", "."] {
         let top = guest.top();
         let mut view = guest.view();
-        let set = view.set_times_at(top, PathFlags::empty(), path.into(), NewTimestamp::Now, NewTimestamp::Now);
+        let set =
+            view.set_times_at(top, PathFlags::empty(), path.into(), NewTimestamp::Now, NewTimestamp::Now);
         set.await.map_err(code).unwrap();
     }
     let top = guest.top();

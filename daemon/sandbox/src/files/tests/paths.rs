@@ -5,7 +5,8 @@ use super::*;
 #[tokio::test]
 async fn b4_a_guest_finds_its_workspace_and_reads_and_writes_in_it() {
     let mut guest = Guest::new(ROOMY).await;
-    let names: Vec<_> = preopens::Host::get_directories(&mut guest.view()).unwrap().into_iter().map(|it| it.1).collect();
+    let names: Vec<_> =
+        preopens::Host::get_directories(&mut guest.view()).unwrap().into_iter().map(|it| it.1).collect();
     assert_eq!(names, ["/workspace", "."]);
     guest.mkdir("notes").await.unwrap();
     guest.put("notes/today.txt", b"hello").await;
@@ -29,7 +30,9 @@ async fn b4_paths_out_of_the_workspace_are_refused_and_noted() {
     let mut guest = Guest::new(ROOMY).await;
     fs::write(guest.folder.path().parent().unwrap().join("toolgate-canary"), "canary").unwrap();
     guest.mkdir("a").await.unwrap();
-    for path in ["..", "../toolgate-canary", "a/../../toolgate-canary", "/etc/passwd", "/", "//etc", "a/../.."] {
+    for path in
+        ["..", "../toolgate-canary", "a/../../toolgate-canary", "/etc/passwd", "/", "//etc", "a/../.."]
+    {
         assert_eq!(guest.open(path, none(), READ).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.create(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.mkdir(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
@@ -38,7 +41,10 @@ async fn b4_paths_out_of_the_workspace_are_refused_and_noted() {
         assert_eq!(guest.rename(path, "x").await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.rename("a", path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         let top = guest.top();
-        assert_eq!(code(guest.view().stat_at(top, FOLLOW, path.into()).await.unwrap_err()), ErrorCode::NotPermitted);
+        assert_eq!(
+            code(guest.view().stat_at(top, FOLLOW, path.into()).await.unwrap_err()),
+            ErrorCode::NotPermitted
+        );
     }
     let effects = guest.access.take_effects();
     assert!(effects.contains(&effect("file_denied", "../toolgate-canary: it leads out of the workspace")));
@@ -55,7 +61,10 @@ async fn b4_a_descriptor_of_a_folder_does_not_lead_above_that_folder() {
     let folder = guest.open("a", OpenFlags::DIRECTORY, READ).await.unwrap();
     let up = guest.view().open_at(borrow(folder), FOLLOW, "../secret".into(), none(), READ).await;
     assert_eq!(code(up.unwrap_err()), ErrorCode::NotPermitted);
-    assert_eq!(guest.access.take_effects().last().unwrap().detail, "a/../secret: it leads out of the workspace");
+    assert_eq!(
+        guest.access.take_effects().last().unwrap().detail,
+        "a/../secret: it leads out of the workspace"
+    );
     guest.view().open_at(borrow(folder), FOLLOW, "mine".into(), none(), READ).await.map_err(code).unwrap();
 }
 
@@ -71,14 +80,28 @@ async fn b4_planted_links_are_not_followed_by_anything() {
     symlink("file", guest.host("harmless")).unwrap();
     symlink("/proc/self/root", guest.host("proc")).unwrap();
     symlink("loop", guest.host("loop")).unwrap();
-    for path in ["link", "out/canary", "chain", "harmless", "proc/etc/passwd", "proc", "loop", "out/", "out/new"] {
+    for path in
+        ["link", "out/canary", "chain", "harmless", "proc/etc/passwd", "proc", "loop", "out/", "out/new"]
+    {
         assert_eq!(guest.open(path, none(), READ).await.unwrap_err(), ErrorCode::Loop, "{path}");
         assert_eq!(guest.create(path).await.unwrap_err(), ErrorCode::Loop, "{path}");
-        assert_eq!(guest.open(path, OpenFlags::TRUNCATE, WRITE).await.unwrap_err(), ErrorCode::Loop, "{path}");
+        assert_eq!(
+            guest.open(path, OpenFlags::TRUNCATE, WRITE).await.unwrap_err(),
+            ErrorCode::Loop,
+            "{path}"
+        );
         let top = guest.top();
-        assert_eq!(code(guest.view().stat_at(top, FOLLOW, path.into()).await.unwrap_err()), ErrorCode::Loop, "{path}");
+        assert_eq!(
+            code(guest.view().stat_at(top, FOLLOW, path.into()).await.unwrap_err()),
+            ErrorCode::Loop,
+            "{path}"
+        );
         let top = guest.top();
-        assert_eq!(code(guest.view().readlink_at(top, path.into()).await.unwrap_err()), ErrorCode::Loop, "{path}");
+        assert_eq!(
+            code(guest.view().readlink_at(top, path.into()).await.unwrap_err()),
+            ErrorCode::Loop,
+            "{path}"
+        );
     }
     for path in ["out/canary", "out/new"] {
         assert_eq!(guest.unlink(path).await.unwrap_err(), ErrorCode::Loop);
@@ -86,7 +109,12 @@ async fn b4_planted_links_are_not_followed_by_anything() {
         assert_eq!(guest.rename("file", path).await.unwrap_err(), ErrorCode::Loop);
     }
     assert_eq!(guest.rename("link", "moved").await.unwrap_err(), ErrorCode::Loop);
-    assert!(guest.access.take_effects().contains(&effect("file_denied", "out/canary: it leads through a symbolic link")));
+    assert!(
+        guest
+            .access
+            .take_effects()
+            .contains(&effect("file_denied", "out/canary: it leads through a symbolic link"))
+    );
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(fs::read(outside.path().join("canary")).unwrap(), b"canary");
 
@@ -101,6 +129,19 @@ async fn b4_planted_links_are_not_followed_by_anything() {
 }
 
 #[tokio::test]
+async fn b4_a_link_to_a_folder_of_the_same_workspace_is_not_followed_either() {
+    let mut guest = Guest::new(ROOMY).await;
+    guest.mkdir("real").await.unwrap();
+    guest.put("real/file", b"x").await;
+    symlink("real", guest.host("alias")).unwrap();
+    assert_eq!(guest.get("alias/file").await.unwrap_err(), ErrorCode::Loop);
+    assert_eq!(guest.create("alias/new").await.unwrap_err(), ErrorCode::Loop);
+    assert_eq!(guest.mkdir("alias/new").await.unwrap_err(), ErrorCode::Loop);
+    assert_eq!(guest.unlink("alias/file").await.unwrap_err(), ErrorCode::Loop);
+    assert_eq!(guest.get("real/file").await.unwrap(), b"x");
+}
+
+#[tokio::test]
 async fn b4_links_are_not_made() {
     let mut guest = Guest::new(ROOMY).await;
     guest.put("file", b"x").await;
@@ -110,7 +151,12 @@ async fn b4_links_are_not_made() {
     let top = guest.top();
     let soft = guest.view().symlink_at(top, "file".into(), "soft".into()).await;
     assert_eq!(code(soft.unwrap_err()), ErrorCode::NotPermitted);
-    assert!(guest.access.take_effects().contains(&effect("file_denied", "soft: links are not made in a workspace")));
+    assert!(
+        guest
+            .access
+            .take_effects()
+            .contains(&effect("file_denied", "soft: links are not made in a workspace"))
+    );
     assert_eq!(guest.list().await, ["file"]);
 }
 
