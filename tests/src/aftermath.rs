@@ -18,6 +18,8 @@ pub struct Aftermath {
 impl Aftermath {
     /// Measures. The daemon must have done before what it is going to do, or what it then learns looks like a leak.
     pub fn before(daemon: &Daemon) -> Self {
+        // The log's readers are opened when they are first needed, and stay.
+        daemon.operator().audit("limit=1");
         let pid = daemon.pid();
         Self { pid, resident_bytes: process::resident_bytes(pid), open_files: process::open_files(pid) }
     }

@@ -5,6 +5,8 @@
 //! and look at its process through `/proc`. Nothing here sleeps: what takes time is waited for by its condition, and
 //! each wait has an end.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 pub mod aftermath;
 pub mod client;
 mod compiled;

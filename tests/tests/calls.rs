@@ -1,5 +1,7 @@
 //! A call from outside: several at once, the same one again, stopped, refused, and while plugins change under it.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 

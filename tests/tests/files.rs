@@ -3,6 +3,8 @@
 //! Canary files lie beside the workspace, above it and in another session. They are as they were after each test, and
 //! no message names a folder of the host.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::fs;
 use std::path::PathBuf;
 

@@ -4,6 +4,8 @@
 //! instance slot of the pool is free again (there are two, and two calls at once must find them), and the same process
 //! has its memory and its open files back.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::time::{Duration, Instant};
 
 use toolgate_tests::component::PluginFile;

@@ -3,6 +3,8 @@
 //! After each bad request the daemon answers a good one. What is refused here never becomes a call, so the audit log
 //! has nothing of it.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::time::{Duration, Instant};
 
 use toolgate_tests::{Client, Daemon, Reply, Shared, guests, json};

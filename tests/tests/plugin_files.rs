@@ -2,6 +2,8 @@
 //!
 //! Compiling is done by a process of its own with its own limits, so the daemon serves on whatever it is given.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::fs;
 
 use toolgate_tests::component::assemble;

@@ -1,5 +1,7 @@
 //! The tour that a new user takes first.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::fs;
 
 use toolgate_tests::daemon::run_to_end;

@@ -1,5 +1,7 @@
 //! What the daemon remembers, whatever ends it: kill -9, a full disk, a second daemon, a wrong setting.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
