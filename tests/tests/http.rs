@@ -301,7 +301,7 @@ fn every_route_but_health_needs_a_token() {
             if ["/healthz", "/readyz"].contains(&path.as_str()) {
                 continue;
             }
-            let path = path.replace("{*path}", "x").replace('{', "").replace('}', "");
+            let path = path.replace("{*path}", "x").replace(['{', '}'], "");
             for method in ["get", "put", "post", "delete"] {
                 if operations[method].is_object() {
                     let headers = [("Content-Type", "application/json")];
