@@ -108,6 +108,7 @@ pub async fn stop_signal() -> Result<()> {
 impl Prepared {
     /// Takes the data folder, makes the engine, binds the address. `worker` is the binary that compiles.
     pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
+        raise_open_files();
         let folder = DataFolder::open(&config.data)?;
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
@@ -241,6 +242,15 @@ impl Running {
             }
         }
         self.app.close().await;
+    }
+}
+
+/// Sessions with files hold some open, and so does each connection; the system's usual 1,024 is soon used up.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
     }
 }
 

@@ -168,7 +168,7 @@ pub struct OutputStamp {
 pub struct EffectRecord<'a> {
     /// The kind of effect: `workspace_write`, `file_denied`, `network_denied`.
     pub effect: Cow<'a, str>,
-    /// Cut to [`EFFECT_DETAIL_BYTES`]; without queries and secrets.
+    /// Cut to `EFFECT_DETAIL_BYTES`; without queries and secrets.
     pub detail: Cow<'a, str>,
 }
 

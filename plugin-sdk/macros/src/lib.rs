@@ -18,7 +18,7 @@ use proc_macro::TokenStream;
 /// Makes a tool of a function.
 ///
 /// The doc comment's first paragraph is the description, the others are the usage text. Each parameter needs a doc
-/// comment and a type that is [`serde::Deserialize`] and `schemars::JsonSchema`; `Option` makes it optional,
+/// comment and a type that is `serde::Deserialize` and `schemars::JsonSchema`; `Option` makes it optional,
 /// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are passed on. A
 /// `&Context` may stand among the parameters. The function gives a `T` or a `Result<T, Error>`.
 ///
