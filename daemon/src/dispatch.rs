@@ -9,6 +9,7 @@
 
 mod answer;
 mod record;
+mod settle;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -39,6 +40,15 @@ pub struct RequestedCall {
     pub tool: String,
     /// The arguments: JSON text, kept byte for byte.
     pub arguments: Box<str>,
+    /// The id was made here just now, so that no call before can have had it.
+    pub id_is_new: bool,
+}
+
+impl RequestedCall {
+    /// A call of which only the id is known.
+    pub fn unnamed(id: String) -> Self {
+        Self { id, tool: String::new(), arguments: "{}".into(), id_is_new: false }
+    }
 }
 
 /// Where a request came from, for the record.
@@ -48,6 +58,8 @@ pub struct Origin {
     pub principal: Arc<str>,
     /// The door it came in by.
     pub door: &'static str,
+    /// Cancelled when the token is revoked: what it started stops.
+    pub revoked: CancellationToken,
 }
 
 /// What a request is answered with.
@@ -127,20 +139,13 @@ impl Dispatcher {
         match session.calls.open(&call.id, fingerprint, now_ms(), session.ended()) {
             Opened::New(running) => {
                 if session.taken_up
+                    && !call.id_is_new
                     && let Some(known) = self.of_an_earlier_run(session, &call, sha256).await
                 {
                     running.withdraw();
                     return known.unrecorded(&call);
                 }
-                let stop = running.cancelled.clone();
-                let answer = self.call(session, &call, sha256, origin, &stop, &running).await;
-                match answer.keeps_id() {
-                    true => running.end(answer.json(&call), now_ms()),
-                    false => {
-                        running.withdraw();
-                        answer.unrecorded(&call)
-                    }
-                }
+                self.call(session, &call, sha256, origin, running).await
             }
             Opened::Known(CallState::Ended(recorded)) => recorded,
             Opened::Known(state) => Answer::of_known(&state).unrecorded(&call),
@@ -159,7 +164,7 @@ impl Dispatcher {
         let row = match self.0.audit.lookup(&session.setup.id, &call.id).await {
             Ok(row) => row?,
             // Nobody can tell whether it ran.
-            Err(error) => return Some(Answer::not_opened(record::unrecordable(&error))),
+            Err(error) => return Some(Answer::refused(record::unrecordable(&error))),
         };
         let same = row
             .call
@@ -175,35 +180,39 @@ impl Dispatcher {
         call: &RequestedCall,
         sha256: crate::audit::Sha256,
         origin: &Origin,
-        stop: &CancellationToken,
-        _id_is_held: &RunningCall,
-    ) -> Answer {
+        running: RunningCall,
+    ) -> Arc<Recorded> {
         let arrived = Instant::now();
         let parts = &*self.0;
         let organization = &session.setup.organization;
         let wait_until = after(arrived, Limits::platform(&parts.limits).deadline_ms);
         let slot = match parts.queue.enter(organization, wait_until).await {
             Ok(slot) => slot,
-            Err(error) => return Answer::not_opened(not_entered(error)),
+            Err(error) => return not_opened(running, call, not_entered(error)),
         };
         let snapshot = parts.registry.snapshot();
         let verdict = decide(&snapshot, session, call);
         let intent = record::intent(&snapshot, session, call, sha256, &verdict, origin);
         let entry = match parts.audit.open(intent) {
             Ok(entry) => entry,
-            Err(error) => return Answer::not_opened(record::unrecordable(&error)),
+            Err(error) => return not_opened(running, call, record::unrecordable(&error)),
         };
         let performed = tokio::select! {
             biased;
-            () = stop.cancelled() => Answer::cancelled(),
+            () = running.cancelled.cancelled() => Answer::cancelled(),
+            () = origin.revoked.cancelled() => Answer::cancelled(),
             performed = self.perform(verdict, &entry, session, call, arrived) => performed,
         };
         drop(slot);
         let answer = performed.timed(arrived.elapsed());
-        match parts.audit.close(entry, record::outcome(&answer)).await {
-            Ok(()) => answer,
+        let outcome = parts.audit.close(entry, record::outcome(&answer));
+        match settle::settle(outcome, running, answer.json(call)).await {
+            Ok(recorded) => recorded,
             // What ran and could not be recorded is not shown as done.
-            Err(error) => Answer::unrecorded_outcome(record::unrecordable(&error), answer),
+            Err((error, running)) => {
+                let answer = Answer::unrecorded_outcome(record::unrecordable(&error), answer);
+                running.end(answer.json(call), now_ms())
+            }
         }
     }
 
@@ -285,6 +294,12 @@ fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdi
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let call = admission::ToolCall { tool: call.tool.clone(), arguments: call.arguments.clone() };
     admission::check(&rules, &session.facts, call)
+}
+
+/// Nothing of the call was recorded: its id may be tried again.
+fn not_opened(running: RunningCall, call: &RequestedCall, error: CallError) -> Arc<Recorded> {
+    running.withdraw();
+    Answer::refused(error).unrecorded(call)
 }
 
 /// What the plugin answered, held against what it said that it would (R3).

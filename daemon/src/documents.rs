@@ -13,10 +13,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name};
 
+/// An organization has one policy; its row needs a name all the same.
+const POLICY_NAME: &str = "organization";
+
 /// Which document is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKey {
     Organization(Name),
+    /// The policy of an organization.
+    Policy(Name),
     Agent { organization: Name, agent: Name },
 }
 
@@ -24,6 +29,7 @@ pub enum DocumentKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {
     Organization,
+    Policy,
     Agent,
 }
 
@@ -79,6 +85,7 @@ impl DocumentKey {
     pub fn kind(&self) -> DocumentKind {
         match self {
             Self::Organization(_) => DocumentKind::Organization,
+            Self::Policy(_) => DocumentKind::Policy,
             Self::Agent { .. } => DocumentKind::Agent,
         }
     }
@@ -87,7 +94,7 @@ impl DocumentKey {
     pub fn scope(&self) -> &str {
         match self {
             Self::Organization(_) => "",
-            Self::Agent { organization, .. } => organization.as_str(),
+            Self::Policy(organization) | Self::Agent { organization, .. } => organization.as_str(),
         }
     }
 
@@ -95,6 +102,7 @@ impl DocumentKey {
     pub fn name(&self) -> &str {
         match self {
             Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
+            Self::Policy(_) => POLICY_NAME,
         }
     }
 
@@ -103,6 +111,7 @@ impl DocumentKey {
         let name = Name::parse(name).ok()?;
         match kind {
             "organization" if scope.is_empty() => Some(Self::Organization(name)),
+            "policy" if name.as_str() == POLICY_NAME => Some(Self::Policy(Name::parse(scope).ok()?)),
             "agent" => Some(Self::Agent { organization: Name::parse(scope).ok()?, agent: name }),
             _ => None,
         }
@@ -114,6 +123,7 @@ impl fmt::Display for DocumentKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Organization(name) => write!(out, "organization `{name}`"),
+            Self::Policy(organization) => write!(out, "policy of organization `{organization}`"),
             Self::Agent { organization, agent } => write!(out, "agent `{organization}/{agent}`"),
         }
     }
@@ -123,6 +133,7 @@ impl DocumentKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Organization => "organization",
+            Self::Policy => "policy",
             Self::Agent => "agent",
         }
     }
@@ -245,12 +256,14 @@ mod tests {
     #[test]
     fn a_key_reads_back_from_its_row() {
         let name = |text| Name::parse(text).expect("a name");
-        for key in [DocumentKey::Organization(name("acme")), DocumentKey::agent(&name("acme"), &name("bot"))]
-        {
+        let policy = DocumentKey::Policy(name("acme"));
+        let agent = DocumentKey::agent(&name("acme"), &name("bot"));
+        for key in [DocumentKey::Organization(name("acme")), policy, agent] {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }
         assert_eq!(DocumentKey::from_row("organization", "acme", "bot"), None);
+        assert_eq!(DocumentKey::from_row("policy", "acme", "bot"), None);
     }
 
     #[test]

@@ -4,15 +4,18 @@
 //! the room that does it, and puts the result into wire form. The OpenAPI document is made from these very
 //! handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
 
+mod agents;
 mod audit;
 mod body;
 mod calls;
+mod documents;
 mod extract;
 mod files;
 mod health;
 pub mod listener;
 mod organizations;
 mod plugins;
+mod policies;
 mod problem;
 mod sessions;
 mod tokens;
@@ -76,7 +79,7 @@ pub struct AppParts {
 }
 
 /// The caller behind a valid token.
-pub struct Authenticated(pub Caller);
+pub struct Authenticated(pub Arc<Caller>);
 
 impl App {
     /// An interface over these parts.
@@ -157,7 +160,7 @@ impl App {
         let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
         let record = AdminRecord {
             organization: organization.map(|name| name.as_str().into()),
-            principal: caller.token_id.as_str().into(),
+            principal: (&*caller.token_id).into(),
             action: action.into(),
             target: target.into(),
             outcome: outcome.into(),
@@ -201,8 +204,9 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(plugins::enable))
         .routes(routes!(organizations::list))
         .routes(routes!(organizations::get, organizations::put, organizations::delete))
-        .routes(routes!(organizations::list_agents))
-        .routes(routes!(organizations::get_agent, organizations::put_agent, organizations::delete_agent))
+        .routes(routes!(policies::get, policies::put))
+        .routes(routes!(agents::list))
+        .routes(routes!(agents::get, agents::put, agents::delete))
         .routes(routes!(tokens::list, tokens::post))
         .routes(routes!(tokens::delete))
         .routes(routes!(sessions::post))

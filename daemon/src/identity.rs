@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 use toolgate_admission::{CallError, ErrorType, Name};
 
 use crate::store::{Store, StoreError, TokenRow};
@@ -40,7 +41,7 @@ pub struct Identity {
 
 struct Live {
     hash: TokenHash,
-    caller: Caller,
+    caller: Arc<Caller>,
     label: String,
     created_ms: u64,
 }
@@ -106,17 +107,12 @@ impl Identity {
     }
 
     /// The caller behind the `Authorization` header of a request.
-    pub fn authenticate(&self, authorization: Option<&str>) -> Result<Caller, CallError> {
+    pub fn authenticate(&self, authorization: Option<&str>) -> Result<Arc<Caller>, CallError> {
         let Some(authorization) = authorization else {
             return Err(unauthenticated("no token was sent"));
         };
         let caller = bearer(authorization).and_then(|text| self.caller_of(text));
         caller.ok_or_else(|| unauthenticated("the token is not valid"))
-    }
-
-    /// Whether the caller's token is still there; for streams that outlive a request.
-    pub fn is_live(&self, caller: &Caller) -> bool {
-        self.live.load().contains_key(&caller.token_id)
     }
 
     /// Makes a token, if `maker` may give away that much.
@@ -192,14 +188,14 @@ impl Identity {
         Ok(true)
     }
 
-    fn caller_of(&self, text: &str) -> Option<Caller> {
+    fn caller_of(&self, text: &str) -> Option<Arc<Caller>> {
         let secret = Secret::parse(text)?;
         let live = self.live.load();
         let found = live.get(secret.id());
         // An unknown id is hashed and compared as well, so that time tells nothing.
         let expected = found.map_or(TokenHash::NOBODYS, |live| live.hash);
         let matches = secret.hash().equals(&expected);
-        found.filter(|_| matches).map(|live| live.caller.clone())
+        found.filter(|_| matches).map(|live| Arc::clone(&live.caller))
     }
 
     async fn make(&self, wanted: NewToken, now_ms: u64) -> Result<MadeToken, FirstTokenError> {
@@ -221,11 +217,13 @@ impl Identity {
     }
 
     fn forget(&self, ids: &[String]) {
-        self.live.rcu(|tokens| {
+        let before = self.live.rcu(|tokens| {
             let mut tokens = HashMap::clone(tokens);
             tokens.retain(|id, _| !ids.contains(id));
             tokens
         });
+        let gone = ids.iter().filter_map(|id| before.get(id));
+        gone.for_each(|live| live.caller.revoked.cancel());
     }
 }
 
@@ -255,7 +253,7 @@ impl Fresh {
 impl Live {
     fn summary(&self) -> TokenSummary {
         TokenSummary {
-            id: self.caller.token_id.clone(),
+            id: self.caller.token_id.to_string(),
             role: self.caller.role,
             organization: self.caller.organization.clone(),
             agents: self.caller.agents.as_deref().map(<[Name]>::to_vec),
@@ -269,12 +267,13 @@ fn read(row: TokenRow) -> Result<Live, StoreError> {
     let hash = TokenHash::from_hex(&row.hash)
         .ok_or_else(|| StoreError::damaged("a hash in `tokens` cannot be read"))?;
     let caller = Caller {
-        token_id: row.id,
+        token_id: row.id.into(),
         role: row.role,
         organization: row.organization,
         agents: row.agents.map(Arc::from),
+        revoked: CancellationToken::new(),
     };
-    Ok(Live { hash, caller, label: row.label, created_ms: row.created_ms })
+    Ok(Live { hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
 }
 
 /// The token of a `Bearer` header (RFC 6750); the scheme's case does not count.

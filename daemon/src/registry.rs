@@ -32,7 +32,7 @@ pub struct Snapshot {
 }
 
 /// An organization and its agents.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Organization {
     rules: Arc<OrgRules>,
     agents: HashMap<Name, Arc<Agent>>,
@@ -70,7 +70,7 @@ impl Snapshot {
         let nothing = AgentRules::compile(&AgentDocument::default(), &self.catalogue);
         Rules {
             catalogue: Arc::clone(&self.catalogue),
-            organization: Arc::new(OrgRules::pass_all(LimitsPatch::default())),
+            organization: Arc::default(),
             agent: Arc::new(nothing),
         }
     }
@@ -113,16 +113,18 @@ impl Registry {
         });
     }
 
-    /// Puts an organization in force; its agents stay.
-    pub fn put_organization(&self, name: Name, rules: OrgRules) {
+    /// Puts an organization in force. One that is there keeps its policy and its agents.
+    pub fn put_organization(&self, name: Name) {
         self.change(|snapshot| {
-            let rules = Arc::new(rules);
-            match snapshot.organizations.get_mut(&name) {
-                Some(organization) => Arc::make_mut(organization).rules = rules,
-                None => {
-                    let organization = Organization { rules, agents: HashMap::new() };
-                    snapshot.organizations.insert(name, Arc::new(organization));
-                }
+            snapshot.organizations.entry(name).or_default();
+        });
+    }
+
+    /// Puts an organization's policy in force. Nothing happens where the organization does not exist.
+    pub fn put_policy(&self, organization: &Name, rules: OrgRules) {
+        self.change(|snapshot| {
+            if let Some(organization) = snapshot.organizations.get_mut(organization) {
+                Arc::make_mut(organization).rules = Arc::new(rules);
             }
         });
     }

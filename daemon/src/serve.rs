@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    AgentDocument, CallError, ErrorType, Ledger, LimitsPatch, OrgRules, Rates, SessionFacts,
+    AgentDocument, CallError, ErrorType, Ledger, LimitsPatch, OrgDocument, OrgRules, Rates, SessionFacts,
 };
 use toolgate_sandbox::{Sandbox, SandboxSettings};
 
@@ -280,12 +280,17 @@ fn listener_settings(config: &Config) -> ListenerSettings {
 async fn restore_documents(store: &Store, registry: &Registry) -> Result<()> {
     for document in store.all_documents().await? {
         match document.key {
-            DocumentKey::Organization(name) => {
-                registry.put_organization(name, OrgRules::pass_all(LimitsPatch::default()));
-            }
+            DocumentKey::Organization(name) => registry.put_organization(name),
+            DocumentKey::Policy(organization) => match OrgDocument::parse(&document.body) {
+                Ok(policy) => registry.put_policy(&organization, OrgRules::compile(&policy)),
+                // An older daemon may have taken what this one does not: no policy means deny.
+                Err(error) => {
+                    tracing::error!(%organization, %error, "a policy is not sound; the organization has no tools");
+                    registry.remove_organization(&organization);
+                }
+            },
             DocumentKey::Agent { organization, agent } => match AgentDocument::parse(&document.body) {
                 Ok(rules) => registry.put_agent(&organization, agent, rules),
-                // An older daemon may have taken what this one does not: no policy means deny.
                 Err(error) => {
                     tracing::error!(%organization, %agent, %error, "an agent's document is not sound; it has no tools")
                 }

@@ -6,6 +6,8 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+#[cfg(not(target_family = "wasm"))]
+pub use native::sleep;
 #[cfg(target_family = "wasm")]
 pub use reactor::{sleep, wait_for};
 
@@ -59,6 +61,35 @@ mod park {
 
     pub(super) fn park() {
         thread::park();
+    }
+}
+
+#[cfg(not(target_family = "wasm"))]
+mod native {
+    //! What tools wait for, in the native tests of their authors.
+
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// Waits for a while.
+    pub async fn sleep(duration: Duration) {
+        let until = Instant::now() + duration;
+        poll_fn(|context| {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            // A thread for each poll: a test has few, and no runtime to ask.
+            let waker = context.waker().clone();
+            thread::spawn(move || {
+                thread::sleep(left);
+                waker.wake();
+            });
+            Poll::Pending
+        })
+        .await;
     }
 }
 
@@ -138,6 +169,13 @@ mod tests {
     #[test]
     fn a_future_that_is_ready_gives_its_output() {
         assert_eq!(block_on(async { 1 + 1 }), 2);
+    }
+
+    #[test]
+    fn a_native_test_can_sleep() {
+        let (began, nap) = (std::time::Instant::now(), std::time::Duration::from_millis(2));
+        block_on(sleep(nap));
+        assert!(began.elapsed() >= nap);
     }
 
     #[test]

@@ -89,6 +89,49 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
     });
 }
 
+/// The slow timer would outlast the deadline: that the call ends shows that both were waited for at once.
+#[test]
+fn t2_an_async_tool_waits_for_several_things_at_once() {
+    scene(|scene| {
+        scene.daemon.operator().load("caller", guests::CALLER);
+        let session = scene.session();
+        for (left_ms, right_ms, first) in [(3_600_000, 1, "right"), (1, 3_600_000, "left")] {
+            let arguments = json!({"left_ms": left_ms, "right_ms": right_ms});
+            assert_eq!(session.call("caller/race", arguments).output(), first);
+        }
+    });
+}
+
+/// B2: the policy narrows what every agent of the organization has, in sessions that are open, and of no other.
+#[test]
+fn b2_the_policy_of_an_organization_narrows_its_limits() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let inside = scene.daemon.session_within("narrow/bot", &json!({}));
+        let outside = scene.session();
+        let fails = |session: &Session| session.call("hostile/echo", json!({"text": "x"})).error_type().is_some();
+        assert!(!fails(&inside));
+        operator.make("/v1/orgs/narrow/policy", &json!({"limits": {"fuel": 10}})).expect(201);
+        assert!(fails(&inside) && !fails(&outside));
+        inside.call("hostile/echo", json!({"text": "x"})).failed("FUEL_EXHAUSTED");
+        let policy = operator.get("/v1/orgs/narrow/policy").expect(200);
+        assert_eq!(policy.json(), json!({"limits": {"fuel": 10}}));
+        let tag = policy.header("etag").expect("a tag").to_owned();
+        let replace = |body: &str| {
+            let headers = [("If-Match", tag.as_str()), ("Content-Type", "application/json")];
+            operator.send("PUT", "/v1/orgs/narrow/policy", &headers, body.as_bytes())
+        };
+        replace(r#"{"limits":{"fual":10}}"#).refused(422, "INVALID_POLICY");
+        replace(r#"{"enabled":"*"}"#).refused(422, "INVALID_POLICY");
+        assert!(fails(&inside));
+        // A policy can take away, not give.
+        replace(r#"{"limits":{"fuel":1000000000000}}"#).expect(200);
+        assert!(!fails(&inside));
+        inside.call("hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
+        operator.make("/v1/orgs/nosuch/policy", &json!({})).refused(404, "NOT_FOUND");
+    });
+}
+
 #[test]
 fn g1_an_agent_without_tools_gets_no_session() {
     scene(|scene| {

@@ -37,7 +37,7 @@ pub use limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPa
 pub use name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
 pub use nearest::nearest;
 pub use rules::{
-    AgentDocument, AgentRules, Catalogue, Digest, DigestError, DocumentError, OrgRules, Plugin, Rules, Tool,
-    ToolList, ToolPattern, ToolSet, Warning,
+    AgentDocument, AgentRules, Catalogue, Digest, DigestError, DocumentError, OrgDocument, OrgRules, Plugin,
+    Rules, Tool, ToolList, ToolPattern, ToolSet, Warning,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation};

@@ -7,36 +7,21 @@
 //! [`Rules`] is one revision of all that, a tree of `Arc`s: take one per call, after every wait, and keep it
 //! to the end of the call. `P` is the component, which nothing here looks into.
 
-mod agent;
 mod catalogue;
 mod tools;
 
+mod document;
+
+mod agent;
+mod organization;
+
 use std::sync::Arc;
 
-pub use agent::{AgentDocument, AgentRules, DocumentError, Warning};
+pub use agent::{AgentDocument, AgentRules};
 pub use catalogue::{Catalogue, Digest, DigestError, Plugin, Tool};
+pub use document::{DocumentError, Warning};
+pub use organization::{OrgDocument, OrgRules};
 pub use tools::{ToolList, ToolPattern, ToolSet};
-
-use crate::limits::LimitsPatch;
-
-/// What the organization's layer says. Until its document is enforced it passes every tool and holds
-/// the organization's limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OrgRules {
-    limits: LimitsPatch,
-}
-
-impl OrgRules {
-    /// A layer that keeps no tool out, with these limits.
-    pub fn pass_all(limits: LimitsPatch) -> Self {
-        Self { limits }
-    }
-
-    /// The organization's limits.
-    pub fn limits(&self) -> &LimitsPatch {
-        &self.limits
-    }
-}
 
 /// One revision of everything that decides about the calls of one agent.
 ///

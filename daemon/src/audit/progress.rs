@@ -13,7 +13,7 @@ use super::head::Head;
 /// How long the indexer gathers records that no search waits for.
 const GATHER: Duration = Duration::from_millis(250);
 /// With this many records there, gathering ends.
-pub const BATCH_RECORDS: u64 = 1000;
+pub const BATCH_RECORDS: u64 = 4000;
 
 pub struct Progress {
     state: Mutex<State>,

@@ -10,9 +10,10 @@
 //! daemon shows it as `unknown`.
 //!
 //! A sync takes as long for one call as for sixty. Whoever was told of the last group tends to be back with
-//! the next call soon, so a group is held back for a fraction of a sync's time until as many wait as are
-//! expected: those of the last group and those who came during its sync. Without this, callers split into two
-//! halves that wait for each other's syncs.
+//! the next call soon, so a group is held back until as many wait as are expected: those of the last group
+//! and those who came during its sync. How long it is held back is learnt: longer where waiting brought
+//! company, shorter where it did not, as beside calls that take their time. Without this, callers split into
+//! two halves that wait for each other's syncs.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,10 +34,13 @@ const UNWRITTEN_BYTES_MAX: usize = 1024 * 1024;
 /// Between attempts to get a spare segment from a disk that had no room.
 const SPARE_RETRY: Duration = Duration::from_millis(200);
 
-/// The part of a sync's time that a group is held back for those who are expected.
-const PATIENCE_DIVISOR: u32 = 4;
+/// A group is held back for those who are expected at most as long as this many syncs take, so that syncing
+/// stays a small part of the time under load.
+const PATIENCE_SYNCS: u32 = 4;
 /// However slow the disk is.
-const PATIENCE_MAX: Duration = Duration::from_millis(1);
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
+/// The part of the most that is waited where waiting brought nobody.
+const PATIENCE_LEAST: u32 = 16;
 
 /// A record on its way to the writer.
 pub struct Pending {
@@ -125,6 +129,8 @@ struct State {
     /// As many waiters make a group whole.
     expected_waiters: usize,
     patience: Duration,
+    /// How long the last sync took.
+    sync_took: Duration,
     closing: bool,
     refusal: Option<AuditError>,
     no_spare_because: Arc<str>,
@@ -154,6 +160,7 @@ impl Queue {
             writer: WriterIs::Busy,
             expected_waiters: 0,
             patience: Duration::ZERO,
+            sync_took: Duration::ZERO,
             closing: false,
             refusal: None,
             no_spare_because: "the next segment is not there yet".into(),
@@ -304,10 +311,16 @@ impl Queue {
 
     /// Waits for those who are expected, if there are more of them and somebody is here to wait with.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let Some(deadline) = Instant::now().checked_add(state.patience) else { return state };
+        let came_first = state.group.waiters.len();
+        let most = (state.sync_took * PATIENCE_SYNCS).min(PATIENCE_MAX);
+        let patience = state.patience.clamp(most / PATIENCE_LEAST, most);
+        let began = Instant::now();
         while state.group.sync && state.group.waiters.len() < state.expected_waiters && !state.closing {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
+                let all = state.group.waiters.len();
+                let was_worth_it = (all - came_first) * 4 >= all;
+                state.patience = if was_worth_it { patience * 2 } else { patience / 2 };
                 break;
             }
             state.writer = WriterIs::Gathering;
@@ -337,7 +350,7 @@ impl Queue {
         if group.sync {
             let mut state = self.lock();
             state.expected_waiters = group.waiters.len() + state.group.waiters.len();
-            state.patience = (group.sync_took / PATIENCE_DIVISOR).min(PATIENCE_MAX);
+            state.sync_took = group.sync_took;
         }
         for waiter in group.waiters.drain(..) {
             // Whoever hung up has its record all the same.

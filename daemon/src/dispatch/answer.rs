@@ -7,7 +7,7 @@ use serde::Serialize;
 use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId, read_called_name};
 use toolgate_sandbox::{Component, Usage};
 
-use super::RequestedCall;
+use super::{RequestedCall, record};
 use crate::audit::{self, Row};
 use crate::frame;
 use crate::sessions::{CallState, Recorded};
@@ -60,7 +60,6 @@ pub struct Answer {
     pub(super) waited: Duration,
     tool: Option<ToolId>,
     plugin: Option<PluginStamp>,
-    keeps_id: bool,
 }
 
 /// The plugin that a call ran, or would have run.
@@ -74,11 +73,6 @@ impl Answer {
     /// Refused before anything ran.
     pub(super) fn refused(error: CallError) -> Self {
         Self::ended(Err(error), Executed::No)
-    }
-
-    /// Refused before the call was opened: its id may be tried again.
-    pub(super) fn not_opened(error: CallError) -> Self {
-        Self { keeps_id: false, ..Self::refused(error) }
     }
 
     /// Stopped by its caller.
@@ -117,22 +111,13 @@ impl Answer {
             Some(audit::Status::Cancelled) => (Status::Error, cancelled()),
             Some(_) => (Status::Error, no_longer_held()),
         };
-        let executed = match row.outcome.as_ref().map(|outcome| outcome.executed) {
-            Some(audit::Executed::Yes) => Executed::Yes,
-            Some(audit::Executed::No) => Executed::No,
-            Some(audit::Executed::Unknown) | None => Executed::Unknown,
-        };
-        let usage = row.outcome.as_ref().map(|outcome| outcome.usage).unwrap_or_default();
-        let usage = Usage {
-            fuel: usage.fuel,
-            memory_bytes: usage.memory_bytes,
-            duration_us: usage.duration_us,
-            host_calls: usage.host_calls,
-            egress_bytes: usage.egress_bytes,
-            log_bytes: usage.log_bytes,
-            output_bytes: 0,
-        };
-        Self { status, executed, usage, ..Self::refused(error) }
+        let outcome = row.outcome.as_ref();
+        Self {
+            status,
+            executed: outcome.map_or(Executed::Unknown, |outcome| record::executed(outcome.executed)),
+            usage: outcome.map(|outcome| record::used(&outcome.usage)).unwrap_or_default(),
+            ..Self::refused(error)
+        }
     }
 
     fn ended(result: Result<Box<str>, CallError>, executed: Executed) -> Self {
@@ -144,7 +129,6 @@ impl Answer {
             waited: Duration::ZERO,
             tool: None,
             plugin: None,
-            keeps_id: true,
         }
     }
 
@@ -160,11 +144,6 @@ impl Answer {
 
     pub(super) fn timed(self, waited: Duration) -> Self {
         Self { waited, ..self }
-    }
-
-    /// Whether the call's id is used up.
-    pub(super) fn keeps_id(&self) -> bool {
-        self.keeps_id
     }
 
     /// The error, where it ended in one.
@@ -214,7 +193,7 @@ impl From<Refusal> for Answer {
 
 /// The answer of a call whose task died: a bug here, reported as one.
 pub(super) fn lost(call_id: &str) -> Arc<Recorded> {
-    let call = RequestedCall { id: call_id.to_owned(), tool: String::new(), arguments: "{}".into() };
+    let call = RequestedCall::unnamed(call_id.to_owned());
     let error = CallError::new(
         ErrorType::Internal,
         "the daemon failed while it carried the call out",

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ring::digest;
 use toolgate_admission::{Admitted, CallError, ErrorType, Fault, Refusal, ToolId, Verdict};
 use toolgate_sandbox::workspace::WorkspaceError;
-use toolgate_sandbox::{Component, Finished, LogLevel};
+use toolgate_sandbox::{Component, Finished, LogLevel, Usage};
 
 use super::answer::{Answer, Executed, Status};
 use super::{Origin, RequestedCall};
@@ -110,7 +110,6 @@ fn reason(reason: &toolgate_admission::Reason) -> Reason<'_> {
 
 /// What became of a call.
 pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
-    let usage = &answer.usage;
     CallOutcome {
         status: match (answer.status, answer.error().map(|error| error.error_type)) {
             (_, Some(ErrorType::Cancelled)) => audit::Status::Cancelled,
@@ -125,18 +124,44 @@ pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
             Executed::No => audit::Executed::No,
             Executed::Unknown => audit::Executed::Unknown,
         },
-        usage: audit::Usage {
-            fuel: usage.fuel,
-            memory_bytes: usage.memory_bytes,
-            duration_us: usage.duration_us,
-            host_calls: usage.host_calls,
-            egress_bytes: usage.egress_bytes,
-            log_bytes: usage.log_bytes,
-        },
+        usage: usage(&answer.usage),
         duration_us: u64::try_from(answer.waited.as_micros()).unwrap_or(u64::MAX),
         output: answer
             .output()
             .map(|json| OutputStamp { sha256: Sha256::of(json.as_bytes()), bytes: json.len() as u64 }),
+    }
+}
+
+fn usage(used: &Usage) -> audit::Usage {
+    audit::Usage {
+        fuel: used.fuel,
+        memory_bytes: used.memory_bytes,
+        duration_us: used.duration_us,
+        host_calls: used.host_calls,
+        egress_bytes: used.egress_bytes,
+        log_bytes: used.log_bytes,
+    }
+}
+
+/// What the log knows of what a call used: all but the size of its output.
+pub(super) fn used(usage: &audit::Usage) -> Usage {
+    Usage {
+        fuel: usage.fuel,
+        memory_bytes: usage.memory_bytes,
+        duration_us: usage.duration_us,
+        host_calls: usage.host_calls,
+        egress_bytes: usage.egress_bytes,
+        log_bytes: usage.log_bytes,
+        output_bytes: 0,
+    }
+}
+
+/// Whether a call ran, as the log has it.
+pub(super) fn executed(executed: audit::Executed) -> Executed {
+    match executed {
+        audit::Executed::Yes => Executed::Yes,
+        audit::Executed::No => Executed::No,
+        audit::Executed::Unknown => Executed::Unknown,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Calls over HTTP: a request becomes calls, outcomes become one answer.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -128,7 +130,8 @@ pub async fn post(
     let session = app.session_of(&caller, &id)?;
     let calls = requested(request, app.settings().calls.per_request)?;
     session.touch(now_ms());
-    let origin = Origin { principal: caller.token_id.as_str().into(), door: DOOR };
+    let origin =
+        Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() };
     let answer = app.dispatcher().batch(&session, calls, &origin).await;
     Ok(answered(&session, &answer))
 }
@@ -151,7 +154,7 @@ pub async fn get(
     let session = app.session_of(&caller, &id)?;
     match session.calls.find(&call, now_ms()) {
         Some(CallState::Ended(recorded)) => Ok(json(recorded.json.to_string())),
-        Some(state) => Ok(json(Answer::of_known(&state).json(&unnamed(call)).into())),
+        Some(state) => Ok(json(Answer::of_known(&state).json(&RequestedCall::unnamed(call)).into())),
         None => app.call_of_an_earlier_run(&session, &call).await,
     }
 }
@@ -194,6 +197,7 @@ fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Pro
     let mut ids = std::collections::HashSet::new();
     let mut calls = Vec::with_capacity(request.calls.len());
     for call in request.calls {
+        let id_is_new = call.id.is_none();
         let id = match call.id {
             Some(id) => sound_id(id)?,
             None => identifier::fresh("c"),
@@ -206,7 +210,7 @@ fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Pro
             ));
         }
         let arguments = call.arguments.map_or_else(|| "{}".into(), Box::<str>::from);
-        calls.push(RequestedCall { id, tool: call.tool, arguments });
+        calls.push(RequestedCall { id, tool: call.tool, arguments, id_is_new });
     }
     Ok(calls)
 }
@@ -252,9 +256,4 @@ fn push_string(body: &mut String, text: &str) {
 
 pub(super) fn json(body: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-}
-
-/// A call of which only the id is known here.
-pub(super) fn unnamed(id: String) -> RequestedCall {
-    RequestedCall { id, tool: String::new(), arguments: "{}".into() }
 }

@@ -102,7 +102,7 @@ pub async fn post(
         user: label("user", request.user)?,
         conversation: label("conversation", request.conversation)?,
         channel: label("channel", request.channel)?,
-        principal: caller.token_id.clone(),
+        principal: caller.token_id.to_string(),
         created_ms: now_ms(),
     };
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };

@@ -8,19 +8,22 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
 use toolgate_admission::{CallError, ErrorType, Name};
 
 use crate::documents::DocumentKey;
 
-/// Who a token speaks for. Cheap to clone but for the names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who a token speaks for.
+#[derive(Clone, Debug)]
 pub struct Caller {
-    pub token_id: String,
+    pub token_id: Arc<str>,
     pub role: Role,
     /// None for the whole platform.
     pub organization: Option<Name>,
     /// The agents that an orchestrator may speak for; none named means all of its organization.
     pub agents: Option<Arc<[Name]>>,
+    /// Cancelled when the token is revoked, for what outlives the request that brought it.
+    pub revoked: CancellationToken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -178,7 +181,13 @@ mod tests {
     }
 
     fn caller(role: Role, organization: Option<&str>) -> Caller {
-        Caller { token_id: "t".into(), role, organization: organization.map(name), agents: None }
+        Caller {
+            token_id: "t".into(),
+            role,
+            organization: organization.map(name),
+            agents: None,
+            revoked: CancellationToken::new(),
+        }
     }
 
     fn every_caller() -> [Caller; 5] {

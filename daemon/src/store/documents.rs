@@ -74,18 +74,18 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Every document there is, organizations first; read once, at the start.
+    /// Every document there is, organizations first, policies last; read once, at the start.
     pub async fn all_documents(&self) -> Result<Vec<Document>, StoreError> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT kind, scope, name, body, revision, updated_ms FROM docs \
-             ORDER BY CASE kind WHEN 'organization' THEN 0 ELSE 1 END, scope, name",
+             ORDER BY CASE kind WHEN 'organization' THEN 0 WHEN 'agent' THEN 1 ELSE 2 END, scope, name",
         )
         .fetch_all(&self.readers)
         .await?;
         rows.into_iter().map(read).collect()
     }
 
-    /// Replaces the document whole. An agent needs its organization.
+    /// Replaces the document whole. A policy and an agent need their organization.
     pub async fn put_document(
         &self,
         key: &DocumentKey,
@@ -94,7 +94,7 @@ impl Store {
         now_ms: u64,
     ) -> Result<Written, StoreError> {
         let mut change = self.begin().await?;
-        if let DocumentKey::Agent { organization, .. } = key {
+        if let DocumentKey::Policy(organization) | DocumentKey::Agent { organization, .. } = key {
             require_organization(&mut change, organization).await?;
         }
         let current = judged(&mut change, key, precondition).await?;
@@ -134,6 +134,7 @@ impl Store {
         let mut removed = Removed::default();
         match key {
             DocumentKey::Organization(organization) => {
+                delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), now_ms).await?;
                 removed.agents = delete_agents(&mut change, organization, now_ms).await?;
                 removed.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
@@ -143,6 +144,7 @@ impl Store {
                 removed.sessions =
                     super::sessions::end_of(&mut change, organization, Some(agent), now_ms).await?;
             }
+            DocumentKey::Policy(_) => {}
         }
         change.commit().await?;
         Ok(removed)
@@ -246,6 +248,17 @@ async fn delete_agents(
         delete_row(change, &DocumentKey::agent(organization, &agent), now_ms).await?;
     }
     Ok(agents.into_iter().map(|(agent,)| agent).collect())
+}
+
+async fn delete_if_there(
+    change: &mut Transaction<'static, Sqlite>,
+    key: &DocumentKey,
+    now_ms: u64,
+) -> Result<(), StoreError> {
+    match current_revision(change, key).await? {
+        Some(_) => delete_row(change, key, now_ms).await,
+        None => Ok(()),
+    }
 }
 
 async fn delete_row(

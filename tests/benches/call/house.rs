@@ -42,7 +42,7 @@ impl House {
         let registry = Registry::new(LimitsPatch::default());
         registry.serve(LimitsPatch::default(), vec![Arc::new(plugin)]);
         let (organization, agent) = (Name::parse("acme").unwrap(), Name::parse("bot").unwrap());
-        registry.put_organization(organization.clone(), OrgRules::pass_all(LimitsPatch::default()));
+        registry.put_organization(organization.clone());
         registry.put_agent(
             &organization,
             agent.clone(),
@@ -73,7 +73,7 @@ impl House {
                 sessions.open(setup, SessionFacts::default(), now_ms())
             })
             .collect();
-        let origin = Origin { principal: "bench".into(), door: "bench" };
+        let origin = Origin { principal: "bench".into(), door: "bench", revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), _folder: folder }
     }
 
@@ -92,6 +92,7 @@ impl House {
                         id: format!("c{}", first + number),
                         tool: "call_echo_echo".into(),
                         arguments: ARGUMENTS.into(),
+                        id_is_new: true,
                     };
                     let answer = dispatcher.batch(&session, vec![call], &origin).await;
                     assert!(

@@ -5,7 +5,7 @@
 //! What counts is the difference and the ratio: absolute times are this machine's mood. CPU is that of the whole
 //! process, the threads of the log and its index included.
 //!
-//! `cargo bench -p toolgate-tests --bench call`
+//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot run says so by ending")]
 
@@ -28,6 +28,10 @@ include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 fn main() {
     let (_, echo) = BENCH_GUESTS.iter().find(|(name, _)| *name == "echo").unwrap();
     let runtime = toolgate::serve::runtime().unwrap();
+    if std::env::args().any(|argument| argument == "profile") {
+        let house = runtime.block_on(house::House::new(echo));
+        return row("(d) alone, 64 in flight", &measure(150_000, || runtime.block_on(house.calls(150_000, 64))));
+    }
     println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
     let native = measure(200_000, || native(200_000));
     row("(a) native function", &native);

@@ -11,7 +11,7 @@ use crate::descriptor::Descriptor;
 use crate::error::CallError;
 use crate::limits::{LimitName, LimitsPatch};
 use crate::name::Name;
-use crate::rules::{AgentDocument, AgentRules, Catalogue, Digest, OrgRules, Plugin};
+use crate::rules::{AgentDocument, AgentRules, Catalogue, Digest, OrgDocument, OrgRules, Plugin};
 use crate::{Ledger, Rates};
 
 /// A plugin with tools that take anything.
@@ -56,7 +56,7 @@ fn rules_of(plugins: Vec<Arc<Plugin<&'static str>>>, agent: &str) -> Rules<&'sta
     let document = AgentDocument::parse(agent).expect(agent);
     Rules {
         agent: Arc::new(AgentRules::compile(&document, &catalogue)),
-        organization: Arc::new(OrgRules::pass_all(LimitsPatch::new())),
+        organization: Arc::default(),
         catalogue,
     }
 }
@@ -328,11 +328,10 @@ fn the_limits_of_a_call_are_the_narrowest_of_all_layers() {
     let platform = LimitsPatch::new().with(LimitName::Fuel, 1_000).with(LimitName::DeadlineMs, 60_000);
     let catalogue = Arc::new(Catalogue::new(platform, vec![plugin]));
     let document = AgentDocument::parse(r#"{"enabled":"*","limits":{"fuel":900,"log_bytes":7}}"#).unwrap();
+    let policy = OrgDocument::parse(r#"{"limits":{"fuel":700,"requests":3}}"#).unwrap();
     let rules = Rules {
         agent: Arc::new(AgentRules::compile(&document, &catalogue)),
-        organization: Arc::new(OrgRules::pass_all(
-            LimitsPatch::new().with(LimitName::Fuel, 700).with(LimitName::Requests, 3),
-        )),
+        organization: Arc::new(OrgRules::compile(&policy)),
         catalogue,
     };
     let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call("t/t", "{}")) else {

@@ -1,31 +1,26 @@
 //! The agent's layer: its document, and what it compiles to.
 //!
-//! A document is strict. A field that nothing enforces is an error (requirements 9.9), so the fields that come
-//! with the full gate (`profile`, `autonomy`) are refused by name until then, and a tool of another
-//! server than the one that the agent is bound to is refused when it is written (G5). A tool that is
-//! not loaded is only warned of.
-
-use std::fmt;
+//! A document is strict (`document.rs`). A tool of another server than the one that the agent is bound to is
+//! refused when it is written (G5); a tool that is not loaded is only warned of.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::catalogue::{Catalogue, CatalogueMark};
+use super::document::{DocumentError, Fields, Warning, field, limits_without_effect};
 use super::tools::{ToolList, ToolPattern, ToolSet};
-use crate::arguments::parse_strict;
-use crate::error::{CallError, ErrorType};
-use crate::limits::{Limits, LimitsPatch};
+use crate::limits::LimitsPatch;
 use crate::name::Namespace;
 use crate::nearest::nearest;
-use crate::text::{list, show};
+use crate::text::show;
 
-/// Deepest nesting of a document.
-const DOCUMENT_DEPTH: u64 = 8;
 /// Longest display name, in characters.
 const DISPLAY_CHARS: usize = 200;
-const FIELDS: [&str; 6] = ["name", "enabled", "disabled", "server", "require_approval_for", "limits"];
-/// Fields of the full gate. Accepting them now would promise what nobody holds.
-const FIELDS_TO_COME: [&str; 6] = ["autonomy", "profile", "subtype", "network", "quotas", "channels"];
+
+const FIELDS: Fields = Fields {
+    whose: "an agent's",
+    known: &["name", "enabled", "disabled", "server", "require_approval_for", "limits"],
+    to_come: &["autonomy", "profile", "subtype", "network", "quotas", "channels"],
+};
 
 /// An agent's document, as it is stored and shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -51,66 +46,17 @@ pub struct AgentDocument {
     pub limits: LimitsPatch,
 }
 
-/// Why a document is not accepted; [`ErrorType::InvalidPolicy`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct DocumentError {
-    /// JSON pointer into the document; empty for the whole.
-    pub place: String,
-    /// What is wrong.
-    pub message: String,
-    /// What to write instead.
-    pub hint: String,
-}
-
-impl fmt::Display for DocumentError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place.as_str() {
-            "" => formatter.write_str(&self.message),
-            place => write!(formatter, "{} (`{place}`)", self.message),
-        }
-    }
-}
-
-impl DocumentError {
-    fn new(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { place: place.into(), message: message.into(), hint: hint.into() }
-    }
-}
-
-impl From<DocumentError> for CallError {
-    fn from(error: DocumentError) -> Self {
-        CallError::new(ErrorType::InvalidPolicy, error.to_string(), error.hint)
-            .with_details(json!({"pointer": error.place}))
-    }
-}
-
-/// What a document says that is accepted and probably not meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`.
-    pub code: &'static str,
-    /// JSON pointer into the document.
-    pub path: String,
-    /// What is odd.
-    pub message: String,
-    /// What was probably meant.
-    pub nearest: Option<String>,
-}
-
 impl AgentDocument {
     /// Reads a document, or says what is wrong with it and where.
     pub fn parse(json: &str) -> Result<Self, DocumentError> {
-        let value = parse_strict(json, DOCUMENT_DEPTH).map_err(|error| {
-            DocumentError::new(error.pointer.clone(), error.to_string(), "send one JSON object")
-        })?;
-        check_fields(&value)?;
+        let value = FIELDS.read(json)?;
         let document = Self {
-            name: read(&value, "name")?,
-            enabled: read(&value, "enabled")?,
-            disabled: read(&value, "disabled")?,
-            server: read(&value, "server")?,
-            require_approval_for: read(&value, "require_approval_for")?,
-            limits: read(&value, "limits")?.unwrap_or_default(),
+            name: field(&value, "name")?,
+            enabled: field(&value, "enabled")?,
+            disabled: field(&value, "disabled")?,
+            server: field(&value, "server")?,
+            require_approval_for: field(&value, "require_approval_for")?,
+            limits: field(&value, "limits")?.unwrap_or_default(),
         };
         document.validate()?;
         Ok(document)
@@ -147,17 +93,7 @@ impl AgentDocument {
         let mut warnings: Vec<Warning> =
             lists.iter().flat_map(|(field, list)| unresolved(field, list.as_ref(), catalogue)).collect();
         warnings.extend(self.unresolved_server(catalogue));
-        warnings.extend(self.limits.iter().filter(|(name, value)| *value > Limits::CEILING.get(*name)).map(
-            |(name, _)| Warning {
-                code: "LIMIT_WITHOUT_EFFECT",
-                path: format!("/limits/{name}"),
-                message: format!(
-                    "`{name}` is above the ceiling of {}, which holds",
-                    Limits::CEILING.get(name)
-                ),
-                nearest: None,
-            },
-        ));
+        warnings.extend(limits_without_effect(&self.limits));
         if AgentRules::compile(self, catalogue).usable().is_empty() {
             let message = "no loaded tool is left for this agent: no session can be opened for it".to_owned();
             warnings.push(Warning { code: "NO_TOOLS", path: "/enabled".to_owned(), message, nearest: None });
@@ -178,40 +114,6 @@ impl AgentDocument {
             nearest: nearest.map(str::to_owned),
         })
     }
-}
-
-fn check_fields(value: &Value) -> Result<(), DocumentError> {
-    let Some(fields) = value.as_object() else {
-        return Err(DocumentError::new("", "the document is not an object", "send one JSON object"));
-    };
-    let Some(field) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) else { return Ok(()) };
-    let place = format!("/{}", field.replace('~', "~0").replace('/', "~1"));
-    if FIELDS_TO_COME.contains(&field.as_str()) {
-        let message = format!("nothing enforces `{field}` yet");
-        return Err(DocumentError::new(
-            place,
-            message,
-            "leave it out: a rule that nobody holds is refused, not noted",
-        ));
-    }
-    let hint = match nearest(field, FIELDS.into_iter()) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => format!("an agent's document has {}", list(FIELDS.into_iter(), FIELDS.len())),
-    };
-    Err(DocumentError::new(place, format!("unknown field `{}`", show(field, 64)), hint))
-}
-
-/// One field; absent and `null` are the same.
-fn read<T: serde::de::DeserializeOwned>(value: &Value, field: &str) -> Result<Option<T>, DocumentError> {
-    let Some(value) = value.get(field).filter(|value| !value.is_null()) else { return Ok(None) };
-    T::deserialize(value).map(Some).map_err(|error| {
-        let hint = match field {
-            "limits" => "write an object of limits and whole numbers, like `{\"deadline_ms\":5000}`",
-            "name" | "server" => "write a string",
-            _ => "write \"*\", or a list of `namespace/tool` and `namespace/*`",
-        };
-        DocumentError::new(format!("/{field}"), show(&error.to_string(), 300), hint)
-    })
 }
 
 fn check_binding(field: &str, list: Option<&ToolList>, server: &Namespace) -> Result<(), DocumentError> {

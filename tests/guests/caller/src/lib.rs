@@ -1,5 +1,11 @@
-//! Tries to reach the network, which no plugin may in this version.
+//! Tries to reach the network, which no plugin may in this version, and waits without blocking.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use toolgate_sdk::task::sleep;
 use toolgate_sdk::{Error, plugin, tool};
 use wasip2::http::outgoing_handler::handle;
 use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
@@ -52,10 +58,29 @@ pub fn header(
     Ok(bytes)
 }
 
+/// Waits for two timers at once and says which one was first.
+#[tool(read_only)]
+pub async fn race(
+    /// How long the left one takes
+    left_ms: u64,
+    /// How long the right one takes
+    right_ms: u64,
+) -> String {
+    let mut left = pin!(sleep(Duration::from_millis(left_ms)));
+    let mut right = pin!(sleep(Duration::from_millis(right_ms)));
+    let first = poll_fn(|context| {
+        if left.as_mut().poll(context).is_ready() {
+            return Poll::Ready("left");
+        }
+        right.as_mut().poll(context).map(|()| "right")
+    });
+    first.await.to_owned()
+}
+
 plugin! {
     "caller",
     publisher = "Toolgate tests",
     category = "Tests",
     capabilities(network = ["https://example.invalid/"]),
-    reach, look_up, header
+    reach, look_up, header, race
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::check::tests::plugin;
-use crate::limits::LimitName;
+use crate::error::{CallError, ErrorType};
+use crate::limits::{LimitName, Limits};
 
 fn catalogue() -> Catalogue<&'static str> {
     Catalogue::new(LimitsPatch::new(), vec![plugin("crm", &["delete", "search"]), plugin("files", &["read"])])
@@ -45,7 +46,7 @@ fn an_unknown_field_is_refused_with_the_nearest() {
 /// Requirements 9.9.
 #[test]
 fn a_rule_that_nothing_enforces_yet_is_refused() {
-    for field in FIELDS_TO_COME {
+    for field in FIELDS.to_come {
         refused(&format!("{{\"{field}\":\"supervised\"}}"), &format!("/{field}"), "nothing enforces");
         assert!(serde_json::from_str::<AgentDocument>(&format!("{{\"{field}\":\"x\"}}")).is_err());
     }

@@ -1,0 +1,135 @@
+//! What documents have in common over HTTP: they are listed, shown and replaced whole, with entity tags.
+
+use axum::body::Body;
+use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, ErrorType, Name, Warning};
+use utoipa::{IntoParams, ToSchema};
+
+use super::problem::Problem;
+use super::{App, List, Page, body, header};
+use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision};
+use crate::store::{Removed, Written};
+
+/// A document in a list.
+#[derive(Serialize, ToSchema)]
+pub struct DocumentView {
+    /// The organization's or the agent's name.
+    name: String,
+    /// The tag to replace it by.
+    etag: String,
+    /// The document.
+    #[schema(value_type = Object)]
+    document: serde_json::Value,
+}
+
+/// What came of putting a document in force.
+#[derive(Serialize, ToSchema)]
+pub struct DocumentAccepted {
+    /// What the document names and nothing answers to, and the like. It is in force all the same.
+    warnings: Vec<DocumentWarning>,
+}
+
+/// Something about a document that its author may not have meant.
+#[derive(Serialize, ToSchema)]
+pub struct DocumentWarning {
+    /// Where in the document: a JSON pointer.
+    path: String,
+    /// What about it.
+    message: String,
+}
+
+/// How strictly a document is read.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct Strictness {
+    /// Refuse what would only be warned of.
+    #[serde(default)]
+    pub(super) strict: bool,
+}
+
+/// A document's body, whole: it is kept as it came, so it is read as text.
+pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> {
+    let settings = &app.settings().http;
+    let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
+    let bytes = body::read(body, settings.body_bytes, timeout).await?;
+    String::from_utf8(bytes.into()).map_err(|_| {
+        Problem::new(ErrorType::InvalidRequest, "the document is not UTF-8", "send JSON in UTF-8")
+    })
+}
+
+/// The warnings as they are answered; refused instead where the caller is strict.
+pub(super) fn warned(warnings: Vec<Warning>, strict: bool) -> Result<Vec<DocumentWarning>, CallError> {
+    if let Some(first) = warnings.first().filter(|_| strict) {
+        let hint = "correct the document, or send it without `strict=true`";
+        let error = CallError::new(ErrorType::InvalidPolicy, first.message.clone(), hint);
+        return Err(error.with_details(serde_json::json!({"path": first.path})));
+    }
+    let warning = |warning: Warning| DocumentWarning { path: warning.path, message: warning.message };
+    Ok(warnings.into_iter().map(warning).collect())
+}
+
+/// The answer to a document that is in force now.
+pub(super) fn accepted(written: &Written, warnings: Vec<DocumentWarning>) -> Response {
+    tagged(status(written.created), written.revision, axum::Json(DocumentAccepted { warnings }).into_response())
+}
+
+/// What cannot be without a deleted document ends in memory too.
+pub(super) async fn end_with(app: &App, removed: Removed) {
+    app.0.identity.drop_revoked(&removed.tokens).await;
+    for session in &removed.sessions {
+        app.0.sessions.end(session).await;
+    }
+}
+
+pub(super) async fn documents(
+    app: &App,
+    kind: DocumentKind,
+    scope: &str,
+    page: &Page,
+) -> Result<axum::Json<List<DocumentView>>, Problem> {
+    let limit = page.limit();
+    let found = app.0.store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
+    let mut found = found.map_err(CallError::from)?;
+    let more = found.len() > limit as usize;
+    found.truncate(limit as usize);
+    let items: Vec<DocumentView> = found
+        .into_iter()
+        .map(|document| DocumentView {
+            name: document.key.name().to_owned(),
+            etag: document.revision.etag(),
+            document: serde_json::from_str(&document.body).unwrap_or_default(),
+        })
+        .collect();
+    let next_cursor = items.last().filter(|_| more).map(|item| item.name.clone());
+    Ok(axum::Json(List { items, next_cursor }))
+}
+
+pub(super) async fn stored(app: &App, key: &DocumentKey) -> Result<Response, Problem> {
+    let document = app.0.store.document(key).await.map_err(CallError::from)?;
+    let body = ([(axum::http::header::CONTENT_TYPE, "application/json")], document.body).into_response();
+    Ok(tagged(StatusCode::OK, document.revision, body))
+}
+
+pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
+    Ok(Precondition::from_headers(header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?)?)
+}
+
+pub(super) fn tagged(status: StatusCode, revision: Revision, mut response: Response) -> Response {
+    *response.status_mut() = status;
+    if let Ok(tag) = HeaderValue::from_str(&revision.etag()) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+pub(super) fn status(created: bool) -> StatusCode {
+    if created { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+pub(super) fn name(text: &str) -> Result<Name, Problem> {
+    Name::parse(text).map_err(|error| Problem::new(ErrorType::InvalidRequest, error.message, error.hint))
+}
