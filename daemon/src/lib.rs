@@ -26,6 +26,10 @@ pub mod serve;
 pub mod sessions;
 pub mod store;
 
+/// A call makes some hundred small allocations, on a thread that another one frees them from.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The program: what `main` is in the binary of this package and in the one that the tests start.
 pub fn main() -> std::process::ExitCode {
     cli::main()
