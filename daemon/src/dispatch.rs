@@ -14,7 +14,6 @@ mod settle;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -37,9 +36,9 @@ pub struct RequestedCall {
     /// The orchestrator's id, unique in the session.
     pub id: String,
     /// The tool as the model called it.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// The arguments: JSON text, kept byte for byte.
-    pub arguments: Box<str>,
+    pub arguments: Arc<str>,
     /// The id was made here just now, so that no call before can have had it.
     pub id_is_new: bool,
 }
@@ -47,7 +46,7 @@ pub struct RequestedCall {
 impl RequestedCall {
     /// A call of which only the id is known.
     pub fn unnamed(id: String) -> Self {
-        Self { id, tool: String::new(), arguments: "{}".into(), id_is_new: false }
+        Self { id, tool: "".into(), arguments: "{}".into(), id_is_new: false }
     }
 }
 
@@ -169,7 +168,7 @@ impl Dispatcher {
         let same = row
             .call
             .as_ref()
-            .is_some_and(|intent| intent.wire_name == call.tool && intent.arguments_sha256 == sha256);
+            .is_some_and(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         Some(if same { Answer::of_an_earlier_run(&row) } else { Answer::refused(id_reused(&call.id)) })
     }
 
@@ -197,11 +196,16 @@ impl Dispatcher {
             Ok(entry) => entry,
             Err(error) => return not_opened(running, call, record::unrecordable(&error)),
         };
-        let performed = tokio::select! {
-            biased;
-            () = running.cancelled.cancelled() => Answer::cancelled(),
-            () = origin.revoked.cancelled() => Answer::cancelled(),
-            performed = self.perform(verdict, &entry, session, call, arrived) => performed,
+        let performed = if running.cancelled.is_cancelled() {
+            Answer::cancelled()
+        } else {
+            // In this order, since most calls end in their first poll, and waiting to be cancelled takes locks.
+            tokio::select! {
+                biased;
+                performed = self.perform(verdict, &entry, session, call, arrived) => performed,
+                () = running.cancelled.cancelled() => Answer::cancelled(),
+                () = origin.revoked.cancelled() => Answer::cancelled(),
+            }
         };
         drop(slot);
         let answer = performed.timed(arrived.elapsed());
@@ -266,8 +270,6 @@ impl Dispatcher {
                 Some(opened.map_err(|error| record::workspace_unavailable(&error))?.narrowed(quota))
             }
         };
-        let mut seed = [0; 32];
-        SystemRandom::new().fill(&mut seed).map_err(|_| no_random_numbers())?;
         let setup = &session.setup;
         Ok(CallContext {
             call_id: call.id.clone(),
@@ -280,7 +282,8 @@ impl Dispatcher {
             deadline: after(arrived, limits.deadline_ms),
             workspace,
             clock: CallClock::start(SystemTime::now()),
-            seed,
+            // From a generator of this thread, which the system seeds now and then: a call costs no system call.
+            seed: rand::random(),
             settings: "{}".into(),
             definition: None,
             before_effect: before_effect(entry),
@@ -292,7 +295,8 @@ impl Dispatcher {
 fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdict<Component> {
     let setup = &session.setup;
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
-    let call = admission::ToolCall { tool: call.tool.clone(), arguments: call.arguments.clone() };
+    let call =
+        admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
     admission::check(&rules, &session.facts, call)
 }
 
@@ -305,9 +309,9 @@ fn not_opened(running: RunningCall, call: &RequestedCall, error: CallError) -> A
 /// What the plugin answered, held against what it said that it would (R3).
 fn accept(admitted: &Admitted<Component>, finished: Finished) -> Answer {
     let output = match finished.outcome {
-        Ok(Output::Result(ref json)) => admitted.check_output(json),
+        Ok(Output::Result(json)) => admitted.check_output(json),
         Ok(Output::Client(_)) => Err(against_its_mode()),
-        Err(ref error) => Err(error.clone()),
+        Err(error) => Err(error),
     };
     Answer::finished(output, finished.usage, finished.executed).by(admitted)
 }
@@ -366,13 +370,5 @@ fn against_its_mode() -> CallError {
         ErrorType::InvalidOutput,
         "the tool prepared a payload for a client, but it is declared to end on the server",
         "tell the plugin's author; other arguments will not help",
-    )
-}
-
-fn no_random_numbers() -> CallError {
-    CallError::new(
-        ErrorType::Unavailable,
-        "the machine gives no random numbers",
-        "see the daemon's log, then call again",
     )
 }

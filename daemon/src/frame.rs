@@ -37,10 +37,17 @@ enum Place {
 fn visible(text: &mut String, content: &str, place: Place) {
     let start = text.len();
     let limit_bytes = if place == Place::Attribute { NAME_BYTES } else { FRAMED_BYTES };
-    for (at, character) in content.char_indices() {
+    let mut rest = content;
+    loop {
+        // Whole runs at once: nearly all of it is plain.
+        let plain = rest.bytes().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+        let (run, others) = rest.split_at(plain.min(limit_bytes.saturating_sub(text.len() - start)));
+        text.push_str(run);
+        rest = others;
+        let Some(character) = rest.chars().next() else { return };
         if text.len() - start >= limit_bytes {
             // The rest is named and not shown; a cut without a word would read as the whole.
-            let _ = write!(text, "… [{} bytes more]", content.len() - at);
+            let _ = write!(text, "… [{} bytes more]", rest.len());
             return;
         }
         match character {
@@ -48,15 +55,21 @@ fn visible(text: &mut String, content: &str, place: Place) {
             '>' => text.push_str("&gt;"),
             '&' => text.push_str("&amp;"),
             '"' if place == Place::Attribute => text.push_str("&quot;"),
-            '[' if content[at..].starts_with("[[") => text.push_str("&#91;"),
-            ']' if content[at..].starts_with("]]") => text.push_str("&#93;"),
+            '[' if rest.starts_with("[[") => text.push_str("&#91;"),
+            ']' if rest.starts_with("]]") => text.push_str("&#93;"),
             '\n' | '\t' => text.push(character),
             _ if is_hidden(character) => {
                 let _ = write!(text, "\\u{{{:04x}}}", u32::from(character));
             }
             _ => text.push(character),
         }
+        rest = &rest[character.len_utf8()..];
     }
+}
+
+/// Whether a byte is a character that is shown as it is, in either place.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~' | b'\n' | b'\t') && !matches!(byte, b'<' | b'>' | b'&' | b'"' | b'[' | b']')
 }
 
 /// Control characters, bidirectional marks, and characters that have no width or no picture.

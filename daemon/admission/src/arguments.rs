@@ -8,6 +8,7 @@
 mod json;
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -18,19 +19,19 @@ use crate::error::{CallError, ErrorType};
 /// Arguments that were parsed, and the very text they were parsed from.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
-    raw: Box<str>,
+    raw: Arc<str>,
     value: Value,
 }
 
 impl Arguments {
     /// Parses arguments of at most `max_bytes` of text and `max_depth` levels.
-    pub fn parse(raw: &str, max_bytes: u64, max_depth: u64) -> Result<Self, ArgumentsError> {
+    pub fn parse(raw: &Arc<str>, max_bytes: u64, max_depth: u64) -> Result<Self, ArgumentsError> {
         let bytes = raw.len() as u64;
         if bytes > max_bytes {
             return Err(ArgumentsError::TooLarge { bytes, max_bytes });
         }
         let value = parse_strict(raw, max_depth).map_err(ArgumentsError::Json)?;
-        Ok(Self { raw: raw.into(), value })
+        Ok(Self { raw: Arc::clone(raw), value })
     }
 
     /// The text as it came.
@@ -96,28 +97,28 @@ mod tests {
     #[test]
     fn the_text_is_kept_byte_for_byte() {
         let raw = " {\"a\" : 1.0,\n\"b\":\"\\u0041\" }\t";
-        let arguments = Arguments::parse(raw, 100, 64).expect("arguments");
+        let arguments = Arguments::parse(&raw.into(), 100, 64).expect("arguments");
         assert_eq!(arguments.raw(), raw);
         assert_eq!(arguments.value(), &json!({"a": 1.0, "b": "A"}));
     }
 
     #[test]
     fn arguments_as_large_as_allowed_pass_and_a_byte_more_does_not() {
-        assert!(Arguments::parse("{\"a\":1}", 7, 64).is_ok());
-        let refused = Arguments::parse("{\"a\":12}", 7, 64).unwrap_err();
+        assert!(Arguments::parse(&"{\"a\":1}".into(), 7, 64).is_ok());
+        let refused = Arguments::parse(&"{\"a\":12}".into(), 7, 64).unwrap_err();
         assert_eq!(refused, ArgumentsError::TooLarge { bytes: 8, max_bytes: 7 });
     }
 
     #[test]
     fn arguments_as_deep_as_allowed_pass_and_a_level_more_does_not() {
-        assert!(Arguments::parse("{\"a\":[1]}", 100, 2).is_ok());
-        assert!(Arguments::parse("{\"a\":[[1]]}", 100, 2).is_err());
+        assert!(Arguments::parse(&"{\"a\":[1]}".into(), 100, 2).is_ok());
+        assert!(Arguments::parse(&"{\"a\":[[1]]}".into(), 100, 2).is_err());
     }
 
     #[test]
     fn a_refusal_names_the_place_the_expected_and_the_found() {
         let refused =
-            Arguments::parse(r#"{"a":{"b":1,"b":2}}"#, 100, 64).unwrap_err().into_call_error("call_x_y");
+            Arguments::parse(&r#"{"a":{"b":1,"b":2}}"#.into(), 100, 64).unwrap_err().into_call_error("call_x_y");
         assert_eq!(refused.error_type, ErrorType::InvalidArguments);
         assert!(refused.message.starts_with("Validation Error: "), "{}", refused.message);
         assert!(refused.message.ends_with("for tool 'call_x_y'"), "{}", refused.message);
@@ -128,7 +129,7 @@ mod tests {
 
     #[test]
     fn debug_output_holds_nothing_of_what_was_sent() {
-        let arguments = Arguments::parse("{\"password\":\"secret\"}", 100, 64).expect("arguments");
+        let arguments = Arguments::parse(&"{\"password\":\"secret\"}".into(), 100, 64).expect("arguments");
         assert_eq!(format!("{arguments:?}"), "Arguments(21 bytes)");
     }
 }

@@ -14,6 +14,7 @@ pub use permit::{Admitted, Checked, Facts};
 pub use refusal::Refusal;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::arguments::Arguments;
 use crate::error::ErrorType;
@@ -74,9 +75,9 @@ pub struct SessionFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
     /// The tool, by the name that the model called.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// The arguments as JSON text.
-    pub arguments: Box<str>,
+    pub arguments: Arc<str>,
 }
 
 /// What the layers say about a call, arguments aside.

@@ -55,7 +55,7 @@ pub enum Executed {
 pub struct Answer {
     pub(super) status: Status,
     pub(super) executed: Executed,
-    pub(super) result: Option<Result<Box<str>, CallError>>,
+    pub(super) result: Option<Result<String, CallError>>,
     pub(super) usage: Usage,
     pub(super) waited: Duration,
     tool: Option<ToolId>,
@@ -81,7 +81,7 @@ impl Answer {
     }
 
     /// Came back from the sandbox.
-    pub(super) fn finished(result: Result<Box<str>, CallError>, usage: Usage, executed: bool) -> Self {
+    pub(super) fn finished(result: Result<String, CallError>, usage: Usage, executed: bool) -> Self {
         let executed = if executed { Executed::Yes } else { Executed::No };
         Self { usage, ..Self::ended(result, executed) }
     }
@@ -120,7 +120,7 @@ impl Answer {
         }
     }
 
-    fn ended(result: Result<Box<str>, CallError>, executed: Executed) -> Self {
+    fn ended(result: Result<String, CallError>, executed: Executed) -> Self {
         Self {
             status: if result.is_ok() { Status::Ok } else { Status::Error },
             executed,
@@ -165,19 +165,21 @@ impl Answer {
     pub(crate) fn json(&self, call: &RequestedCall) -> Box<str> {
         let named = self.tool.clone().or_else(|| read_called_name(&call.tool));
         let content = match &self.result {
-            Some(Ok(output)) => output.to_string(),
-            Some(Err(error)) => format!("{}: {} ({})", error.error_type.as_str(), error.message, error.hint),
-            None => String::new(),
+            Some(Ok(output)) => unquoted(output),
+            Some(Err(error)) => {
+                format!("{}: {} ({})", error.error_type.as_str(), error.message, error.hint).into()
+            }
+            None => "".into(),
         };
         let wire = Wire {
             id: &call.id,
             tool: &call.tool,
-            tool_name: named.as_ref().map_or(call.tool.as_str(), |id| id.namespace.as_str()),
+            tool_name: named.as_ref().map_or(&*call.tool, |id| id.namespace.as_str()),
             action: named.as_ref().map(|id| id.tool.as_str()),
             status: self.status,
             executed: self.executed,
             error: self.error().map(WireError::from),
-            text: frame::tool_result(&call.tool, self.status.as_str(), unquoted(&content).as_ref()),
+            text: frame::tool_result(&call.tool, self.status.as_str(), &content),
             usage: WireUsage::from(&self.usage),
             plugin: self.plugin.as_ref(),
         };

@@ -46,8 +46,8 @@ pub(super) fn intent<'a>(
         user: setup.user.as_deref().map(Cow::from),
         conversation: setup.conversation.as_deref().map(Cow::from),
         channel: setup.channel.as_deref().map(Cow::from),
-        tool: seen.tool.map_or(Cow::Borrowed(call.tool.as_str()), Cow::Owned),
-        wire_name: call.tool.as_str().into(),
+        tool: seen.tool.map_or(Cow::Borrowed(&*call.tool), Cow::Owned),
+        wire_name: (&*call.tool).into(),
         // Of a tool that nobody knows, nobody knows either which arguments are secret.
         arguments: seen.redact.and_then(|pointers| redacted(&call.arguments, pointers)),
         arguments_sha256,

@@ -127,6 +127,6 @@ pub(super) fn unavailable(error: AuditError) -> Problem {
 /// What the log knows of a call that an earlier run of the daemon carried out.
 pub(super) fn as_answer(call: &str, row: &Row) -> Response {
     let tool = row.call.as_ref().map_or("", |intent| &intent.wire_name).to_owned();
-    let call = RequestedCall { tool, ..RequestedCall::unnamed(call.to_owned()) };
+    let call = RequestedCall { tool: tool.into(), ..RequestedCall::unnamed(call.to_owned()) };
     super::calls::json(Answer::of_an_earlier_run(row).json(&call).into())
 }

@@ -209,8 +209,8 @@ fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Pro
                 "give every call an id of its own",
             ));
         }
-        let arguments = call.arguments.map_or_else(|| "{}".into(), Box::<str>::from);
-        calls.push(RequestedCall { id, tool: call.tool, arguments, id_is_new });
+        let arguments = call.arguments.map_or_else(|| "{}".into(), |json| json.get().into());
+        calls.push(RequestedCall { id, tool: call.tool.into(), arguments, id_is_new });
     }
     Ok(calls)
 }

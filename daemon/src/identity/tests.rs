@@ -43,7 +43,7 @@ impl House {
         self.identity.create(&operator(), wanted, 5).await.expect("a token")
     }
 
-    fn caller(&self, token: &str) -> Result<Caller, CallError> {
+    fn caller(&self, token: &str) -> Result<Arc<Caller>, CallError> {
         self.identity.authenticate(Some(&format!("Bearer {token}")))
     }
 }
@@ -142,7 +142,7 @@ async fn an_owner_makes_lists_and_revokes_tokens_of_its_organization_alone() {
 
     let ids: Vec<_> =
         house.identity.list(&owner, None, 10).expect("a list").into_iter().map(|token| token.id).collect();
-    assert_eq!(ids, [owner.token_id.clone(), made.summary.id.clone()]);
+    assert_eq!(ids, [owner.token_id.to_string(), made.summary.id.clone()]);
 
     let absent = house.identity.revoke(&owner, "0000000000000000", 8).await.expect_err("no such token");
     let refused = house.identity.revoke(&owner, &foreign, 8).await.expect_err("foreign");

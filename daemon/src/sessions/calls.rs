@@ -59,9 +59,9 @@ pub struct CallBook(Arc<Mutex<Book>>);
 
 #[derive(Debug)]
 struct Book {
-    calls: HashMap<Box<str>, Entry>,
+    calls: HashMap<Arc<str>, Entry>,
     /// Ended calls with an answer, oldest first.
-    held: VecDeque<(Box<str>, u64)>,
+    held: VecDeque<(Arc<str>, u64)>,
     held_bytes: usize,
     /// Of all sessions.
     all_held_bytes: Arc<AtomicUsize>,
@@ -78,7 +78,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct RunningCall {
     book: CallBook,
-    id: Box<str>,
+    id: Arc<str>,
     /// Stops the call.
     pub cancelled: CancellationToken,
     ended: bool,
@@ -110,8 +110,9 @@ impl CallBook {
             }
             let cancelled = parent.child_token();
             let state = CallState::Running(cancelled.clone());
-            book.calls.insert(id.into(), Entry { fingerprint, state });
-            Opened::New(RunningCall { book: self.clone(), id: id.into(), cancelled, ended: false })
+            let id: Arc<str> = id.into();
+            book.calls.insert(Arc::clone(&id), Entry { fingerprint, state });
+            Opened::New(RunningCall { book: self.clone(), id, cancelled, ended: false })
         })
     }
 
@@ -158,13 +159,13 @@ impl Drop for RunningCall {
 }
 
 impl Book {
-    fn end(&mut self, id: &str, recorded: Arc<Recorded>, now_ms: u64) {
+    fn end(&mut self, id: &Arc<str>, recorded: Arc<Recorded>, now_ms: u64) {
         self.held_bytes += recorded.json.len();
         self.all_held_bytes.fetch_add(recorded.json.len(), Ordering::Relaxed);
         if let Some(entry) = self.calls.get_mut(id) {
             entry.state = CallState::Ended(recorded);
         }
-        self.held.push_back((id.into(), now_ms));
+        self.held.push_back((Arc::clone(id), now_ms));
         while self.holds_too_much() && self.held.len() > 1 {
             self.forget_oldest();
         }

@@ -11,9 +11,9 @@ use toolgate::registry::Registry;
 use toolgate::sessions::{Session, SessionSetup, Sessions};
 use toolgate_admission::{
     AgentDocument, AgentRules, Catalogue, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgRules, Plugin,
-    Rates, Rules, SessionFacts, decide,
+    Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
-use toolgate_sandbox::{Sandbox, SandboxSettings, precompile};
+use toolgate_sandbox::{BeforeEffect, CallClock, CallContext, Sandbox, SandboxSettings, precompile};
 
 use super::ARGUMENTS;
 
@@ -106,9 +106,50 @@ impl House {
         tasks.join_all().await;
     }
 
+    /// The sandbox alone: each call decided and charged, then run, with no record and no queue.
+    pub async fn sandboxed(&self, calls: u64, in_flight: u64) {
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..in_flight {
+            let dispatcher = self.dispatcher.clone();
+            let setup = self.sessions[0].setup.clone();
+            tasks.spawn(async move {
+                let parts = dispatcher.parts();
+                for _ in 0..calls / in_flight {
+                    let rules = parts.registry.snapshot().rules(&setup.organization, &setup.agent).unwrap();
+                    let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into() };
+                    let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call) else { return };
+                    let charged = parts.ledger.lock().unwrap().charge(&setup.organization, checked, now_ms());
+                    let finished = parts.sandbox.run(&charged.unwrap(), context(&setup)).await;
+                    assert!(finished.outcome.is_ok());
+                    tokio::task::consume_budget().await;
+                }
+            });
+        }
+        tasks.join_all().await;
+    }
+
     pub fn syncs_per_call(&self) -> f64 {
         let counts = self.dispatcher.parts().audit.counts();
         counts.syncs as f64 / (counts.records as f64 / 2.0)
+    }
+}
+
+fn context(setup: &SessionSetup) -> CallContext {
+    CallContext {
+        call_id: "c1".into(),
+        session: setup.id.clone(),
+        conversation: None,
+        organization: setup.organization.to_string(),
+        agent: setup.agent.to_string(),
+        user: None,
+        channel: None,
+        deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(30),
+        workspace: None,
+        clock: CallClock::start(std::time::SystemTime::now()),
+        seed: [7; 32],
+        settings: "{}".into(),
+        definition: None,
+        before_effect: BeforeEffect::refused(),
     }
 }
 

@@ -41,6 +41,8 @@ fn main() {
         let fresh = measure(40_000, || runtime.block_on(bare.fresh(40_000, in_flight)));
         row(&format!("(c) bare wasmtime, fresh instance, {in_flight} in flight"), &fresh);
         let house = runtime.block_on(house::House::new(echo));
+        let sandboxed = measure(40_000, || runtime.block_on(house.sandboxed(40_000, in_flight)));
+        row(&format!("    gate and sandbox alone, {in_flight} in flight"), &sandboxed);
         let calls = if in_flight == 1 { 2_000 } else { 40_000 };
         let ours = measure(calls, || runtime.block_on(house.calls(calls, in_flight)));
         row(&format!("(d) dispatcher, everything on, {in_flight} in flight"), &ours);

@@ -12,6 +12,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use super::{Reason, refusal};
 use crate::arguments::{Arguments, JsonError, parse_strict};
@@ -27,7 +28,7 @@ const OUTPUT_DEPTH: u64 = 128;
 /// What is known of a call that passed the gate.
 pub struct Facts<P> {
     tool: Tool<P>,
-    called: Box<str>,
+    called: Arc<str>,
     arguments: Arguments,
     limits: Limits,
     reason: Reason,
@@ -43,12 +44,12 @@ pub struct Admitted<P>(Box<Facts<P>>);
 impl<P> Checked<P> {
     pub(super) fn new(
         tool: Tool<P>,
-        called: String,
+        called: Arc<str>,
         arguments: Arguments,
         limits: Limits,
         reason: Reason,
     ) -> Self {
-        Self(Box::new(Facts { tool, called: called.into(), arguments, limits, reason }))
+        Self(Box::new(Facts { tool, called, arguments, limits, reason }))
     }
 
     /// For the ledger alone, once it has charged the call.
@@ -130,23 +131,25 @@ impl<P> Facts<P> {
     }
 
     /// Checks a result against the output schema (R3) and gives it back byte for byte.
-    pub fn check_output(&self, json: &str) -> Result<Box<str>, CallError> {
+    pub fn check_output(&self, json: impl Into<String>) -> Result<String, CallError> {
+        let json = json.into();
         self.check_mode(Mode::Server)?;
-        self.check_text(json)?;
-        let value = parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        self.check_text(&json)?;
+        let value = parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
         if let Some(schema) = &self.tool().output {
             schema.check(&value).map_err(|violations| refusal::invalid_output(&violations, &self.called))?;
         }
-        Ok(json.into())
+        Ok(json)
     }
 
     /// Checks the payload that a tool of mode `client` prepared, and gives it back byte for byte. Its form is
     /// a matter between plugin and client.
-    pub fn check_client_payload(&self, json: &str) -> Result<Box<str>, CallError> {
+    pub fn check_client_payload(&self, json: impl Into<String>) -> Result<String, CallError> {
+        let json = json.into();
         self.check_mode(Mode::Client)?;
-        self.check_text(json)?;
-        parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
-        Ok(json.into())
+        self.check_text(&json)?;
+        parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        Ok(json)
     }
 
     /// T3: a tool ends where it said it would.

@@ -72,7 +72,7 @@ fn rules(agent: &str) -> Rules<&'static str> {
 }
 
 fn call(tool: &str, arguments: &str) -> ToolCall {
-    ToolCall { tool: tool.to_owned(), arguments: arguments.into() }
+    ToolCall { tool: tool.into(), arguments: arguments.into() }
 }
 
 fn refusal(rules: &Rules<&'static str>, facts: &SessionFacts, tool: &str) -> Refusal {
@@ -473,7 +473,7 @@ proptest! {
     #[test]
     fn no_call_makes_the_gate_panic(tool in any::<String>(), arguments in any::<String>()) {
         let rules = rules(r#"{"enabled":"*"}"#);
-        let _ = check(&rules, &SessionFacts::default(), ToolCall { tool, arguments: arguments.clone().into() });
+        let _ = check(&rules, &SessionFacts::default(), ToolCall { tool: tool.into(), arguments: arguments.clone().into() });
         let _ = check(&rules, &SessionFacts::default(), call("crm/search", &arguments));
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::check::tests::plugin;
 use crate::error::{CallError, ErrorType};
-use crate::limits::{LimitName, Limits};
+use crate::limits::LimitName;
 
 fn catalogue() -> Catalogue<&'static str> {
     Catalogue::new(LimitsPatch::new(), vec![plugin("crm", &["delete", "search"]), plugin("files", &["read"])])
