@@ -13,12 +13,15 @@
 mod agent;
 mod audit;
 mod call;
+mod check;
 mod document;
 mod failure;
+mod new;
 mod organization;
 mod plugin;
 mod print;
 mod remote;
+mod run;
 mod serve;
 mod token;
 
@@ -37,6 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate quickstart                          see it work, with nothing set up
   toolgate serve                               run the daemon, data in ./toolgate-data
+  toolgate new weather                         begin a plugin
   toolgate plugin load weather.wasm            load a plugin into it
   toolgate org put acme
   toolgate agent put acme/bot --enabled 'weather/*'
@@ -60,6 +64,12 @@ enum Command {
     },
     /// Run the daemon
     Serve(serve::ServeOptions),
+    /// Write a plugin to begin with
+    New(new::NewOptions),
+    /// Hold a plugin file against the contract
+    Check(check::CheckOptions),
+    /// Call a tool of a plugin file, without a daemon
+    Run(run::RunOptions),
     /// Call a tool as an agent
     Call(call::CallOptions),
     /// Load, list, switch and remove plugins
@@ -119,6 +129,9 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Quickstart { once } => Ok(crate::quickstart::run(once)?),
         Command::Serve(options) => Ok(crate::serve::run(options.config()?)?),
         Command::CompileWorker { .. } => Ok(()),
+        Command::New(options) => here(false, async |printer| new::run(options, printer)),
+        Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
+        Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Call(options) => ask(&options.remote, Task::Call(options.command)),
         Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
         Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),
@@ -126,6 +139,16 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Token(options) => ask(&options.remote, Task::Token(options.command)),
         Command::Audit(options) => ask(&options.remote, Task::Audit(options.command)),
     }
+}
+
+/// Does what needs no daemon.
+fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
+    let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
+    let mut printer = Printer::new(&mut out, &mut notes, json);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let done = runtime.block_on(act(&mut printer));
+    out.flush()?;
+    done
 }
 
 /// What is asked of a running daemon.
@@ -178,6 +201,9 @@ mod tests {
         for line in [
             "toolgate quickstart --once",
             "toolgate serve --config a.toml --data /d --listen 127.0.0.1:0 --store sqlite:/s",
+            "toolgate new weather --lang rust --into plugins/weather",
+            "toolgate check weather.wasm --workspace testdata --json",
+            "toolgate run weather.wasm current {} --limit fuel=1000 --limit deadline_ms=5 --workspace w",
             "toolgate call acme/bot weather/current {}",
             "toolgate call --session s_1 weather/current {} --json",
             "toolgate plugin list --server http://127.0.0.1:1",
@@ -209,6 +235,9 @@ mod tests {
             "toolgate agent put acme/bot",
             "toolgate agent put acme/bot - --enabled a/b",
             "toolgate serve --token secret",
+            "toolgate new weather --lang cobol",
+            "toolgate run weather.wasm current {} --limit fual=1",
+            "toolgate run weather.wasm current {} --limit fuel=much",
         ] {
             let error = read(line).err().expect("not understood");
             assert!(error.use_stderr(), "{line}");

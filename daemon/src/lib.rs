@@ -22,9 +22,11 @@ pub mod queue;
 pub mod quickstart;
 pub mod redact;
 pub mod registry;
+pub mod scaffold;
 pub mod serve;
 pub mod sessions;
 pub mod store;
+pub mod workbench;
 
 /// A call makes some hundred small allocations, on a thread that another one frees them from.
 #[global_allocator]

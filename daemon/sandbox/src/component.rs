@@ -80,6 +80,11 @@ impl Component {
         }
     }
 
+    /// The capabilities that its imports can make use of: `filesystem`, `network`.
+    pub fn needs(&self) -> impl Iterator<Item = &'static str> {
+        self.0.needs.iter().copied()
+    }
+
     pub(crate) fn plugin(&self) -> &PluginPre<CallState> {
         &self.0.plugin
     }

@@ -76,8 +76,11 @@ pub enum CallClock {
         /// The same moment on the machine's steady clock.
         origin: Instant,
     },
-    /// Stands still at the epoch: for `describe`, which must not depend on time.
-    Stopped,
+    /// Stands still: for `describe`, which must not depend on time, and for calls that are to be repeated.
+    Stopped {
+        /// Time since 1970.
+        at: Duration,
+    },
 }
 
 impl CallClock {
@@ -91,14 +94,14 @@ impl CallClock {
             Self::Running { started, .. } => {
                 started.duration_since(UNIX_EPOCH).unwrap_or_default() + self.elapsed()
             }
-            Self::Stopped => Duration::ZERO,
+            Self::Stopped { at } => *at,
         }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
         match self {
             Self::Running { origin, .. } => origin.elapsed(),
-            Self::Stopped => Duration::ZERO,
+            Self::Stopped { .. } => Duration::ZERO,
         }
     }
 }
@@ -294,7 +297,7 @@ impl CallContext {
             channel: None,
             deadline: tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms),
             workspace: None,
-            clock: CallClock::Stopped,
+            clock: CallClock::Stopped { at: Duration::ZERO },
             seed: [0; 32],
             settings: "{}".into(),
             definition: None,

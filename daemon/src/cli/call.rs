@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::agent::{AgentName, parse_agent};
-use super::document::{field, text_from};
+use super::document::{arguments_from, field};
 use super::failure::Failure;
 use super::print::Printer;
 use super::remote::Remote;
@@ -89,14 +89,7 @@ impl Call {
         if words.next().is_some() {
             return Err(wrong("there is a word too many", "quote the arguments for the shell: '{\"a\": 1}'"));
         }
-        let arguments = match arguments.map(String::as_str) {
-            None => "{}".to_owned(),
-            Some("-") => text_from("-")?,
-            Some(text) => match text.strip_prefix('@') {
-                Some(file) => text_from(file)?,
-                None => text.to_owned(),
-            },
-        };
+        let arguments = arguments_from(arguments.map_or("{}", String::as_str))?;
         let arguments = RawValue::from_string(arguments).map_err(|error| {
             wrong(
                 &format!("the arguments are not JSON: {error}"),

@@ -24,6 +24,15 @@ pub fn text_from(place: &str) -> Result<String, Failure> {
     })
 }
 
+/// The arguments of a call: JSON as it was given, from `@FILE`, or from standard input for `-`.
+pub fn arguments_from(word: &str) -> Result<String, Failure> {
+    match (word, word.strip_prefix('@')) {
+        ("-", _) => text_from("-"),
+        (_, Some(file)) => text_from(file),
+        (json, None) => Ok(json.to_owned()),
+    }
+}
+
 /// A document from `place`. Its text is sent as it is: the daemon's check of it is
 /// stricter than a parser here would be.
 pub fn document_from(place: &str) -> Result<String, Failure> {

@@ -82,6 +82,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        Self::new(error.message, error.hint)
+    }
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         Self::new(error.to_string(), error.hint())

@@ -85,7 +85,7 @@ async fn load(
         Some(namespace) => namespace,
         None => namespace_of(file)?,
     };
-    let component = read(file)?;
+    let component = read_component(file)?;
     let kib = component.len().div_ceil(1024);
     printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
     let put = client.put(&path(&namespace)).body("application/wasm", component.into());
@@ -119,7 +119,8 @@ fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
     plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+/// The component in a file.
+pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |reason: String| {
         let hint = "give the component that `cargo build --target wasm32-wasip2 --release` made";
         Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint)

@@ -13,6 +13,7 @@ use serde_json::Value;
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const GAP: &str = "  ";
 
@@ -51,6 +52,11 @@ impl<'out> Printer<'out> {
     /// Something to know, beside the result.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", visible(text))
+    }
+
+    /// Something that is wrong, beside the result.
+    pub fn error(&mut self, text: &str) -> io::Result<()> {
+        writeln!(self.notes, "{ERROR}error:{ERROR:#} {}", visible(text))
     }
 
     /// Something to mend, beside the result.

@@ -1,0 +1,44 @@
+//! Lists the files of the SDK and of the contract, so that they can be written out again: `pub const SDK_FILES`, pairs of
+//! a path below `toolgate-sdk/` and the text.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// Where the files lie in the workspace, and where they go.
+const TREES: &[(&str, &str)] = &[("plugin-sdk/src", "src"), ("plugin-sdk/macros/src", "macros/src"), ("wit", "wit")];
+const FILES: &[(&str, &str)] = &[
+    ("plugin-sdk/Cargo.toml", "Cargo.toml"),
+    ("plugin-sdk/macros/Cargo.toml", "macros/Cargo.toml"),
+    ("LICENSE", "LICENSE"),
+];
+
+pub fn embed(file: &str) -> io::Result<()> {
+    let workspace = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
+    let mut files: Vec<(String, PathBuf)> =
+        FILES.iter().map(|(from, to)| ((*to).to_owned(), workspace.join(from))).collect();
+    for (from, to) in TREES {
+        collect(&workspace.join(from), to, &mut files)?;
+    }
+    files.sort();
+    let mut text = String::from("pub const SDK_FILES: &[(&str, &str)] = &[\n");
+    for (name, path) in files {
+        println!("cargo::rerun-if-changed={}", path.display());
+        let _ = writeln!(text, "    ({name:?}, include_str!({:?})),", path.canonicalize()?);
+    }
+    text.push_str("];\n");
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join(file), text)
+}
+
+fn collect(folder: &Path, name: &str, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let inside = format!("{name}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type()?.is_dir() {
+            true => collect(&entry.path(), &inside, files)?,
+            false => files.push((inside, entry.path())),
+        }
+    }
+    Ok(())
+}

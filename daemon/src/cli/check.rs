@@ -1,0 +1,69 @@
+//! `toolgate check`: a plugin file held against the contract, on its author's machine.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::print::Printer;
+use crate::workbench::check::{Finding, Report, Severity, check};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate check target/wasm32-wasip2/release/weather.wasm
+  toolgate check plugin.wasm --workspace testdata       examples start with these files
+  toolgate check plugin.wasm --json";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckOptions {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// A folder that each example gets a copy of as its workspace
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let file = super::plugin::read_component(&options.file)?;
+    let worker = std::env::current_exe()?;
+    let report = check(&file, worker, options.workspace.as_deref()).await?;
+    if printer.json() {
+        printer.value(&json!(report))?;
+    } else {
+        report.findings.iter().try_for_each(|finding| print(finding, printer))?;
+        summary(&report, printer)?;
+    }
+    if report.passes() {
+        return Ok(());
+    }
+    Err(Failure::new("the plugin does not pass", "mend what stands under `error` above; `docs/check.md` explains each code"))
+}
+
+fn print(finding: &Finding, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let place = if finding.place.is_empty() { "the file" } else { &finding.place };
+    let text = format!("{} at {place}: {}", finding.code, finding.message);
+    match finding.severity {
+        Severity::Error => printer.error(&text)?,
+        Severity::Warning => printer.warning(&text)?,
+    }
+    Ok(printer.note(&format!("  {}", finding.hint))?)
+}
+
+fn summary(report: &Report, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let count = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let name = match (&report.namespace, &report.version) {
+        (Some(namespace), Some(version)) => format!("{namespace} {version}: "),
+        _ => String::new(),
+    };
+    Ok(printer.line(&format!(
+        "{name}{} tools, {} examples run, {errors} errors, {warnings} warnings",
+        report.tools, report.examples
+    ))?)
+}

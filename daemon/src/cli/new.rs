@@ -1,0 +1,47 @@
+//! `toolgate new`: a plugin to begin with.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use toolgate_admission::Namespace;
+
+use super::failure::Failure;
+use super::print::Printer;
+use crate::scaffold;
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate new weather
+  toolgate new weather --into plugins/weather";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct NewOptions {
+    /// The plugin's name: lower-case letters and digits in words joined by `-`
+    name: String,
+    /// The language that it is written in
+    #[arg(long, value_enum, default_value_t = Language::Rust)]
+    lang: Language,
+    /// The folder to make [default: the name]
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+}
+
+/// The languages that there is a beginning for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Language {
+    Rust,
+}
+
+pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let name = Namespace::parse(&options.name)
+        .map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
+    let Language::Rust = options.lang;
+    let folder = options.into.unwrap_or_else(|| PathBuf::from(name.as_str()));
+    scaffold::write(&folder, &name).map_err(|error| {
+        let message = format!("cannot write the plugin to `{}`: {error}", folder.display());
+        Failure::new(message, "name another folder with `--into`")
+    })?;
+    printer.line(&format!("made plugin `{name}` in `{}`; its README says how to go on", folder.display()))?;
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! `toolgate run`: one call of a plugin file, without a daemon.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+use toolgate_admission::{Descriptor, LimitName, LimitsPatch};
+
+use super::document::arguments_from;
+use super::failure::Failure;
+use super::print::Printer;
+use crate::workbench::{Circumstances, Ran, Workbench};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate run weather.wasm current '{\"city\": \"Paris\"}'
+  toolgate run plugin.wasm summarize @arguments.json --workspace ./files
+  toolgate run plugin.wasm search '{}' --limit fuel=1000000 --limit deadline_ms=200";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct RunOptions {
+    /// The component
+    #[arg(value_name = "FILE.wasm")]
+    file: PathBuf,
+    /// The tool: its name, `namespace/tool`, or what a model calls it
+    tool: String,
+    /// Its arguments: JSON, @FILE, or - for standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    arguments: String,
+    /// A folder that the tool sees as /workspace; an empty one that is thrown away unless named
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// A limit other than the default; can be given several times
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
+    limits: Vec<(LimitName, u64)>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("write it like `fuel=1000000`")?;
+    let name = LimitName::parse(name).map_err(|error| error.to_string())?;
+    let value = value.replace('_', "").parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+    Ok((name, value))
+}
+
+pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let file = super::plugin::read_component(&options.file)?;
+    let arguments = arguments_from(&options.arguments)?;
+    let bench = Workbench::open(&file, std::env::current_exe()?).await?;
+    let descriptor = Descriptor::parse(&bench.describe().await?).map_err(toolgate_admission::CallError::from)?;
+    let tool = match options.tool.contains('/') || descriptor.tool(&options.tool).is_none() {
+        true => options.tool.clone(),
+        false => format!("{}/{}", descriptor.namespace, options.tool),
+    };
+    let rules = bench.rules(descriptor, LimitsPatch::from_iter(options.limits));
+    let thrown_away = tempfile::tempdir()?;
+    let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
+    let ran = bench.call(&rules, &tool, &arguments, &Circumstances::of_a_run(Some(workspace))).await;
+    match printer.json() {
+        true => printer.value(&as_json(&ran))?,
+        false => print(&ran, printer)?,
+    }
+    ran.outcome.map(drop).map_err(|error| {
+        Failure::new(format!("{}: {}", error.error_type.as_str(), error.message), error.hint)
+    })
+}
+
+/// The result on standard output; what there is to know of the call beside it.
+fn print(ran: &Ran, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    for line in &ran.log {
+        let fields: Vec<String> = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+        let level = format!("{:?}", line.level).to_lowercase();
+        printer.note(&format!("log   {level} {} {}{}", line.event, line.message.trim_end(), fields.concat()))?;
+    }
+    if ran.log_lines_dropped > 0 {
+        printer.note(&format!("log   {} lines more than the limit allows were dropped", ran.log_lines_dropped))?;
+    }
+    for effect in &ran.effects {
+        printer.note(&format!("did   {} {}", effect.kind, effect.detail))?;
+    }
+    let usage = &ran.usage;
+    printer.note(&format!(
+        "used  {} fuel, {} KiB of memory, {}.{:03} ms, {} calls of the host",
+        usage.fuel,
+        usage.memory_bytes / 1024,
+        usage.duration_us / 1000,
+        usage.duration_us % 1000,
+        usage.host_calls
+    ))?;
+    if let Ok(output) = &ran.outcome {
+        printer.value(&serde_json::from_str(output).unwrap_or(Value::Null))?;
+    }
+    Ok(())
+}
+
+fn as_json(ran: &Ran) -> Value {
+    let log: Vec<Value> = ran
+        .log
+        .iter()
+        .map(|line| {
+            let level = format!("{:?}", line.level).to_lowercase();
+            json!({"level": level, "event": line.event, "message": line.message, "fields": line.fields})
+        })
+        .collect();
+    let effects: Vec<Value> =
+        ran.effects.iter().map(|effect| json!({"effect": effect.kind, "detail": effect.detail})).collect();
+    let usage = &ran.usage;
+    json!({
+        "status": if ran.outcome.is_ok() { "ok" } else { "error" },
+        "output": ran.outcome.as_ref().ok().and_then(|output| serde_json::from_str::<Value>(output).ok()),
+        "error": ran.outcome.as_ref().err().map(|error| json!({
+            "error_type": error.error_type.as_str(), "message": error.message, "hint": error.hint,
+            "retryable": error.retryable, "details": error.details,
+        })),
+        "usage": {
+            "fuel": usage.fuel, "memory_bytes": usage.memory_bytes, "duration_us": usage.duration_us,
+            "host_calls": usage.host_calls, "egress_bytes": usage.egress_bytes,
+            "output_bytes": usage.output_bytes, "log_bytes": usage.log_bytes,
+        },
+        "log": log,
+        "log_lines_dropped": ran.log_lines_dropped,
+        "effects": effects,
+    })
+}

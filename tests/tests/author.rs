@@ -1,0 +1,195 @@
+//! A plugin author's first hour: what the README of a new plugin says is typed here, and the linter is given what it
+//! must find.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use toolgate_tests::daemon::run_to_end;
+use toolgate_tests::{Daemon, PluginFile, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// T2, T11: from nothing to an answer over HTTP, with the commands that the guide shows.
+#[test]
+fn what_the_readme_of_a_new_plugin_says_works_as_it_stands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(PROGRAM, "");
+    let shell = Shell::new(folder.path(), &daemon);
+    shell.types("toolgate new my-weather").expect_success();
+    let readme = fs::read_to_string(folder.path().join("my-weather/README.md")).expect("a README");
+    let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    assert!(commands.len() >= 8, "{readme}");
+    let outputs: Vec<String> = commands
+        .iter()
+        .map(|command| shell.types(&format!("cd my-weather && {command}")).expect_success())
+        .collect();
+    let found = |command: &str, text: &str| {
+        let at = commands.iter().position(|typed| typed.starts_with(command)).expect(command);
+        assert!(outputs[at].contains(text), "{command}: {}", outputs[at]);
+    };
+    found("cargo test", "2 passed");
+    found("toolgate check", "my-weather 0.1.0: 1 tools, 1 examples run, 0 errors, 0 warnings");
+    found("toolgate run", "Hello, Ada!");
+    found("toolgate plugin load", "call_my-weather_greet");
+    found("toolgate call", "Hello, Ada!");
+    // Made once, it is not made again over what is there.
+    let again = shell.types("toolgate new my-weather");
+    assert_eq!(again.0.status.code(), Some(1));
+}
+
+struct Shell {
+    folder: std::path::PathBuf,
+    path: String,
+    server: String,
+    token: String,
+}
+
+struct Typed(Output);
+
+impl Shell {
+    fn new(folder: &Path, daemon: &Daemon) -> Self {
+        let programs = folder.join("bin");
+        fs::create_dir(&programs).expect("a folder for programs");
+        symlink(PROGRAM, programs.join("toolgate")).expect("a program");
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let server = format!("http://{}", daemon.address);
+        Self { folder: folder.to_owned(), path, server, token: daemon.operator_token() }
+    }
+
+    /// Runs a line as a person at a terminal would, who knows nothing of the build that runs this test.
+    fn types(&self, line: &str) -> Typed {
+        let mut shell = Command::new("sh");
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("CARGO") && name != "CARGO_HOME" || name.starts_with("RUST") && name != "RUSTUP_HOME" {
+                shell.env_remove(name);
+            }
+        }
+        // What it needs was downloaded for this workspace already, and a test needs no network.
+        shell.env("CARGO_NET_OFFLINE", "true").env("PATH", &self.path);
+        shell.env("TOOLGATE_SERVER", &self.server).env("TOOLGATE_TOKEN", &self.token);
+        Typed(shell.current_dir(&self.folder).arg("-c").arg(line).output().expect("a shell"))
+    }
+}
+
+impl Typed {
+    #[track_caller]
+    fn expect_success(self) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, error) = (text(&self.0.stdout), text(&self.0.stderr));
+        assert!(self.0.status.success(), "{out}\n{error}");
+        out
+    }
+}
+
+/// The findings of `toolgate check` for a file: code and place.
+#[track_caller]
+fn findings(file: &[u8], status: i32) -> Vec<(String, String)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
+    let ended = run_to_end(PROGRAM, &["check", "plugin.wasm", "--json"], folder.path());
+    assert_eq!(ended.status.code(), Some(status), "{}\n{}", ended.stdout, ended.stderr);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("a report");
+    let all = report["findings"].as_array().expect("findings").clone();
+    let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+    for finding in &all {
+        assert!(!text(finding, "message").is_empty() && !text(finding, "hint").is_empty(), "{finding}");
+    }
+    all.iter().map(|finding| (text(finding, "code"), text(finding, "place"))).collect()
+}
+
+/// A plugin that there is nothing to say about.
+fn sound() -> PluginFile {
+    PluginFile::new("sound")
+        .with_tool("output_schema", json!({"type": "integer"}))
+        .with_tool("examples", json!([{"input": {}, "output": 1}]))
+}
+
+#[test]
+fn t11_a_sound_plugin_has_no_findings() {
+    assert_eq!(findings(&sound().build(), 0), []);
+}
+
+#[test]
+fn t11_each_finding_has_its_code_and_place() {
+    let cases: Vec<(&str, &str, i32, Vec<u8>)> = vec![
+        ("NOT_A_PLUGIN", "", 1, b"not wasm".to_vec()),
+        ("NOT_A_PLUGIN", "", 1, b"\0asm\x01\0\0\0".to_vec()),
+        ("DESCRIPTION_INVALID", "/tools/0/description", 1, sound().with_tool("description", json!("")).build()),
+        ("DESCRIPTION_INVALID", "/tools/0/usage", 1, sound().with_tool("usage", json!(" ")).build()),
+        (
+            "DESCRIPTION_INVALID",
+            "/tools/0/input_schema/type",
+            1,
+            sound().with_tool("input_schema", json!({"type": "objekt"})).build(),
+        ),
+        (
+            "EXAMPLE_REFUSED",
+            "/tools/0/examples/0/input",
+            1,
+            sound().with_tool("examples", json!([{"input": {"x": 1}, "output": 1}])).build(),
+        ),
+        (
+            "EXAMPLE_DIFFERS",
+            "/tools/0/examples/0/output",
+            1,
+            sound().with_tool("examples", json!([{"input": {}, "output": 2}])).build(),
+        ),
+        ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, sound().answering("\"one\"").build()),
+        ("UNKNOWN_FIELD", "/colour", 0, sound().describing("colour", json!("red")).build()),
+        (
+            "UNUSED_CAPABILITY",
+            "/capabilities/filesystem",
+            0,
+            sound().describing("capabilities", json!({"filesystem": "workspace"})).build(),
+        ),
+        ("NO_EXAMPLES", "/tools/0/examples", 0, sound().with_tool("examples", json!([])).build()),
+        (
+            "NO_OUTPUT_SCHEMA",
+            "/tools/0/output_schema",
+            0,
+            sound().with_tool("output_schema", Value::Null).build(),
+        ),
+        (
+            "OPEN_INPUT",
+            "/tools/0/input_schema",
+            0,
+            sound().with_tool("input_schema", json!({"type": "object", "properties": {}})).build(),
+        ),
+        ("NO_PURPOSE", "/purpose", 0, sound().describing("purpose", Value::Null).build()),
+        ("NO_PUBLISHER", "/publisher", 0, sound().describing("publisher", Value::Null).build()),
+    ];
+    for (code, place, status, file) in cases {
+        let found = findings(&file, status);
+        assert_eq!(found, [(code.to_owned(), place.to_owned())], "{code}");
+    }
+}
+
+#[test]
+fn run_shows_the_result_and_what_it_took() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.wasm"), sound().build()).expect("a file");
+    let run = |arguments: &[&str]| {
+        run_to_end(PROGRAM, &[&["run", "plugin.wasm"], arguments].concat(), folder.path())
+    };
+    let ended = run(&["answer"]);
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), "1\n"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("fuel"), "{}", ended.stderr);
+    let ended = run(&["sound/answer", "{}", "--json"]);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!((&report["status"], &report["output"]), (&json!("ok"), &json!(1)), "{report}");
+    for (arguments, code) in [
+        (&["answer", "{\"x\":1}"][..], "INVALID_ARGUMENTS"),
+        (&["nothing"], "TOOL_NOT_FOUND"),
+        (&["answer", "{}", "--limit", "fuel=1"], "FUEL_EXHAUSTED"),
+    ] {
+        let ended = run(arguments);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+        assert!(ended.stderr.contains(code), "{}", ended.stderr);
+    }
+}
