@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Where the files lie in the workspace, and where they go.
-const TREES: &[(&str, &str)] = &[("plugin-sdk/src", "src"), ("plugin-sdk/macros/src", "macros/src"), ("wit", "wit")];
+const TREES: &[(&str, &str)] =
+    &[("plugin-sdk/src", "src"), ("plugin-sdk/macros/src", "macros/src"), ("wit", "wit")];
 const FILES: &[(&str, &str)] = &[
     ("plugin-sdk/Cargo.toml", "Cargo.toml"),
     ("plugin-sdk/macros/Cargo.toml", "macros/Cargo.toml"),

@@ -84,7 +84,12 @@ enum Command {
     Audit(audit::AuditOptions),
     /// Compile a plugin from standard input to standard output, under limits
     #[command(hide = true)]
-    CompileWorker { memory_bytes: u64, cpu_seconds: u64 },
+    CompileWorker {
+        #[arg(value_enum)]
+        work: crate::compile::Work,
+        memory_bytes: u64,
+        cpu_seconds: u64,
+    },
 }
 
 /// The whole program: reads the command line and the environment, once, and runs.
@@ -94,8 +99,8 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return explain(&error),
     };
-    if let Command::CompileWorker { memory_bytes, cpu_seconds } = arguments.command {
-        let status = crate::compile::worker(memory_bytes, cpu_seconds);
+    if let Command::CompileWorker { work, memory_bytes, cpu_seconds } = arguments.command {
+        let status = crate::compile::worker(work, memory_bytes, cpu_seconds);
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
     match run(arguments.command, environment_token) {
@@ -216,7 +221,7 @@ mod tests {
             "toolgate token revoke abc --json",
             "toolgate audit search --organization acme --status error --since 2h",
             "toolgate audit verify",
-            "toolgate compile-worker 1 2",
+            "toolgate compile-worker code 1 2",
         ] {
             assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());
         }

@@ -17,10 +17,12 @@ use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, Digest, ErrorType};
 use toolgate_sandbox::{Component, Sandbox};
 
+use crate::audit::Sha256;
 use crate::keys::KEY_BYTES;
+use cache::Kind;
 
 pub use cache::CacheError;
-pub use worker::{WorkerLimits, run as worker};
+pub use worker::{Work, WorkerLimits, run as worker};
 
 /// The program that compiles, as it is started.
 #[derive(Clone, Debug)]
@@ -77,15 +79,34 @@ impl Compiler {
         }
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
         let began = std::time::Instant::now();
-        let artifact = worker::compile(&self.command, file).await?;
+        let artifact = worker::work(&self.command, Work::Code, file).await?;
         let component = self.load(artifact.clone()).await?;
         let (cache, digest) = (self.cache.clone(), digest.clone());
-        let stored = tokio::task::spawn_blocking(move || cache.store(&digest, &artifact)).await;
+        let stored = tokio::task::spawn_blocking(move || cache.store(Kind::Code, &digest, &artifact)).await;
         if let Ok(Err(error)) = stored {
             // The plugin works; it will only be compiled again after the next start.
             tracing::warn!(%error, "compiled code cannot be cached");
         }
         Ok((component, CompiledBy::Worker(began.elapsed())))
+    }
+
+    /// Compiles the schemas of a description in the worker and throws them away: what takes too much there is not
+    /// compiled here. Done once for a file and its description.
+    pub async fn vet_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {
+        let hash = Sha256::of(described.as_bytes()).0;
+        let (cache, key) = (self.cache.clone(), digest.clone());
+        let known = tokio::task::spawn_blocking(move || {
+            cache.fetch(Kind::Schemas, &key).is_some_and(|vetted| vetted.content() == hash)
+        });
+        if known.await.unwrap_or(false) {
+            return Ok(());
+        }
+        let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
+        worker::work(&self.command, Work::Schemas, described.as_bytes()).await?;
+        let (cache, key) = (self.cache.clone(), digest.clone());
+        // If it cannot be kept, it is done again after the next start.
+        let _ = tokio::task::spawn_blocking(move || cache.store(Kind::Schemas, &key, &hash)).await;
+        Ok(())
     }
 
     /// Forgets the compiled code of a file that is no longer served.
@@ -97,8 +118,8 @@ impl Compiler {
     async fn cached(&self, digest: &Digest) -> Option<Component> {
         let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
         let loaded = tokio::task::spawn_blocking(move || {
-            let artifact = cache.fetch(&digest)?;
-            match sandbox.load(artifact.code()) {
+            let artifact = cache.fetch(Kind::Code, &digest)?;
+            match sandbox.load(artifact.content()) {
                 Ok(component) => Some(component),
                 Err(error) => {
                     tracing::warn!(%error, "cached code does not load and is compiled again");

@@ -295,8 +295,7 @@ impl Dispatcher {
 fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdict<Component> {
     let setup = &session.setup;
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
-    let call =
-        admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
+    let call = admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
     admission::check(&rules, &session.facts, call)
 }
 

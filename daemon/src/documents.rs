@@ -22,7 +22,10 @@ pub enum DocumentKey {
     Organization(Name),
     /// The policy of an organization.
     Policy(Name),
-    Agent { organization: Name, agent: Name },
+    Agent {
+        organization: Name,
+        agent: Name,
+    },
 }
 
 /// A kind of document; its text is what the store keeps.

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use toolgate_admission::{
-    self as admission, Admitted, AgentRules, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType, FilesystemAccess,
-    Ledger, Limits, LimitsPatch, Name, OrgRules, Plugin, Rates, Refusal, Rules, SessionFacts, Verdict,
+    self as admission, Admitted, AgentRules, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType,
+    FilesystemAccess, Ledger, Limits, LimitsPatch, Name, OrgRules, Plugin, Rates, Refusal, Rules,
+    SessionFacts, Verdict,
 };
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{

@@ -74,6 +74,7 @@ mod native {
     use std::time::{Duration, Instant};
 
     /// Waits for a while.
+    #[allow(clippy::disallowed_methods, reason = "to sleep is what is asked for")]
     pub async fn sleep(duration: Duration) {
         let until = Instant::now() + duration;
         poll_fn(|context| {

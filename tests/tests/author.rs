@@ -2,6 +2,7 @@
 //! must find.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::disallowed_methods, reason = "a shell is given the search path of this terminal")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -66,7 +67,9 @@ impl Shell {
         let mut shell = Command::new("sh");
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
-            if name.starts_with("CARGO") && name != "CARGO_HOME" || name.starts_with("RUST") && name != "RUSTUP_HOME" {
+            if name.starts_with("CARGO") && name != "CARGO_HOME"
+                || name.starts_with("RUST") && name != "RUSTUP_HOME"
+            {
                 shell.env_remove(name);
             }
         }
@@ -120,11 +123,16 @@ fn t11_each_finding_has_its_code_and_place() {
     let cases: Vec<(&str, &str, i32, Vec<u8>)> = vec![
         ("NOT_A_PLUGIN", "", 1, b"not wasm".to_vec()),
         ("NOT_A_PLUGIN", "", 1, b"\0asm\x01\0\0\0".to_vec()),
-        ("DESCRIPTION_INVALID", "/tools/0/description", 1, sound().with_tool("description", json!("")).build()),
+        (
+            "DESCRIPTION_INVALID",
+            "/tools/0/description",
+            1,
+            sound().with_tool("description", json!("")).build(),
+        ),
         ("DESCRIPTION_INVALID", "/tools/0/usage", 1, sound().with_tool("usage", json!(" ")).build()),
         (
             "DESCRIPTION_INVALID",
-            "/tools/0/input_schema/type",
+            "/tools/0/input_schema",
             1,
             sound().with_tool("input_schema", json!({"type": "objekt"})).build(),
         ),

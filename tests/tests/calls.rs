@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use toolgate_tests::{Aftermath, Daemon, PluginFile, Session, Shared, guests, json, wait};
+use toolgate_tests::{Aftermath, Client, Daemon, PluginFile, Session, Shared, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -109,7 +109,8 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
         let operator = scene.daemon.operator();
         let inside = scene.daemon.session_within("narrow/bot", &json!({}));
         let outside = scene.session();
-        let fails = |session: &Session| session.call("hostile/echo", json!({"text": "x"})).error_type().is_some();
+        let fails =
+            |session: &Session| session.call("hostile/echo", json!({"text": "x"})).error_type().is_some();
         assert!(!fails(&inside));
         operator.make("/v1/orgs/narrow/policy", &json!({"limits": {"fuel": 10}})).expect(201);
         assert!(fails(&inside) && !fails(&outside));
@@ -335,6 +336,32 @@ fn r6_a_call_is_cancelled_by_hanging_up() {
             }
             before.is_clear(&mut scene.daemon);
         }
+    });
+}
+
+/// What a revoked token started stops with it; what others started in the same session goes on.
+#[test]
+fn r6_the_calls_of_a_revoked_token_are_cancelled() {
+    scene(|scene| {
+        let session = scene.session();
+        let operator = scene.daemon.operator();
+        let made = operator
+            .post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"}))
+            .expect(201)
+            .json();
+        let theirs =
+            Session { client: Client::new(scene.daemon.address, made["token"].as_str()), ..session.clone() };
+        let (running, other) =
+            (theirs.start("c1", "hostile/doze", json!({})), session.start("c2", "hostile/doze", json!({})));
+        theirs.wait_until_running("c1");
+        session.wait_until_running("c2");
+        operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
+        let answer = running.reply().expect(200).json();
+        assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
+        is_cancelled(scene, &session, "c1");
+        assert_eq!(session.look("c2").status(), "running");
+        session.cancel("c2").expect(204);
+        other.reply().expect(200);
     });
 }
 

@@ -7,7 +7,9 @@
 use std::fs;
 
 use toolgate_tests::component::assemble;
-use toolgate_tests::{Aftermath, Daemon, PluginFile, Reply, Session, Shared, guests, json, process, wait};
+use toolgate_tests::{
+    Aftermath, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -371,6 +373,31 @@ fn rollback_goes_back_as_far_as_there_are_versions() {
         back().refused(409, "CONFLICT");
         operator.delete("/v1/plugins/versioned").expect(204);
         back().refused(404, "NOT_FOUND");
+    });
+}
+
+/// Each schema is within its own caps; it is their number that would be the daemon's memory. They are compiled in
+/// a process of their own first, so that only that one ends.
+#[test]
+fn schemas_that_take_too_much_together_end_in_their_own_process() {
+    scene(|scene| {
+        let tool = |number: usize| {
+            let mut properties = json!({});
+            for at in 0..60 {
+                let pattern = format!("^(\\w{{1,60}}-){{1,9}}{number}-{at}$");
+                properties[format!("p{at}")] = json!({"type": "string", "pattern": pattern});
+            }
+            let schema = json!({"type": "object", "properties": properties});
+            json!({"name": format!("t{number}"), "description": "D.", "usage": "U.", "input_schema": schema})
+        };
+        let tools = |count: usize| -> Vec<Value> { (0..count).map(tool).collect() };
+        let operator = scene.daemon.operator();
+        let bomb = PluginFile::new("patterns").describing("tools", json!(tools(400))).build();
+        let refused = operator.upload("patterns", &bomb).refused(422, "INVALID_PLUGIN");
+        assert!(refused.text().contains("compiling its schemas"), "{}", refused.text());
+        scene.serves();
+        let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();
+        operator.load("patterns", &modest);
     });
 }
 

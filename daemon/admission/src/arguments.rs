@@ -117,8 +117,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_place_the_expected_and_the_found() {
-        let refused =
-            Arguments::parse(&r#"{"a":{"b":1,"b":2}}"#.into(), 100, 64).unwrap_err().into_call_error("call_x_y");
+        let refused = Arguments::parse(&r#"{"a":{"b":1,"b":2}}"#.into(), 100, 64)
+            .unwrap_err()
+            .into_call_error("call_x_y");
         assert_eq!(refused.error_type, ErrorType::InvalidArguments);
         assert!(refused.message.starts_with("Validation Error: "), "{}", refused.message);
         assert!(refused.message.ends_with("for tool 'call_x_y'"), "{}", refused.message);

@@ -42,7 +42,10 @@ pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(),
     if report.passes() {
         return Ok(());
     }
-    Err(Failure::new("the plugin does not pass", "mend what stands under `error` above; `docs/check.md` explains each code"))
+    Err(Failure::new(
+        "the plugin does not pass",
+        "mend what stands under `error` above; `docs/check.md` explains each code",
+    ))
 }
 
 fn print(finding: &Finding, printer: &mut Printer<'_>) -> Result<(), Failure> {

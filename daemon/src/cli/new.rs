@@ -34,8 +34,8 @@ enum Language {
 }
 
 pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let name = Namespace::parse(&options.name)
-        .map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
+    let name =
+        Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
     let Language::Rust = options.lang;
     let folder = options.into.unwrap_or_else(|| PathBuf::from(name.as_str()));
     scaffold::write(&folder, &name).map_err(|error| {

@@ -50,7 +50,8 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     let file = super::plugin::read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
     let bench = Workbench::open(&file, std::env::current_exe()?).await?;
-    let descriptor = Descriptor::parse(&bench.describe().await?).map_err(toolgate_admission::CallError::from)?;
+    let descriptor =
+        Descriptor::parse(&bench.describe().await?).map_err(toolgate_admission::CallError::from)?;
     let tool = match options.tool.contains('/') || descriptor.tool(&options.tool).is_none() {
         true => options.tool.clone(),
         false => format!("{}/{}", descriptor.namespace, options.tool),
@@ -71,12 +72,21 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
 /// The result on standard output; what there is to know of the call beside it.
 fn print(ran: &Ran, printer: &mut Printer<'_>) -> Result<(), Failure> {
     for line in &ran.log {
-        let fields: Vec<String> = line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
+        let fields: Vec<String> =
+            line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
         let level = format!("{:?}", line.level).to_lowercase();
-        printer.note(&format!("log   {level} {} {}{}", line.event, line.message.trim_end(), fields.concat()))?;
+        printer.note(&format!(
+            "log   {level} {} {}{}",
+            line.event,
+            line.message.trim_end(),
+            fields.concat()
+        ))?;
     }
     if ran.log_lines_dropped > 0 {
-        printer.note(&format!("log   {} lines more than the limit allows were dropped", ran.log_lines_dropped))?;
+        printer.note(&format!(
+            "log   {} lines more than the limit allows were dropped",
+            ran.log_lines_dropped
+        ))?;
     }
     for effect in &ran.effects {
         printer.note(&format!("did   {} {}", effect.kind, effect.detail))?;

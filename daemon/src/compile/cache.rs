@@ -1,4 +1,5 @@
-//! Compiled code on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC and the code it vouches for.
+//! What the worker made, on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC and what it vouches for: the code
+//! of a component, or that its schemas were compiled within their limits.
 //!
 //! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation.
 
@@ -32,11 +33,29 @@ pub(super) struct Cache {
     key: Arc<hmac::Key>,
 }
 
+/// What a file holds.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// Native code.
+    Code,
+    /// The SHA-256 of the description whose schemas were compiled.
+    Schemas,
+}
+
+impl Kind {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Code => "",
+            Self::Schemas => ".schemas",
+        }
+    }
+}
+
 /// A file whose tag was right, read once.
 pub(super) struct Artifact(Vec<u8>);
 
 impl Artifact {
-    pub(super) fn code(&self) -> &[u8] {
+    pub(super) fn content(&self) -> &[u8] {
         self.0.get(TAG_BYTES..).unwrap_or_default()
     }
 }
@@ -53,42 +72,46 @@ impl Cache {
         })
     }
 
-    pub(super) fn fetch(&self, digest: &Digest) -> Option<Artifact> {
-        let bytes = fs::read(self.path(digest)).ok()?;
-        let (tag, code) = bytes.split_at_checked(TAG_BYTES)?;
-        if hmac::verify(&self.key, &self.message(digest, code), tag).is_err() {
-            tracing::warn!(%digest, "cached code does not verify and is compiled again");
+    pub(super) fn fetch(&self, kind: Kind, digest: &Digest) -> Option<Artifact> {
+        let bytes = fs::read(self.path(kind, digest)).ok()?;
+        let (tag, content) = bytes.split_at_checked(TAG_BYTES)?;
+        if hmac::verify(&self.key, &self.message(kind, digest, content), tag).is_err() {
+            tracing::warn!(%digest, "what was compiled does not verify and is compiled again");
             return None;
         }
         Some(Artifact(bytes))
     }
 
-    pub(super) fn store(&self, digest: &Digest, code: &[u8]) -> io::Result<()> {
+    pub(super) fn store(&self, kind: Kind, digest: &Digest, content: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
-        file.write_all(hmac::sign(&self.key, &self.message(digest, code)).as_ref())?;
-        file.write_all(code)?;
-        file.persist(self.path(digest))?;
+        file.write_all(hmac::sign(&self.key, &self.message(kind, digest, content)).as_ref())?;
+        file.write_all(content)?;
+        file.persist(self.path(kind, digest))?;
         Ok(())
     }
 
     pub(super) fn forget(&self, digest: &Digest) {
-        // Already gone is as good.
-        let _ = fs::remove_file(self.path(digest));
+        for kind in [Kind::Code, Kind::Schemas] {
+            // Already gone is as good.
+            let _ = fs::remove_file(self.path(kind, digest));
+        }
     }
 
-    /// What the tag covers: the code's own hash bound to the component and the engine it was made for.
-    fn message(&self, digest: &Digest, code: &[u8]) -> Vec<u8> {
-        let hash = ring::digest::digest(&ring::digest::SHA256, code);
+    /// What the tag covers: the content's own hash bound to what it is, and to the component and the engine it
+    /// was made for.
+    fn message(&self, kind: Kind, digest: &Digest, content: &[u8]) -> Vec<u8> {
+        let hash = ring::digest::digest(&ring::digest::SHA256, content);
         let mut message = Vec::with_capacity(256);
-        for part in [digest.as_str().as_bytes(), self.fingerprint.as_bytes(), hash.as_ref()] {
+        let (digest, fingerprint) = (digest.as_str().as_bytes(), self.fingerprint.as_bytes());
+        for part in [kind.suffix().as_bytes(), digest, fingerprint, hash.as_ref()] {
             message.extend_from_slice(&(part.len() as u64).to_le_bytes());
             message.extend_from_slice(part);
         }
         message
     }
 
-    fn path(&self, digest: &Digest) -> PathBuf {
-        self.folder.join(digest.hex())
+    fn path(&self, kind: Kind, digest: &Digest) -> PathBuf {
+        self.folder.join(format!("{}{}", digest.hex(), kind.suffix()))
     }
 }
 
@@ -107,47 +130,57 @@ mod tests {
     #[test]
     fn what_was_stored_is_fetched_also_after_a_restart() {
         let root = tempfile::tempdir().unwrap();
-        cache(root.path(), "f1").store(&digest('a'), b"code").unwrap();
-        assert_eq!(cache(root.path(), "f1").fetch(&digest('a')).unwrap().code(), b"code");
+        cache(root.path(), "f1").store(Kind::Code, &digest('a'), b"code").unwrap();
+        assert_eq!(cache(root.path(), "f1").fetch(Kind::Code, &digest('a')).unwrap().content(), b"code");
     }
 
     #[test]
     fn a_forged_file_counts_as_missing() {
         let root = tempfile::tempdir().unwrap();
         let cache = cache(root.path(), "f1");
-        cache.store(&digest('a'), b"code").unwrap();
-        let path = cache.path(&digest('a'));
+        cache.store(Kind::Code, &digest('a'), b"code").unwrap();
+        let path = cache.path(Kind::Code, &digest('a'));
         let good = fs::read(&path).unwrap();
         for at in 0..good.len() {
             let mut forged = good.clone();
             forged[at] ^= 1;
             fs::write(&path, &forged).unwrap();
-            assert!(cache.fetch(&digest('a')).is_none(), "byte {at}");
+            assert!(cache.fetch(Kind::Code, &digest('a')).is_none(), "byte {at}");
         }
         fs::write(&path, &good[..TAG_BYTES - 1]).unwrap();
-        assert!(cache.fetch(&digest('a')).is_none());
+        assert!(cache.fetch(Kind::Code, &digest('a')).is_none());
         fs::write(&path, &good).unwrap();
-        assert!(cache.fetch(&digest('a')).is_some());
+        assert!(cache.fetch(Kind::Code, &digest('a')).is_some());
     }
 
     #[test]
     fn code_of_another_component_or_engine_does_not_verify() {
         let root = tempfile::tempdir().unwrap();
         let one = cache(root.path(), "f1");
-        one.store(&digest('a'), b"code").unwrap();
-        fs::copy(one.path(&digest('a')), one.path(&digest('b'))).unwrap();
-        assert!(one.fetch(&digest('b')).is_none());
+        one.store(Kind::Code, &digest('a'), b"code").unwrap();
+        fs::copy(one.path(Kind::Code, &digest('a')), one.path(Kind::Code, &digest('b'))).unwrap();
+        assert!(one.fetch(Kind::Code, &digest('b')).is_none());
         let other = cache(root.path(), "f2");
-        fs::copy(one.path(&digest('a')), other.path(&digest('a'))).unwrap();
-        assert!(other.fetch(&digest('a')).is_none());
-        assert!(one.fetch(&digest('a')).is_some());
+        fs::copy(one.path(Kind::Code, &digest('a')), other.path(Kind::Code, &digest('a'))).unwrap();
+        assert!(other.fetch(Kind::Code, &digest('a')).is_none());
+        assert!(one.fetch(Kind::Code, &digest('a')).is_some());
     }
 
     #[test]
     fn another_key_makes_the_cache_stale() {
         let root = tempfile::tempdir().unwrap();
-        cache(root.path(), "f1").store(&digest('a'), b"code").unwrap();
+        cache(root.path(), "f1").store(Kind::Code, &digest('a'), b"code").unwrap();
         let other = Cache::open(&root.path().join("cache"), &[8; KEY_BYTES], "f1").unwrap();
-        assert!(other.fetch(&digest('a')).is_none());
+        assert!(other.fetch(Kind::Code, &digest('a')).is_none());
+    }
+
+    #[test]
+    fn what_vouches_for_schemas_vouches_for_no_code() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = cache(root.path(), "f1");
+        cache.store(Kind::Schemas, &digest('a'), b"hash").unwrap();
+        fs::copy(cache.path(Kind::Schemas, &digest('a')), cache.path(Kind::Code, &digest('a'))).unwrap();
+        assert!(cache.fetch(Kind::Code, &digest('a')).is_none());
+        assert!(cache.fetch(Kind::Schemas, &digest('a')).is_some());
     }
 }

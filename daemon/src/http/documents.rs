@@ -74,7 +74,11 @@ pub(super) fn warned(warnings: Vec<Warning>, strict: bool) -> Result<Vec<Documen
 
 /// The answer to a document that is in force now.
 pub(super) fn accepted(written: &Written, warnings: Vec<DocumentWarning>) -> Response {
-    tagged(status(written.created), written.revision, axum::Json(DocumentAccepted { warnings }).into_response())
+    tagged(
+        status(written.created),
+        written.revision,
+        axum::Json(DocumentAccepted { warnings }).into_response(),
+    )
 }
 
 /// What cannot be without a deleted document ends in memory too.

@@ -152,6 +152,7 @@ impl Plugins {
                 "run `toolgate check` on the file",
             )
         })?;
+        self.0.compiler.vet_schemas(digest, &described).await?;
         let descriptor = Descriptor::parse(&described)?;
         component.check_manifest(&descriptor.capabilities)?;
         refuse_unserved(&descriptor)?;

@@ -85,7 +85,7 @@ pub struct RunningCall {
 }
 
 impl CallBook {
-    pub(super) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
         Self(Arc::new(Mutex::new(Book {
             calls: HashMap::new(),
             held: VecDeque::new(),

@@ -215,7 +215,9 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
         ("filesystem", descriptor.capabilities.filesystem == FilesystemAccess::Workspace),
         ("network", !descriptor.capabilities.network.is_empty()),
     ];
-    for (name, _) in asked.iter().filter(|(name, asked)| *asked && !component.needs().any(|need| need == *name)) {
+    for (name, _) in
+        asked.iter().filter(|(name, asked)| *asked && !component.needs().any(|need| need == *name))
+    {
         let message = format!("`{name}` is asked for, and no import of the component can use it");
         findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
     }

@@ -30,7 +30,10 @@ fn main() {
     let runtime = toolgate::serve::runtime().unwrap();
     if std::env::args().any(|argument| argument == "profile") {
         let house = runtime.block_on(house::House::new(echo));
-        return row("(d) alone, 64 in flight", &measure(150_000, || runtime.block_on(house.calls(150_000, 64))));
+        return row(
+            "(d) alone, 64 in flight",
+            &measure(150_000, || runtime.block_on(house.calls(150_000, 64))),
+        );
     }
     println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
     let native = measure(200_000, || native(200_000));

@@ -37,11 +37,7 @@ impl fmt::Display for DocumentError {
 }
 
 impl DocumentError {
-    pub(super) fn new(
-        place: impl Into<String>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
+    pub(super) fn new(place: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { place: place.into(), message: message.into(), hint: hint.into() }
     }
 }
