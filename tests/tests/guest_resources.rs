@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use toolgate_tests::component::PluginFile;
-use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json};
+use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json, process, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -518,6 +518,44 @@ fn b1_nothing_is_left_in_memory_for_later_instances() {
             }
         }
     });
+}
+
+/// Memory is reset by page-map scan only where no page can be swapped out: the scan does not see a dirty page that
+/// was, and the next instance would read it (wasmtime#14357). This needs a machine with swap, and the right to make a
+/// control group.
+#[test]
+fn b1_nothing_is_left_on_the_swap_device() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2");
+    let scanned = daemon.logged("how memory is reset", |line| line.contains("sandbox ready"));
+    let press = process::Press::around(daemon.pid()).filter(|_| process::can_swap());
+    let Some(press) = press else {
+        eprintln!("not tried: there is no swap here, or no right to make a control group");
+        return;
+    };
+    assert!(scanned.contains("pagemap_scan=false"), "{scanned}");
+    let (seed, mebibytes) = (0x0FF_u32, 40_u64);
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let arguments = json!({"seed": seed, "mebibytes": mebibytes});
+    let before = process::resident_bytes(daemon.pid());
+    let hiding = session.start("c1", "hostile/hide_and_stay", arguments.clone());
+    let hidden = (mebibytes << 20) - (1 << 20);
+    wait::until("the pattern", || (process::resident_bytes(daemon.pid()) >= before + hidden).then_some(()));
+    press.down_to(8 << 20);
+    wait::until("the pattern on the device", || {
+        press.down_to(8 << 20);
+        (process::swapped_bytes(daemon.pid()) >= hidden / 2).then_some(())
+    });
+    press.release();
+    session.cancel("c1").expect(204);
+    hiding.reply().expect(200);
+    let seek = json!({"tool": "hostile/seek", "arguments": arguments});
+    for _ in 0..4 {
+        for found in session.calls(&[seek.clone(), seek.clone()]) {
+            assert_eq!(found.output(), &json!([0, 0]));
+        }
+    }
+    drop(daemon);
 }
 
 #[test]

@@ -20,7 +20,7 @@ plugin! {
     publisher = "Toolgate tests",
     category = "Tests",
     compute::spin, compute::recurse, compute::spin_in_host,
-    memory::swallow, memory::grow, memory::count, memory::hide, memory::seek,
+    memory::swallow, memory::grow, memory::count, memory::hide, memory::hide_and_stay, memory::seek,
     print::shout, print::log, print::log_flood, print::print_flood, print::empty_writes,
     handles::pollables, handles::streams,
     host::dice, host::dice_for_ever, host::shout_to_host,

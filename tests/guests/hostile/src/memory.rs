@@ -58,6 +58,19 @@ pub fn hide(
     hidden.leak().len()
 }
 
+/// Fills memory with a pattern and stays until it is stopped.
+#[tool(read_only)]
+pub fn hide_and_stay(
+    /// What the pattern is made of
+    seed: u64,
+    /// How much of it
+    mebibytes: usize,
+) -> usize {
+    let hidden = hide(seed, mebibytes);
+    std::thread::sleep(std::time::Duration::from_secs(3_600));
+    hidden
+}
+
 /// Takes fresh memory and counts what of the pattern is in it, and what else is not zero.
 #[tool(read_only)]
 pub fn seek(
