@@ -72,8 +72,23 @@ impl Client {
         self.start(method, path, headers, body).reply()
     }
 
+    /// The answer of a daemon that may be gone.
+    pub fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Reply> {
+        self.try_raw(&self.request(method, path, headers, body))?.try_reply()
+    }
+
     /// Sends a request and does not wait for its answer.
     pub fn start(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Pending {
+        self.raw(&self.request(method, path, headers, body))
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             head += &format!("Host: {}\r\n", self.address);
@@ -87,17 +102,21 @@ impl Client {
         head += &format!("Content-Length: {}\r\n\r\n", body.len());
         let mut request = head.into_bytes();
         request.extend_from_slice(body);
-        self.raw(&request)
+        request
     }
 
     /// Sends bytes as they are.
     pub fn raw(&self, bytes: &[u8]) -> Pending {
-        let mut stream = TcpStream::connect(self.address).expect("the daemon takes connections");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_nodelay(true).expect("no delay");
+        self.try_raw(bytes).expect("the daemon takes connections")
+    }
+
+    fn try_raw(&self, bytes: &[u8]) -> io::Result<Pending> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
         // A daemon that has seen enough answers and closes; the rest is then not written.
         let _ = stream.write_all(bytes);
-        Pending(stream)
+        Ok(Pending(stream))
     }
 }
 

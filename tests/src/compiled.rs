@@ -46,7 +46,9 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(to.join(folder.file_name()))?;
         for file in fs::read_dir(folder.path())? {
             let file = file?;
-            if file.metadata()?.len() >= KEPT_BYTES {
+            // What vouches for the schemas of a plugin goes with its code.
+            let code = file.path().with_extension("");
+            if fs::metadata(code).is_ok_and(|code| code.len() >= KEPT_BYTES) {
                 copy_new(&file.path(), &to.join(folder.file_name()).join(file.file_name()))?;
             }
         }

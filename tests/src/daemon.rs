@@ -34,6 +34,8 @@ pub struct Options {
     pub settings: String,
     /// The data folder, where it is not to be one of its own.
     pub data: Option<PathBuf>,
+    /// What runs the program, as `strace` does; nothing where it runs by itself.
+    pub under: Vec<String>,
 }
 
 /// The lines of the daemon's log.
@@ -54,7 +56,7 @@ pub struct Ended {
 impl Daemon {
     /// Starts the program on an empty data folder.
     pub fn start(program: &str, settings: &str) -> Self {
-        Self::start_with(program, Options { settings: settings.to_owned(), data: None })
+        Self::start_with(program, Options { settings: settings.to_owned(), ..Options::default() })
     }
 
     pub fn start_with(program: &str, options: Options) -> Self {
@@ -62,13 +64,28 @@ impl Daemon {
         Self::run(program.into(), options, folder)
     }
 
+    /// Starts a program that may end before it serves.
+    pub fn try_start_with(program: &str, options: Options) -> Option<Self> {
+        let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
+        Self::try_run(program.into(), options, folder).ok()
+    }
+
     fn run(program: PathBuf, options: Options, folder: Arc<TempDir>) -> Self {
+        Self::try_run(program, options, folder)
+            .unwrap_or_else(|log| panic!("the line that it serves is not in the log:\n{log}"))
+    }
+
+    /// The daemon, or what it logged before it ended.
+    fn try_run(program: PathBuf, options: Options, folder: Arc<TempDir>) -> Result<Self, String> {
         if options.data.is_none() {
             compiled::lay_in(&program, &data_of(&options, &folder)).expect("compiled code is laid in");
         }
         let settings = folder.path().join("toolgate.toml");
         fs::write(&settings, &options.settings).expect("the settings are written");
-        let mut command = Command::new(&program);
+        let mut command = Command::new(options.under.first().map_or(program.as_path(), Path::new));
+        if !options.under.is_empty() {
+            command.args(&options.under[1..]).arg(&program);
+        }
         command.arg("serve").arg("--config").arg(&settings);
         command.arg("--data").arg(data_of(&options, &folder)).args(["--listen", "127.0.0.1:0"]);
         let mut child = command
@@ -80,10 +97,14 @@ impl Daemon {
             .expect("the program starts");
         let log = Arc::new(Log::default());
         let reading = child.stderr.take().map(|stderr| read_log(stderr, Arc::clone(&log)));
-        let serving = log.wait("the line that it serves", |line| line.contains("serving address="));
+        let Some(serving) = log.find(|line| line.contains("serving address=")) else {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(log.lock().0.join("\n"));
+        };
         let address =
             serving.split("address=").nth(1).and_then(|text| text.trim().parse().ok()).expect("an address");
-        Self { program, options, folder, child, log, reading, address }
+        Ok(Self { program, options, folder, child, log, reading, address })
     }
 
     /// Ends it as a crash would, and starts it again on the same folder.
@@ -104,6 +125,17 @@ impl Daemon {
     /// Tells it to stop, and does not wait.
     pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the daemon is told");
+    }
+
+    /// Kills what runs inside of `under`, which then ends too.
+    pub fn terminate_inside(mut self) {
+        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
+        let children = fs::read_to_string(children).unwrap_or_default();
+        for pid in children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+            // One that is gone already is as good.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = self.child.wait();
     }
 
     /// Waits until it has ended by itself.
@@ -205,11 +237,16 @@ impl Log {
     }
 
     fn wait(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+        let found = self.find(fits);
+        found.unwrap_or_else(|| panic!("{what} is not in the log:\n{}", self.lock().0.join("\n")))
+    }
+
+    /// Waits for a line; none where the log ends without one.
+    fn find(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let missing = |state: &mut (Vec<String>, bool)| !state.1 && !state.0.iter().any(|line| fits(line));
         let waited = self.changed.wait_timeout_while(self.lock(), PATIENCE, missing);
         let (lines, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let found = lines.0.iter().find(|line| fits(line)).cloned();
-        found.unwrap_or_else(|| panic!("{what} is not in the log:\n{}", lines.0.join("\n")))
+        lines.0.iter().find(|line| fits(line)).cloned()
     }
 }
 

@@ -9,7 +9,7 @@
 
 pub mod aftermath;
 pub mod client;
-mod compiled;
+pub mod compiled;
 pub mod component;
 pub mod daemon;
 pub mod guests;

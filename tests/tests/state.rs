@@ -244,8 +244,10 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
         return;
     };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
-    let mut daemon =
-        Daemon::start_with(PROGRAM, Options { settings, data: Some(disk.0.path().join("data")) });
+    let mut daemon = Daemon::start_with(
+        PROGRAM,
+        Options { settings, data: Some(disk.0.path().join("data")), ..Options::default() },
+    );
     let operator = daemon.operator();
     let session = daemon.session_within("acme/bot", &json!({}));
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));

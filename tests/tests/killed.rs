@@ -1,0 +1,120 @@
+//! kill -9 at a sync: what was acknowledged is there afterwards, what was not is not half there, and nobody has to
+//! clear anything away.
+//!
+//! `strace` kills the daemon as it enters its n-th sync of a file, for every third n until it gets through all of it.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use toolgate_tests::daemon::Options;
+use toolgate_tests::{Client, Daemon, Session, Value, compiled, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// More syncs than one thread makes for the work below.
+const SYNCS: usize = 60;
+
+/// What a client knows to have happened.
+#[derive(Default)]
+struct Acknowledged {
+    documents: Vec<String>,
+    session: Option<String>,
+    /// Calls by id, with the file that each wrote.
+    calls: Vec<(String, String)>,
+    /// The call that was on its way when the daemon died.
+    in_flight: Option<String>,
+    everything: bool,
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_at_any_sync() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("not tried: there is no strace here");
+        return;
+    }
+    for at in (1..SYNCS).step_by(3) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        let acknowledged = work_until_killed(&data, at);
+        survives(&data, &acknowledged, at);
+        if acknowledged.everything {
+            assert!(at > 5, "it was hardly ever killed");
+            return;
+        }
+    }
+    panic!("it never got through");
+}
+
+fn work_until_killed(data: &Path, at: usize) -> Acknowledged {
+    compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
+    let inject = format!("inject=fsync,fdatasync:signal=SIGKILL:when={at}");
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &inject];
+    let options = Options {
+        data: Some(data.to_owned()),
+        under: strace.map(str::to_owned).to_vec(),
+        ..Options::default()
+    };
+    let mut acknowledged = Acknowledged::default();
+    if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
+        acknowledged.everything = work(&daemon.operator(), &mut acknowledged).is_some();
+        // What runs under `strace` outlives it.
+        daemon.terminate_inside();
+    }
+    acknowledged
+}
+
+/// Makes documents and calls until an answer does not come.
+fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
+    let json_body = [("Content-Type", "application/json"), ("If-None-Match", "*")];
+    let ask = |method: &str, path: &str, body: &Value| {
+        let reply = operator.try_send(method, path, &json_body, body.to_string().as_bytes()).ok()?;
+        (reply.status != 0).then_some(reply)
+    };
+    for (path, document) in [
+        ("/v1/orgs/acme", json!({"display_name": "Acme"})),
+        ("/v1/orgs/acme/policy", json!({"limits": {"fuel": 900_000_000}})),
+        ("/v1/orgs/acme/agents/bot", json!({"enabled": ["files/*"]})),
+    ] {
+        ask("PUT", path, &document)?.expect(201);
+        acknowledged.documents.push(path.to_owned());
+    }
+    let opened = ask("POST", "/v1/sessions", &json!({"agent": "acme/bot"}))?.expect(201).json();
+    let session = opened["session"].as_str().expect("an id").to_owned();
+    acknowledged.session = Some(session.clone());
+    for number in 0..6 {
+        let (id, file) = (format!("c{number}"), format!("f{number}.txt"));
+        acknowledged.in_flight = Some(id.clone());
+        let call = json!({"id": id, "tool": "files/write", "arguments": {"path": file, "content": id}});
+        let answer = ask("POST", &format!("/v1/sessions/{session}/calls"), &json!({"calls": [call]}))?;
+        assert_eq!(answer.expect(200).json()["results"][0]["status"], "ok");
+        acknowledged.calls.push((id, file));
+        acknowledged.in_flight = None;
+    }
+    Some(())
+}
+
+fn survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
+    let options = Options { data: Some(PathBuf::from(data)), ..Options::default() };
+    let daemon = Daemon::start_with(PROGRAM, options);
+    let operator = daemon.operator();
+    for document in &acknowledged.documents {
+        assert_eq!(operator.get(document).status, 200, "sync {at}: {document}");
+    }
+    if let Some(id) = &acknowledged.session {
+        let session = Session { client: operator.clone(), id: id.clone() };
+        for (call, file) in &acknowledged.calls {
+            assert_eq!(session.audited(&operator, call)["status"], "ok", "sync {at}");
+            assert_eq!(session.get_file(file).expect(200).body, call.as_bytes(), "sync {at}");
+        }
+        if let Some(call) = &acknowledged.in_flight {
+            let rows = operator.audit(&format!("kind=call&session={id}&call={call}"));
+            assert!(rows.len() <= 1, "sync {at}: {rows:?}");
+            for row in rows {
+                assert!(row["status"] == "unknown" || row["status"] == "ok", "sync {at}: {row}");
+            }
+        }
+    }
+    assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true, "sync {at}");
+}
