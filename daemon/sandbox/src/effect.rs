@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// One thing that a call did, or tried to do and was refused. Goes into the audit as a child of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// What happened: `workspace_write`, `file_denied`, `quota_exceeded`, `network_denied`.
+    /// What happened: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`.
     pub kind: &'static str,
     /// To what, in the guest's own words (a path, a host) and never in the host's. One line.
     pub detail: String,

@@ -11,7 +11,7 @@ use wasmtime::{CallHook, Store, StoreContextMut};
 
 use crate::component::Component;
 use crate::contract::{Failure, Outcome};
-use crate::effect::BeforeEffect;
+use crate::effect::{BeforeEffect, Effect};
 use crate::engine::Sandbox;
 use crate::limiter::saturating;
 use crate::outcome::{Finished, Output, Usage};
@@ -268,6 +268,7 @@ fn finish(
     let state = store.data_mut();
     let mut effects = state.access.take_effects();
     effects.extend(state.egress.take());
+    effects.extend(unfinished(state.access.unfinished()));
     let (log, log_lines_dropped, log_bytes) = state.log.finish();
     let output_bytes = match &outcome {
         Ok(Output::Result(json) | Output::Client(json)) => json.len() as u64,
@@ -283,6 +284,12 @@ fn finish(
         log_bytes,
     };
     Finished { outcome, usage, executed, effects, log, log_lines_dropped }
+}
+
+/// An operation of the file system cannot be stopped: one that outlives its call may still change a file.
+fn unfinished(operations: u64) -> Option<Effect> {
+    let detail = format!("{operations} operations were under way when the call ended");
+    (operations > 0).then_some(Effect { kind: "file_unfinished", detail })
 }
 
 impl CallContext {
