@@ -5,10 +5,9 @@ use num_traits::ToPrimitive;
 use crate::number::{Number, Outcome, Precision, impossible, power_of_ten};
 
 /// Their names, for a message to the one who guessed at another.
-pub const KNOWN: &str =
-    "abs, floor, ceil, trunc, round, min, max, gcd, lcm, mod, sqrt, cbrt, root, factorial, choose";
+pub const KNOWN: &str = "abs, floor, ceil, trunc, round, round_half_even, round_half_down, round_up, min, max, gcd, lcm, mod, sqrt, cbrt, root, factorial, choose";
 
-/// `round(x, 1000)` is the furthest that anybody needs.
+/// Digit 1000 is the furthest that anybody needs.
 const MAX_ROUND_DIGITS: i64 = 1_000;
 
 /// Calls a function by its name. None where there is none of that name.
@@ -19,7 +18,16 @@ pub fn call(name: &str, arguments: &[Number], precision: Precision) -> Option<Ou
         ("ceil", [x]) => x.ceil(),
         ("trunc", [x]) => x.trunc(),
         ("round", [x]) => x.round(),
-        ("round", [x, digits]) => round(x, digits, precision),
+        ("round_half_even", [x]) => x.round_half_even(),
+        ("round_half_down", [x]) => x.round_half_down(),
+        ("round_up", [x]) => x.round_up(),
+        ("round", [x, digits]) => at_digit(x, digits, precision, Number::round),
+        ("round_half_even", [x, digits]) => at_digit(x, digits, precision, Number::round_half_even),
+        ("round_half_down", [x, digits]) => at_digit(x, digits, precision, Number::round_half_down),
+        ("round_up", [x, digits]) => at_digit(x, digits, precision, Number::round_up),
+        ("floor", [x, digits]) => at_digit(x, digits, precision, Number::floor),
+        ("ceil", [x, digits]) => at_digit(x, digits, precision, Number::ceil),
+        ("trunc", [x, digits]) => at_digit(x, digits, precision, Number::trunc),
         ("sqrt", [x]) => x.root(2, precision),
         ("cbrt", [x]) => x.root(3, precision),
         ("root", [x, degree]) => root(x, degree, precision),
@@ -39,22 +47,25 @@ pub fn call(name: &str, arguments: &[Number], precision: Precision) -> Option<Ou
 
 fn arity(name: &str) -> Option<&'static str> {
     Some(match name {
-        "abs" | "floor" | "ceil" | "trunc" | "sqrt" | "cbrt" | "factorial" => "one number",
+        "abs" | "sqrt" | "cbrt" | "factorial" => "one number",
         "root" | "mod" | "choose" => "two numbers",
-        "round" => "one number, and how many digits to keep",
+        "floor" | "ceil" | "trunc" | "round" | "round_half_even" | "round_half_down" | "round_up" => {
+            "one number, and how many digits to keep"
+        }
         "min" | "max" | "gcd" | "lcm" => "one number or more",
         _ => return None,
     })
 }
 
-fn round(x: &Number, digits: &Number, precision: Precision) -> Outcome {
+/// Rounds at a digit after the point, or before it where `digits` is negative.
+fn at_digit(x: &Number, digits: &Number, precision: Precision, round: fn(&Number) -> Outcome) -> Outcome {
     let digits =
         digits.as_whole().and_then(ToPrimitive::to_i64).filter(|digits| digits.abs() <= MAX_ROUND_DIGITS);
     let digits = digits.ok_or_else(|| {
-        impossible(format!("`round` keeps a whole number of digits, at most {MAX_ROUND_DIGITS}"))
+        impossible(format!("rounding keeps a whole number of digits, at most {MAX_ROUND_DIGITS}"))
     })?;
     let scale = Number::exact(power_of_ten(digits));
-    x.multiply(&scale, precision)?.round()?.divide(&scale, precision)
+    round(&x.multiply(&scale, precision)?)?.divide(&scale, precision)
 }
 
 fn root(x: &Number, degree: &Number, precision: Precision) -> Outcome {

@@ -154,6 +154,28 @@ impl Number {
         self.decided(Ratio::round)
     }
 
+    /// Halves to the even neighbour.
+    pub fn round_half_even(&self) -> Outcome {
+        self.decided(|value| {
+            let rounded = value.round();
+            let is_half = (value - value.trunc()).abs() == Ratio::new(1.into(), 2.into());
+            if is_half && rounded.numer().is_odd() { rounded - value.signum() } else { rounded }
+        })
+    }
+
+    /// Halves towards zero.
+    pub fn round_half_down(&self) -> Outcome {
+        self.decided(|value| {
+            let half = Ratio::new(1.into(), 2.into());
+            if value.is_negative() { (value + half).floor() } else { (value - half).ceil() }
+        })
+    }
+
+    /// Away from zero.
+    pub fn round_up(&self) -> Outcome {
+        self.decided(|value| if value.is_negative() { value.floor() } else { value.ceil() })
+    }
+
     /// A step function has a value only where both bounds are on the same step.
     fn decided(&self, step: impl Fn(&Rational) -> Rational) -> Outcome {
         let (low, high) = (step(&self.low), step(&self.high));

@@ -1,20 +1,44 @@
 //! `list`: what there is.
 
-use std::fs::Metadata;
+use std::fs;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::workspace::{Entry, MAX_DEPTH, Workspace};
+use crate::room::Room;
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace};
 
 /// More names than this help no reader. A deeper look into one of the folders does.
 const MAX_ENTRIES: usize = 1_000;
 
 /// Lists files and folders.
 ///
-/// Gives paths from the workspace's root, in the order of the alphabet, with the sizes of files in bytes.
-#[tool(read_only, tags("file", "folder", "directory"), examples({}, {"path": "src", "depth": 3}))]
+/// Gives paths from the workspace's root, in the order of the alphabet, with the sizes of files in bytes. `tree` shows
+/// many folders at a glance, `glob` finds files by their names.
+#[tool(
+    read_only,
+    open_world = false,
+    tags("file", "folder", "directory", "ls"),
+    examples(
+        {} => {
+            "entries": [
+                {"path": "log.txt", "kind": "file", "size": 19},
+                {"path": "logo.png", "kind": "file", "size": 8},
+                {"path": "notes.md", "kind": "file", "size": 19},
+                {"path": "src", "kind": "folder"},
+            ],
+            "truncated": false,
+        },
+        {"path": "src", "depth": 3} => {
+            "entries": [
+                {"path": "src/lib.rs", "kind": "file", "size": 19},
+                {"path": "src/main.rs", "kind": "file", "size": 37},
+            ],
+            "truncated": false,
+        },
+    )
+)]
 pub fn list(
     /// The folder, from the workspace's root
     #[default(".")]
@@ -50,50 +74,31 @@ pub struct ListedEntry {
     pub size: Option<u64>,
 }
 
-#[derive(Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    File,
-    Folder,
-    Link,
-    Other,
-}
-
 impl Workspace {
     pub fn list(&self, path: &str, depth: u32) -> Result<Listing, Error> {
         let folder = self.place(path)?;
         let mut entries = Vec::new();
         let mut truncated = false;
+        let mut room = Room::of_an_answer();
         let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), &mut |entry| {
-            truncated = entries.len() == MAX_ENTRIES;
-            if !truncated {
-                entries.push(ListedEntry::from(entry));
+            truncated = entries.len() == MAX_ENTRIES || !room.take(&[entry.name]);
+            if truncated {
+                return Step::End;
             }
-            !truncated
+            entries.push(ListedEntry::of(entry));
+            Step::On
         })?;
         Ok(Listing { entries, truncated, unreadable })
     }
 }
 
-impl From<Entry> for ListedEntry {
-    fn from(Entry { place, metadata, .. }: Entry) -> Self {
-        let kind = Kind::of(&metadata);
-        let size = (kind == Kind::File).then_some(metadata.len());
-        Self { path: place.name, kind, size }
-    }
-}
-
-impl Kind {
-    fn of(metadata: &Metadata) -> Self {
-        if metadata.is_file() {
-            Self::File
-        } else if metadata.is_dir() {
-            Self::Folder
-        } else if metadata.is_symlink() {
-            Self::Link
-        } else {
-            Self::Other
-        }
+impl ListedEntry {
+    fn of(entry: &Entry<'_>) -> Self {
+        let size = match entry.kind {
+            Kind::File => fs::symlink_metadata(entry.path).ok().map(|metadata| metadata.len()),
+            _ => None,
+        };
+        Self { path: entry.name.to_owned(), kind: entry.kind, size }
     }
 }
 

@@ -2,26 +2,40 @@
 //!
 //! The file goes by in pieces, so its size costs time and no memory.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 
+use memchr::{memchr, memchr_iter};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::workspace::{Place, Workspace, explain};
+use crate::failure::is_binary;
+use crate::workspace::{Place, Workspace};
 
 /// What one call gives at most. Six times this, the worst that JSON makes of it, is still within the limit of a result.
 const MAX_TEXT_BYTES: usize = 128 * 1024;
 
 /// Binary files show themselves early.
-const SNIFFED_BYTES: usize = 8 * 1024;
+const SNIFFED_BYTES: u64 = 8 * 1024;
 
-/// Reads a text file.
+/// What the host gives in one go.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Reads a text file, or some of its lines.
 ///
-/// Paths are relative to the workspace: `notes/today.md`. Of a long file one call gives a part; `next_line` is where to
-/// read on. Binary files are refused.
-#[tool(read_only, tags("file", "text", "open"), examples({"path": "notes.md"}, {"path": "log.txt", "start_line": 201, "line_count": 100}))]
+/// Paths are relative to the workspace: `notes/today.md`. One call gives at most 128 KiB; `next_line` is where to read
+/// on. Lines come as they are in the file, without numbers. Binary files are refused: `read_bytes` reads those, and
+/// parts of a very long line.
+#[tool(
+    read_only,
+    open_world = false,
+    tags("file", "text", "open", "cat"),
+    examples(
+        {"path": "notes.md"} => {"text": "# Notes\n- buy milk\n", "total_lines": 2, "total_bytes": 19},
+        "the last lines of a log": {"path": "log.txt", "start_line": 3, "line_count": 100}
+            => {"text": "three\nfour\n", "total_lines": 4, "total_bytes": 19},
+    )
+)]
 pub fn read(
     /// The file, from the workspace's root
     path: String,
@@ -44,6 +58,8 @@ pub struct Excerpt {
     pub text: String,
     /// How many lines the file has
     pub total_lines: u64,
+    /// How many bytes the file has
+    pub total_bytes: u64,
     /// Where to read on, if this is not the end
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_line: Option<u64>,
@@ -51,20 +67,28 @@ pub struct Excerpt {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub cut: bool,
+    /// Where the rest of a line that is cut begins, for `read_bytes`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_byte: Option<u64>,
 }
 
 impl Workspace {
     pub fn read(&self, path: &str, start_line: u32, line_count: u32) -> Result<Excerpt, Error> {
         let place = self.place(path)?;
-        let file = File::open(&place.path).map_err(|error| explain(&error, &place, "read"))?;
-        if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            return Err(Error::new(format!("`{}` is a folder: `list` shows what is in it", place.name)));
-        }
+        let file = self.open(&place)?;
         let start = u64::from(start_line.max(1));
         let mut selection =
             Selection { start, end: start + u64::from(line_count.max(1)), line: 1, ..Selection::default() };
-        selection.read(&mut BufReader::new(file), &place)?;
-        selection.into_excerpt(&place)
+        let mut file = BufReader::with_capacity(PIECE_BYTES, file);
+        loop {
+            let piece = file.fill_buf().map_err(|error| self.explain(&error, &place, "read"))?;
+            if piece.is_empty() {
+                return selection.into_excerpt(&place);
+            }
+            selection.take_piece(piece, &place)?;
+            let length = piece.len();
+            file.consume(length);
+        }
     }
 }
 
@@ -78,42 +102,62 @@ struct Selection {
     /// Whether the current line has begun.
     in_line: bool,
     kept: Vec<u8>,
+    /// Where in the file the kept text begins.
+    kept_from: u64,
     /// The line where the text became too long.
     full_at: Option<u64>,
-    seen_bytes: usize,
+    seen_bytes: u64,
 }
 
 impl Selection {
-    fn read(&mut self, file: &mut dyn BufRead, place: &Place) -> Result<(), Error> {
-        loop {
-            let piece = file.fill_buf().map_err(|error| explain(&error, place, "read"))?;
-            if piece.is_empty() {
-                return Ok(());
-            }
-            let sniffed = SNIFFED_BYTES.saturating_sub(self.seen_bytes).min(piece.len());
-            if piece[..sniffed].contains(&0) {
-                return Err(is_binary(place));
-            }
-            for line in piece.split_inclusive(|byte| *byte == b'\n') {
-                self.take(line);
-            }
-            let length = piece.len();
-            self.seen_bytes += length;
-            file.consume(length);
+    fn take_piece(&mut self, piece: &[u8], place: &Place) -> Result<(), Error> {
+        let sniffed = usize::try_from(SNIFFED_BYTES.saturating_sub(self.seen_bytes)).unwrap_or(0);
+        if memchr(0, &piece[..sniffed.min(piece.len())]).is_some() {
+            return Err(is_binary(place));
         }
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let line;
+            (line, rest) = if self.is_wanted() {
+                let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+                rest.split_at(end)
+            } else {
+                self.pass_over(rest)
+            };
+            self.take(line);
+        }
+        Ok(())
     }
 
-    /// Takes a line, or a part of one that is cut by the end of a piece.
+    fn is_wanted(&self) -> bool {
+        (self.start..self.end).contains(&self.line) && self.full_at.is_none()
+    }
+
+    /// Cuts off what is passed over in one go: up to the first line that is wanted, or all of it.
+    fn pass_over<'p>(&self, rest: &'p [u8]) -> (&'p [u8], &'p [u8]) {
+        let lines = usize::try_from(self.start.saturating_sub(self.line)).unwrap_or(usize::MAX);
+        let end = match lines {
+            0 => None,
+            _ => memchr_iter(b'\n', rest).nth(lines - 1),
+        };
+        rest.split_at(end.map_or(rest.len(), |at| at + 1))
+    }
+
+    /// Takes a line or a part of one, or lines that are passed over.
     fn take(&mut self, bytes: &[u8]) {
-        if (self.start..self.end).contains(&self.line) && self.full_at.is_none() {
+        if self.is_wanted() {
+            if self.kept.is_empty() {
+                self.kept_from = self.seen_bytes;
+            }
             let room = MAX_TEXT_BYTES - self.kept.len();
             self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
             if bytes.len() > room {
                 self.full_at = Some(self.line);
             }
         }
+        self.seen_bytes += bytes.len() as u64;
         self.in_line = !bytes.ends_with(b"\n");
-        self.line += u64::from(!self.in_line);
+        self.line += memchr_iter(b'\n', bytes).count() as u64;
     }
 
     fn into_excerpt(mut self, place: &Place) -> Result<Excerpt, Error> {
@@ -125,9 +169,12 @@ impl Selection {
             )));
         }
         let cut = self.cut_to_whole_lines();
+        let (kept_from, total_bytes) = (self.kept_from, self.seen_bytes);
         let text = self.text(place)?;
         let read_to = self.full_at.unwrap_or(self.end).max(self.start + u64::from(cut));
-        Ok(Excerpt { text, total_lines, next_line: (read_to <= total_lines).then_some(read_to), cut })
+        let next_line = (read_to <= total_lines).then_some(read_to);
+        let next_byte = cut.then(|| kept_from + text.len() as u64);
+        Ok(Excerpt { text, total_lines, total_bytes, next_line, cut, next_byte })
     }
 
     /// Drops the line that did not fit. Only where it is the first one, its beginning is all there is to give.
@@ -157,8 +204,4 @@ impl Selection {
             Err(_) => Err(is_binary(place)),
         }
     }
-}
-
-fn is_binary(place: &Place) -> Error {
-    Error::new(format!("`{}` is not a text file in UTF-8: it cannot be read here", place.name))
 }

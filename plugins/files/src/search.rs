@@ -1,76 +1,125 @@
 //! `search`: files by name, lines by a regular expression.
 //!
-//! The regular expressions run in linear time, so no pattern can hang a call. Files that are too large or not text are
-//! passed over, and named.
+//! A file is searched as a whole, and only a line that is found is looked at as one: no work is done for the lines and
+//! files in between but the search itself. Files that are too large or binary are passed over, and named.
 
-use std::fs;
+mod contents;
+mod lines;
+mod pattern;
 
-use globset::{GlobBuilder, GlobMatcher};
-use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::workspace::{Entry, MAX_DEPTH, Place, Workspace};
+use crate::glob::Names;
+use crate::room::Room;
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, order};
 
-/// A file is searched as a whole in memory, of which a call has 64 MiB.
-const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024;
-
-/// A compiled pattern larger than this is a mistake, or an attack.
-const MAX_PATTERN_BYTES: usize = 1024 * 1024;
-
-/// Enough of a line to know it by.
-const MAX_LINE_CHARACTERS: usize = 300;
+use contents::Contents;
+use lines::{Callbacks, Ended, Lines};
+pub use pattern::Pattern;
 
 /// Enough names to see why something was not found.
 const MAX_SKIPPED: usize = 20;
 
+/// More lines around a match than this are a file to read.
+const MAX_CONTEXT: u32 = 20;
+
+/// How much one call searches. It has fuel for 1,000 million instructions, and a byte takes up to 40.
+const MAX_SEARCHED_BYTES: usize = 20 * 1024 * 1024;
+
+/// How many files one call searches. It may ask the host 100,000 times, and a file takes four.
+const MAX_SEARCHED_FILES: u32 = 15_000;
+
+/// What opening a file costs, in bytes that could be searched meanwhile.
+const FILE_COST_BYTES: usize = 300;
+
 /// Finds files by name, and lines in them by a regular expression.
 ///
+/// - `pattern` finds lines, in all text files or in those that `glob` names. It has the syntax of Rust's `regex`: no
+///   look-around, no back-references, and a match is within one line. `literal` takes it as plain text.
 /// - `glob` alone finds files: `*.rs` anywhere, `src/**/*.rs` under `src`.
-/// - `pattern` finds lines, in all text files or in those that `glob` names. It has the syntax of Rust's `regex`: no look-around, no back-references.
-#[tool(read_only, tags("file", "find", "grep"), examples({"glob": "*.md"}, {"pattern": "TODO|FIXME", "glob": "*.rs", "path": "src"}))]
+/// - Where `truncated` is true there may be more: narrow the search, or give `next` as `after`.
+#[tool(
+    read_only,
+    open_world = false,
+    tags("file", "find", "grep", "text"),
+    examples(
+        {"glob": "*.md"} => {"results": [{"path": "notes.md"}], "truncated": false},
+        {"pattern": "fn \\w+", "glob": "*.rs", "path": "src"} => {
+            "results": [
+                {"path": "src/lib.rs", "line": 1, "text": "pub fn answer() {}"},
+                {"path": "src/main.rs", "line": 2, "text": "fn main() {"},
+            ],
+            "truncated": false,
+        },
+        "with a line after each": {"pattern": "main()", "literal": true, "lines_after": 1} => {
+            "results": [{"path": "src/main.rs", "line": 2, "text": "fn main() {", "after": ["    answer()"]}],
+            "truncated": false,
+        },
+    )
+)]
+#[expect(clippy::too_many_arguments, reason = "each is a parameter that a model knows from `grep`")]
 pub fn search(
     /// A regular expression for the lines to find
     pattern: Option<String>,
     /// Which files: `*`, `**`, `?`, `[a-z]` and `{a,b}`
     glob: Option<String>,
-    /// The folder to search, from the workspace's root
+    /// The folder or the file to search, from the workspace's root
     #[default(".")]
     path: String,
     /// Whether `a` finds `A` too
     #[default]
     ignore_case: bool,
+    /// Whether `pattern` is plain text, in which no sign has a meaning
+    #[default]
+    literal: bool,
+    /// How many lines before each match to give
+    #[default(0)]
+    #[schemars(range(max = 20))]
+    lines_before: u32,
+    /// How many lines after each match to give
+    #[default(0)]
+    #[schemars(range(max = 20))]
+    lines_after: u32,
     /// How many results to give at most
     #[default(100)]
     #[schemars(range(min = 1, max = 1000))]
     max_results: u32,
+    /// `next` of the answer before, to go on after it
+    after: Option<String>,
 ) -> Result<Found, Error> {
-    let query = Query::compile(pattern.as_deref(), glob.as_deref(), ignore_case, max_results)?;
+    let query = Query {
+        pattern: pattern.map(|pattern| Pattern::compile(&pattern, literal, ignore_case)).transpose()?,
+        names: glob.map(|glob| Names::compile(&glob, "glob", ignore_case)).transpose()?,
+        lines_before: lines_before.min(MAX_CONTEXT) as usize,
+        lines_after: lines_after.min(MAX_CONTEXT) as usize,
+        max_results: max_results.clamp(1, 1_000) as usize,
+        after: after.map(|after| Mark::read(&after)).transpose()?,
+    };
     Workspace::of_session().search(&path, &query)
 }
 
 /// What to look for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Query {
-    pattern: Option<Regex>,
-    glob: Option<Glob>,
-    max_results: usize,
-}
-
-#[derive(Debug)]
-struct Glob {
-    matcher: GlobMatcher,
-    /// A glob without a slash is about the name alone.
-    is_about_name: bool,
+    pub pattern: Option<Pattern>,
+    pub names: Option<Names>,
+    pub lines_before: usize,
+    pub lines_after: usize,
+    pub max_results: usize,
+    pub after: Option<Mark>,
 }
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     pub results: Vec<Match>,
-    /// Whether there may be more than is given: narrow the search
+    /// Whether there may be more than is given: narrow the search, or go on at `next`
     pub truncated: bool,
+    /// What to give as `after` to go on, if there may be more
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Files that were passed over, and why; the first of them
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -78,7 +127,7 @@ pub struct Found {
 }
 
 /// A file, or a line in it.
-#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Match {
     /// The file, from the workspace's root
     pub path: String,
@@ -88,6 +137,14 @@ pub struct Match {
     /// The line, or the part of it around what was found
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// The lines before it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub before: Vec<String>,
+    /// The lines after it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub after: Vec<String>,
 }
 
 /// A file that was not searched.
@@ -97,127 +154,193 @@ pub struct Skipped {
     pub reason: String,
 }
 
-impl Query {
-    pub fn compile(
-        pattern: Option<&str>,
-        glob: Option<&str>,
-        ignore_case: bool,
-        max_results: u32,
-    ) -> Result<Self, Error> {
-        if pattern.is_none() && glob.is_none() {
-            return Err(Error::invalid(
-                "nothing to search for: give `glob` to find files, `pattern` to find lines, or both",
-            ));
-        }
-        Ok(Self {
-            pattern: pattern.map(|pattern| compile_pattern(pattern, ignore_case)).transpose()?,
-            glob: glob.map(|glob| compile_glob(glob, ignore_case)).transpose()?,
-            max_results: max_results.clamp(1, 1_000) as usize,
-        })
+/// How far a search came: `12:src/main.rs` is after a line, `*:src/main.rs` after a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    line: u64,
+    path: String,
+}
+
+impl Mark {
+    pub fn read(written: &str) -> Result<Self, Error> {
+        let read = written.split_once(':').and_then(|(line, path)| {
+            let line = if line == "*" { u64::MAX } else { line.parse().ok()? };
+            Some(Self { line, path: path.to_owned() })
+        });
+        read.ok_or_else(|| Error::invalid("`after` is not from an answer before: give its `next` as it is"))
     }
 
-    fn names(&self, folder: &Place, place: &Place) -> bool {
-        let Some(glob) = &self.glob else { return true };
-        let inside = match place.name.strip_prefix(&folder.name) {
-            Some(rest) if rest.starts_with('/') => &rest[1..],
-            _ => &place.name,
-        };
-        let name = if glob.is_about_name { inside.rsplit('/').next().unwrap_or(inside) } else { inside };
-        glob.matcher.is_match(name)
+    fn write(&self) -> String {
+        match self.line {
+            u64::MAX => format!("*:{}", self.path),
+            line => format!("{line}:{}", self.path),
+        }
     }
 }
 
 impl Workspace {
     pub fn search(&self, path: &str, query: &Query) -> Result<Found, Error> {
-        let folder = self.place(path)?;
-        let mut found = Found::default();
-        self.walk(&folder, MAX_DEPTH, &mut |entry| {
-            if entry.metadata.is_file() && query.names(&folder, &entry.place) {
-                found.look_into(&entry, query);
-            }
-            !found.truncated
-        })?;
-        Ok(found)
+        if query.pattern.is_none() && query.names.is_none() {
+            return Err(Error::invalid(
+                "nothing to search for: give `glob` to find files, `pattern` to find lines, or both",
+            ));
+        }
+        let place = self.place(path)?;
+        let mut search = Search::begin(query);
+        if self.look(&place)?.is_file() {
+            let entry = Entry { name: &place.name, path: &place.path, kind: Kind::File, depth: 1 };
+            search.look_at(&entry);
+        } else {
+            self.walk(&place, MAX_DEPTH, &mut |entry| search.pass(&place, entry))?;
+        }
+        Ok(search.found)
     }
 }
 
-impl Found {
-    fn look_into(&mut self, entry: &Entry, query: &Query) {
-        let path = &entry.place.name;
-        let Some(pattern) = &query.pattern else {
-            return self.add(Match { path: path.clone(), line: None, text: None }, query);
+/// A search under way.
+struct Search<'q> {
+    query: &'q Query,
+    lines: Option<Lines<'q>>,
+    contents: Contents,
+    left_bytes: usize,
+    left_files: u32,
+    /// The file after which nothing is left to search with.
+    spent_at: Option<Mark>,
+    room: Room,
+    found: Found,
+}
+
+impl<'q> Search<'q> {
+    fn begin(query: &'q Query) -> Self {
+        Self {
+            query,
+            lines: query
+                .pattern
+                .as_ref()
+                .map(|pattern| Lines::of(pattern, query.lines_before, query.lines_after)),
+            contents: Contents::default(),
+            left_bytes: MAX_SEARCHED_BYTES,
+            left_files: MAX_SEARCHED_FILES,
+            spent_at: None,
+            room: Room::of_an_answer(),
+            found: Found::default(),
+        }
+    }
+
+    fn pass(&mut self, folder: &Place, entry: &Entry<'_>) -> Step {
+        match entry.kind {
+            Kind::File => {}
+            Kind::Folder => return self.pass_folder(entry),
+            Kind::Link | Kind::Other => return Step::On,
+        }
+        if self.query.names.as_ref().is_some_and(|names| !names.match_path(folder, entry.name)) {
+            return Step::On;
+        }
+        self.look_at(entry)
+    }
+
+    /// What lies wholly before the place where an earlier search ended need not be walked again.
+    fn pass_folder(&self, entry: &Entry<'_>) -> Step {
+        match &self.query.after {
+            Some(after) if order(entry.name, &after.path).is_lt() && !is_under(&after.path, entry.name) => {
+                Step::Past
+            }
+            _ => Step::On,
+        }
+    }
+
+    fn look_at(&mut self, entry: &Entry<'_>) -> Step {
+        let mut after_line = 0;
+        if let Some(after) = &self.query.after {
+            match order(entry.name, &after.path) {
+                std::cmp::Ordering::Less => return Step::On,
+                std::cmp::Ordering::Equal if after.line == u64::MAX => return Step::On,
+                std::cmp::Ordering::Equal => after_line = after.line,
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        let Some(mut lines) = self.lines.take() else {
+            let found = Match { path: entry.name.to_owned(), ..Match::default() };
+            return if self.add(found) { Step::On } else { Step::End };
         };
-        match text_of(entry) {
-            Ok(text) => self.look_for_lines(path, &text, pattern, query),
-            Err(reason) if self.skipped.len() < MAX_SKIPPED => {
-                self.skipped.push(Skipped { path: path.clone(), reason })
-            }
-            Err(_) => {}
+        let step = self.look_into(entry, &mut lines, after_line);
+        self.lines = Some(lines);
+        step
+    }
+
+    fn look_into(&mut self, entry: &Entry<'_>, lines: &mut Lines<'_>, after_line: u64) -> Step {
+        if let Some(mark) = self.spent_at.take() {
+            return self.end_at(&mark);
+        }
+        self.left_files -= 1;
+        self.left_bytes = self.left_bytes.saturating_sub(FILE_COST_BYTES);
+        let mut contents = std::mem::take(&mut self.contents);
+        match contents.load(entry.path) {
+            Ok(bytes) => self.look_for_lines(entry.name, bytes, lines, after_line),
+            Err(reason) => self.skip(entry.name, reason),
+        }
+        self.contents = contents;
+        if self.left_bytes == 0 || self.left_files == 0 {
+            // Whether there is more is for the next file to tell, if there is one.
+            self.spent_at = Some(Mark { line: u64::MAX, path: entry.name.to_owned() });
+        }
+        if self.found.truncated { Step::End } else { Step::On }
+    }
+
+    fn look_for_lines(&mut self, path: &str, bytes: &[u8], lines: &mut Lines<'_>, after_line: u64) {
+        let mut left_bytes = self.left_bytes;
+        let mut callbacks = Callbacks {
+            spend: &mut |bytes| {
+                let is_left = left_bytes > 0;
+                left_bytes = left_bytes.saturating_sub(bytes);
+                is_left
+            },
+            take: &mut |line| {
+                self.add(Match {
+                    path: path.to_owned(),
+                    line: Some(line.number),
+                    text: Some(line.text()),
+                    before: line.before(),
+                    after: line.after(),
+                })
+            },
+        };
+        let ended = lines.search(bytes, after_line, &mut callbacks);
+        self.left_bytes = left_bytes;
+        if let Ended::Spent(line) = ended {
+            self.end_at(&Mark { line, path: path.to_owned() });
         }
     }
 
-    fn look_for_lines(&mut self, path: &str, text: &str, pattern: &Regex, query: &Query) {
-        for (index, line) in text.lines().enumerate() {
-            let Some(hit) = pattern.find(line) else { continue };
-            let text = around(line, hit.start());
-            self.add(Match { path: path.to_owned(), line: Some(index as u64 + 1), text: Some(text) }, query);
-            if self.truncated {
-                return;
-            }
+    fn skip(&mut self, path: &str, reason: &str) {
+        if self.found.skipped.len() < MAX_SKIPPED && self.room.take(&[path]) {
+            self.found.skipped.push(Skipped { path: path.to_owned(), reason: reason.to_owned() });
         }
     }
 
-    fn add(&mut self, found: Match, query: &Query) {
-        self.truncated = self.results.len() == query.max_results;
-        if !self.truncated {
-            self.results.push(found);
+    /// Adds a result. Gives false when there is no room for it.
+    fn add(&mut self, found: Match) -> bool {
+        let around = found.before.iter().chain(&found.after);
+        let texts: Vec<&str> =
+            std::iter::once(&found.path).chain(&found.text).chain(around).map(String::as_str).collect();
+        if self.found.results.len() < self.query.max_results && self.room.take(&texts) {
+            self.found.results.push(found);
+            return true;
         }
+        if let Some(last) = self.found.results.last() {
+            let mark = Mark { line: last.line.unwrap_or(u64::MAX), path: last.path.clone() };
+            self.end_at(&mark);
+        }
+        false
+    }
+
+    fn end_at(&mut self, mark: &Mark) -> Step {
+        self.found.truncated = true;
+        self.found.next = Some(mark.write());
+        Step::End
     }
 }
 
-fn compile_pattern(pattern: &str, ignore_case: bool) -> Result<Regex, Error> {
-    let compiled =
-        RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_PATTERN_BYTES).build();
-    compiled.map_err(|error| {
-        // The message draws the pattern on lines of its own; the last one says what is wrong with it.
-        let message = error.to_string();
-        let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        Error::invalid(format!(
-            "`pattern` is no regular expression: {reason}; put `\\` before a sign that is meant as it is"
-        ))
-    })
-}
-
-fn compile_glob(glob: &str, ignore_case: bool) -> Result<Glob, Error> {
-    let trimmed = glob.trim_start_matches("/workspace/").trim_start_matches("./");
-    let compiled = GlobBuilder::new(trimmed).literal_separator(true).case_insensitive(ignore_case).build();
-    let compiled = compiled.map_err(|error| {
-        Error::invalid(format!("`glob` is not one: {}; write as in `src/**/*.rs`", error.kind()))
-    })?;
-    Ok(Glob { matcher: compiled.compile_matcher(), is_about_name: !trimmed.contains('/') })
-}
-
-fn text_of(entry: &Entry) -> Result<String, String> {
-    if entry.metadata.len() > MAX_FILE_BYTES {
-        return Err(format!("larger than {} MiB", MAX_FILE_BYTES / 1024 / 1024));
-    }
-    let bytes = fs::read(&entry.place.path).map_err(|_| "cannot be read".to_owned())?;
-    match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Ok(text),
-        _ => Err("not a text file in UTF-8".to_owned()),
-    }
-}
-
-/// The line, or so much of it around a place that a reader knows it.
-fn around(line: &str, place: usize) -> String {
-    if line.chars().count() <= MAX_LINE_CHARACTERS {
-        return line.to_owned();
-    }
-    let before = line[..place].chars().count().min(MAX_LINE_CHARACTERS / 3);
-    let start =
-        line[..place].char_indices().rev().nth(before.saturating_sub(1)).map_or(place, |(start, _)| start);
-    let part: String = line[start..].chars().take(MAX_LINE_CHARACTERS).collect();
-    let (head, tail) =
-        (if start > 0 { "…" } else { "" }, if start + part.len() < line.len() { "…" } else { "" });
-    format!("{head}{part}{tail}")
+fn is_under(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }

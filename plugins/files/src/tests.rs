@@ -1,15 +1,24 @@
 //! The tools over a folder of a test's own. What the host guards (links, quotas, other folders) is tested with the host.
 
+mod archives;
+mod changes;
+mod examples;
+mod patches;
+
 use std::fs;
 
 use tempfile::TempDir;
 use toolgate_sdk::testing;
 
+pub use examples::session_root;
+
 use crate::ThisPlugin;
-use crate::list::{Kind, ListedEntry};
+use crate::glob::Names;
+use crate::list::ListedEntry;
 use crate::read::Excerpt;
-use crate::search::{Found, Match, Query, Skipped};
-use crate::workspace::Workspace;
+use crate::read_bytes::Encoding;
+use crate::search::{Found, Mark, Match, Pattern, Query, Skipped};
+use crate::workspace::{Kind, Workspace};
 use crate::write::Written;
 
 struct Folder {
@@ -17,11 +26,23 @@ struct Folder {
     workspace: Workspace,
 }
 
+impl Folder {
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.folder.path().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Every path that is there, so that a test sees what was left behind.
+    fn all(&self) -> Vec<String> {
+        let listing = self.workspace.list(".", 64).unwrap();
+        listing.entries.into_iter().map(|entry| entry.path).collect()
+    }
+}
+
 fn folder(files: &[(&str, &str)]) -> Folder {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::at(folder.path());
     for (path, content) in files {
-        workspace.write(path, content).unwrap();
+        workspace.write(path, content.as_bytes()).unwrap();
     }
     Folder { folder, workspace }
 }
@@ -31,7 +52,16 @@ fn lines(count: usize) -> String {
 }
 
 fn find(folder: &Folder, pattern: Option<&str>, glob: Option<&str>, path: &str) -> Found {
-    folder.workspace.search(path, &Query::compile(pattern, glob, false, 100).unwrap()).unwrap()
+    folder.workspace.search(path, &query(pattern, glob)).unwrap()
+}
+
+fn query(pattern: Option<&str>, glob: Option<&str>) -> Query {
+    Query {
+        pattern: pattern.map(|pattern| Pattern::compile(pattern, false, false).unwrap()),
+        names: glob.map(|glob| Names::compile(glob, "glob", false).unwrap()),
+        max_results: 100,
+        ..Query::default()
+    }
 }
 
 fn paths(found: &Found) -> Vec<&str> {
@@ -52,16 +82,23 @@ fn t1_the_plugin_asks_for_the_workspace_and_nothing_else() {
 fn what_was_written_is_read() {
     let folder = folder(&[]);
 
-    let written = folder.workspace.write("notes/today.md", "# Today\nä\n").unwrap();
+    let written = folder.workspace.write("notes/today.md", "# Today\nä\n".as_bytes()).unwrap();
     assert_eq!(written, Written { path: "notes/today.md".to_owned(), bytes: 11, created: true });
 
     let read = folder.workspace.read("/workspace/notes/./today.md", 1, 100).unwrap();
     assert_eq!(
         read,
-        Excerpt { text: "# Today\nä\n".to_owned(), total_lines: 2, next_line: None, cut: false }
+        Excerpt {
+            text: "# Today\nä\n".to_owned(),
+            total_lines: 2,
+            total_bytes: 11,
+            next_line: None,
+            cut: false,
+            next_byte: None
+        }
     );
 
-    assert!(!folder.workspace.write("notes/today.md", "").unwrap().created);
+    assert!(!folder.workspace.write("notes/today.md", b"").unwrap().created);
     assert_eq!(folder.workspace.read("notes/today.md", 1, 1).unwrap().text, "");
 }
 
@@ -72,7 +109,14 @@ fn a_long_file_is_read_in_parts() {
     let part = folder.workspace.read("long.txt", 4, 2).unwrap();
     assert_eq!(
         part,
-        Excerpt { text: "line 4\nline 5\n".to_owned(), total_lines: 10, next_line: Some(6), cut: false }
+        Excerpt {
+            text: "line 4\nline 5\n".to_owned(),
+            total_lines: 10,
+            total_bytes: 71,
+            next_line: Some(6),
+            cut: false,
+            next_byte: None
+        }
     );
 
     let end = folder.workspace.read("long.txt", 10, 5).unwrap();
@@ -124,7 +168,7 @@ fn binary_files_are_refused() {
         let refused = folder.workspace.read(name, 1, 10).unwrap_err();
         assert_eq!(
             refused.message(),
-            format!("`{name}` is not a text file in UTF-8: it cannot be read here")
+            format!("`{name}` is not a text file in UTF-8: `read_bytes` gives the bytes of any file")
         );
     }
 }
@@ -147,18 +191,15 @@ fn mistakes_are_told_with_what_to_do_next() {
     let folder = folder(&[("dir/a.txt", "a")]);
 
     for (problem, expected) in [
-        (
-            folder.workspace.read("b.txt", 1, 1).unwrap_err(),
-            "there is no `b.txt`: `list` shows what there is",
-        ),
+        (folder.workspace.read("b.txt", 1, 1).unwrap_err(), "there is no `b.txt`: did you mean `dir/a.txt`?"),
         (folder.workspace.read("dir", 1, 1).unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
-        (folder.workspace.write("dir", "x").unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
+        (folder.workspace.write("dir", b"x").unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
         (
             folder.workspace.list("dir/a.txt", 1).unwrap_err(),
             "`dir/a.txt` is a file, or under one: write the path of a folder",
         ),
         (
-            folder.workspace.write(".", "x").unwrap_err(),
+            folder.workspace.write(".", b"x").unwrap_err(),
             "`.` is a folder: write the path of a file, as `notes/today.md`",
         ),
     ] {
@@ -224,16 +265,15 @@ fn lines_are_found_by_a_regular_expression() {
     let found = find(&folder, Some(r"TODO:?\s+\w+"), None, ".");
     assert_eq!(
         found.results,
-        [
-            Match { path: "src/a.rs".to_owned(), line: Some(2), text: Some("// TODO: two".to_owned()) },
-            Match { path: "src/b.md".to_owned(), line: Some(1), text: Some("TODO three".to_owned()) },
-        ]
+        [found_line("src/a.rs", 2, "// TODO: two"), found_line("src/b.md", 1, "TODO three"),]
     );
     assert_eq!(paths(&find(&folder, Some("TODO"), Some("*.md"), ".")), ["src/b.md"]);
     assert_eq!(paths(&find(&folder, Some("todo"), None, ".")), Vec::<&str>::new());
 
-    let ignoring_case = Query::compile(Some("todo"), None, true, 100).unwrap();
+    let ignoring_case = Pattern::compile("todo", false, true).unwrap();
+    let ignoring_case = Query { pattern: Some(ignoring_case), max_results: 100, ..Query::default() };
     assert_eq!(folder.workspace.search("src", &ignoring_case).unwrap().results.len(), 2);
+    assert_eq!(folder.workspace.search("src/a.rs", &ignoring_case).unwrap().results.len(), 1);
 }
 
 #[test]
@@ -278,22 +318,262 @@ fn a_search_is_capped_and_names_what_it_passed_over() {
         found.skipped,
         [
             Skipped { path: "big.txt".to_owned(), reason: "larger than 8 MiB".to_owned() },
-            Skipped { path: "zero.bin".to_owned(), reason: "not a text file in UTF-8".to_owned() },
+            Skipped { path: "zero.bin".to_owned(), reason: "a binary file".to_owned() },
         ]
     );
 }
 
 #[test]
 fn a_search_that_cannot_be_is_refused_with_its_reason() {
-    let refused = |pattern, glob| Query::compile(pattern, glob, false, 1).unwrap_err().message().to_owned();
+    let nothing = folder(&[]).workspace.search(".", &Query::default()).unwrap_err();
+    assert!(nothing.message().starts_with("nothing to search for"));
 
-    assert!(refused(None, None).starts_with("nothing to search for"));
-    assert!(refused(Some("(a"), None).contains("unclosed group"), "{}", refused(Some("(a"), None));
-    assert!(refused(Some(r"(a)\1"), None).contains("backreferences are not supported"));
-    assert!(
-        refused(Some("(?:a{999}){999}"), None).contains("size limit"),
-        "{}",
-        refused(Some("(?:a{999}){999}"), None)
+    for (pattern, reason) in [
+        ("(a", "unclosed group"),
+        (r"(a)\1", "backreferences are not supported"),
+        ("a(?=b)", "look-around"),
+        ("(?:a{999}){999}", "size limit"),
+        ("a\nb", "within one line"),
+        (&"a".repeat(10_001), "longer than 10000 bytes"),
+    ] {
+        let refused = Pattern::compile(pattern, false, false).unwrap_err();
+        assert!(refused.message().contains(reason), "{pattern}: {refused}");
+    }
+    let glob = Names::compile("[a", "glob", false).unwrap_err();
+    assert!(glob.message().starts_with("`glob` is not a glob"), "{glob}");
+}
+
+fn found_line(path: &str, line: u64, text: &str) -> Match {
+    Match { path: path.to_owned(), line: Some(line), text: Some(text.to_owned()), ..Match::default() }
+}
+
+/// The lines that a pattern finds when each line is looked at on its own: what a search of whole files must find too.
+fn lines_one_by_one(text: &str, pattern: &str) -> Vec<u64> {
+    let pattern = Pattern::compile(pattern, false, false).unwrap();
+    let numbered = text.lines().zip(1..);
+    numbered
+        .filter(|(line, _)| pattern.exact.as_ref().unwrap_or(&pattern.regex).is_match(*line))
+        .map(|(_, number)| number)
+        .collect()
+}
+
+#[test]
+fn a_search_of_a_whole_file_finds_what_a_search_of_each_line_does() {
+    let text = "one\n\n  two  \r\nthree,four\n,\n;\nfive;six\r\n\r\nend\nno newline";
+    let folder = folder(&[("a.txt", text)]);
+    for pattern in [
+        "",
+        "^",
+        "$",
+        "^$",
+        "^\\s*$",
+        "[^,]+;",
+        "[^x]*o",
+        "(?s).*e",
+        "o$",
+        "^t|^e",
+        "\\s+",
+        "\\W",
+        "(?s).",
+        "e\\b",
+        "\\Bo",
+        "five|no",
+        "[^a-z]{2}",
+        "(?:x|\\n|e)",
+        "r.e",
+        "(?-u:[^a])e",
+        "i.*x$",
+        r"\bf",
+        r"e\b",
+        r"\bt\w+\b",
+        r"\B",
+        r"\b$",
+    ] {
+        if pattern.contains("\\n") {
+            continue;
+        }
+        let found = find(&folder, Some(pattern), None, ".");
+        let numbers: Vec<u64> = found.results.iter().filter_map(|result| result.line).collect();
+        assert_eq!(numbers, lines_one_by_one(text, pattern), "{pattern}");
+    }
+}
+
+#[test]
+fn matches_come_with_the_lines_around_them() {
+    let folder = folder(&[("a.txt", &lines(9))]);
+    let query = Query { lines_before: 2, lines_after: 1, ..query(Some("line [19]$"), None) };
+
+    let found = folder.workspace.search("a.txt", &query).unwrap();
+
+    assert_eq!(found.results[0].before, Vec::<String>::new());
+    assert_eq!(found.results[0].after, ["line 2"]);
+    assert_eq!(found.results[1].before, ["line 7", "line 8"]);
+    assert_eq!(found.results[1].after, Vec::<String>::new());
+}
+
+#[test]
+fn a_search_that_goes_on_finds_everything_once() {
+    let folder = folder(&[
+        ("a/b.txt", &lines(7)),
+        ("a-b.txt", &lines(3)),
+        ("a/c/d.txt", &lines(4)),
+        ("z.txt", &lines(5)),
+    ]);
+    let whole = find(&folder, Some("line"), None, ".").results;
+    for page in [1, 2, 3, 7, 18] {
+        let mut all = Vec::new();
+        let mut after = None;
+        loop {
+            let query = Query { max_results: page, after, ..query(Some("line"), None) };
+            let found = folder.workspace.search(".", &query).unwrap();
+            all.extend(found.results);
+            assert_eq!(found.truncated, found.next.is_some());
+            match found.next {
+                Some(next) => after = Some(Mark::read(&next).unwrap()),
+                None => break,
+            }
+        }
+        assert_eq!(all, whole, "in pages of {page}");
+    }
+    assert!(Mark::read("elsewhere").unwrap_err().message().contains("give its `next`"));
+}
+
+#[test]
+fn a_search_for_plain_text_gives_no_sign_a_meaning() {
+    let folder = folder(&[("a.rs", "f(x)\nfx\n")]);
+    let pattern = Pattern::compile("f(x)", true, false).unwrap();
+    let query = Query { pattern: Some(pattern), max_results: 9, ..Query::default() };
+
+    assert_eq!(folder.workspace.search(".", &query).unwrap().results, [found_line("a.rs", 1, "f(x)")]);
+}
+
+#[test]
+fn a_very_long_line_is_shown_around_what_was_found() {
+    let folder = folder(&[("long.txt", &format!("{}needle{}", "ä".repeat(200_000), "ö".repeat(200_000)))]);
+
+    let found = find(&folder, Some("needle"), None, ".");
+
+    let text = found.results[0].text.as_deref().unwrap();
+    assert!(text.contains("needle") && text.starts_with('…') && text.ends_with('…'), "{text}");
+    assert_eq!(text.chars().count(), 302);
+}
+
+#[test]
+fn bytes_are_read_from_the_beginning_and_from_the_end() {
+    let folder = folder(&[("a.txt", "abcdef€")]);
+    let read = |start, count, encoding| folder.workspace.read_bytes("a.txt", start, count, encoding).unwrap();
+
+    let part = read(1, 2, Encoding::Base64);
+    assert_eq!(
+        (part.data.as_str(), part.start_byte, part.total_bytes, part.next_byte),
+        ("YmM=", 1, 9, Some(3))
     );
-    assert!(refused(None, Some("[a")).contains("`glob` is not one"));
+    assert_eq!(read(-4, 9, Encoding::Hex).data, "66e282ac");
+    let part = read(4, 4, Encoding::Text);
+    assert_eq!((part.data.as_str(), part.next_byte), ("ef", Some(6)), "a character is not cut in two");
+    assert_eq!(read(-100, 1, Encoding::Text).data, "a");
+    assert_eq!(read(9, 1, Encoding::Text).data, "");
+    let beyond = folder.workspace.read_bytes("a.txt", 10, 1, Encoding::Hex).unwrap_err();
+    assert_eq!(beyond.message(), "`a.txt` has 9 bytes: begin at one of them");
+}
+
+#[test]
+fn a_line_that_is_cut_goes_on_by_bytes() {
+    let content = format!("a\n{}", "€".repeat(100_000));
+    let folder = folder(&[("a.txt", &content)]);
+
+    let cut = folder.workspace.read("a.txt", 2, 1).unwrap();
+    let next = i64::try_from(cut.next_byte.unwrap()).unwrap();
+    let rest = folder.workspace.read_bytes("a.txt", next, 6, Encoding::Text).unwrap();
+
+    assert!(cut.cut && cut.text.chars().all(|character| character == '€'));
+    assert_eq!(rest.data, "€€");
+}
+
+#[test]
+fn a_file_of_any_kind_is_told_about() {
+    let folder = folder(&[("empty", ""), ("text", "a\nb"), ("f/g/h", "12")]);
+    fs::write(folder.folder.path().join("binary"), [0, 1]).unwrap();
+    let facts = |path| serde_json(&folder.workspace.stat(path).unwrap());
+
+    assert_eq!(facts("empty")["content"], "empty");
+    assert_eq!(facts("text")["lines"], 2);
+    assert_eq!(facts("binary")["content"], "binary");
+    assert_eq!(facts("f")["files"], 1);
+    assert_eq!(facts("f")["folders"], 1);
+    assert_eq!(facts("f")["bytes"], 2);
+    assert_eq!(facts(".")["kind"], "folder");
+}
+
+fn serde_json(value: &impl toolgate_sdk::serde::Serialize) -> toolgate_sdk::serde_json::Value {
+    toolgate_sdk::serde_json::to_value(value).unwrap()
+}
+
+#[test]
+fn a_missing_path_is_told_with_the_nearest_one() {
+    let folder = folder(&[("src/main.rs", ""), ("notes/today.md", ""), ("README.md", "")]);
+    for (wanted, nearest) in [
+        ("main.rs", "src/main.rs"),
+        ("src/mian.rs", "src/main.rs"),
+        ("notes/tody.md", "notes/today.md"),
+        ("readme.md", "README.md"),
+        ("note", "notes"),
+    ] {
+        let missing = folder.workspace.stat(wanted).unwrap_err();
+        assert_eq!(missing.message(), format!("there is no `{wanted}`: did you mean `{nearest}`?"));
+    }
+    let missing = folder.workspace.stat("xyzzy").unwrap_err();
+    assert_eq!(missing.message(), "there is no `xyzzy`: `list` shows what there is");
+}
+
+#[test]
+fn a_tree_shows_names_on_one_line_each() {
+    let folder = folder(&[("a\nb/ü.txt", &"x".repeat(1536)), ("deep/er/est", "")]);
+
+    let tree = folder.workspace.tree(".", 2).unwrap();
+
+    assert_eq!(tree.tree, "a\\nb/\n  ü.txt  1.5 KiB\ndeep/\n  er/ …\n");
+    assert_eq!((tree.files, tree.folders, tree.bytes, tree.truncated), (1, 3, 1536, false));
+}
+
+#[test]
+fn files_found_by_a_glob_come_in_pages() {
+    let folder = folder(&[("a/1.rs", ""), ("a-b/2.rs", ""), ("a.rs", ""), ("b/c/3.rs", ""), ("b/4.md", "")]);
+    let whole = folder.workspace.glob("*.rs", ".", 100, None).unwrap();
+    assert_eq!(whole.paths, ["a/1.rs", "a-b/2.rs", "a.rs", "b/c/3.rs"]);
+    assert_eq!(whole.next, None);
+
+    let mut all = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = folder.workspace.glob("*.rs", "/workspace", 1, after.as_deref()).unwrap();
+        all.extend(page.paths);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(all, whole.paths);
+    let long = folder.workspace.glob(&"*".repeat(1_001), ".", 1, None).unwrap_err();
+    assert!(long.message().contains("longer than 1000 bytes"), "{long}");
+}
+
+#[test]
+fn a_search_ends_in_time_and_goes_on_where_it_ended() {
+    let text: String = (0..150_000).map(|number| format!("wörd {number} and more\n")).collect();
+    let folder = folder(&[("a.txt", &text), ("b.txt", "wörd 1 and more\n"), ("c.txt", "nothing\n")]);
+    let mut all = Vec::new();
+    let (mut after, mut calls) = (None, 0);
+    loop {
+        let query = Query { after, ..query(Some(r"\b\w*[71]00000\b|\bwörd 1\b"), None) };
+        let found = folder.workspace.search(".", &query).unwrap();
+        all.extend(found.results.iter().map(|result| (result.path.clone(), result.line.unwrap())));
+        calls += 1;
+        match found.next {
+            Some(next) => after = Some(Mark::read(&next).unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!(all, [("a.txt".to_owned(), 2), ("a.txt".to_owned(), 100_001), ("b.txt".to_owned(), 1)]);
+    assert!((2..20).contains(&calls), "{calls}");
 }

@@ -1,13 +1,16 @@
-//! The workspace, and how paths in it are written and read.
+//! The workspace, how paths in it are written and read, and the walk through its folders.
 
-use std::fs::{self, Metadata};
-use std::io::{self, ErrorKind};
+use std::fs::{self, FileType, Metadata};
 use std::path::{Component, Path, PathBuf};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use toolgate_sdk::Error;
 
+use crate::host::{self, Contents};
+
 /// Where the host puts the session's workspace.
-const ROOT: &str = "/workspace";
+pub const ROOT: &str = "/workspace";
 
 /// Folders deeper than this were made by accident.
 pub const MAX_DEPTH: u32 = 64;
@@ -26,22 +29,53 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// One thing in a folder.
+/// What lies at a place.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    File,
+    Folder,
+    /// A symbolic link, which is never followed
+    Link,
+    Other,
+}
+
+/// One thing in a folder, while a walk passes it.
 #[derive(Debug)]
-pub struct Entry {
-    pub place: Place,
-    pub metadata: Metadata,
+pub struct Entry<'a> {
+    /// The path from the workspace's root.
+    pub name: &'a str,
+    pub path: &'a Path,
+    pub kind: Kind,
+    /// 1 for what lies in the folder itself.
     pub depth: u32,
+}
+
+/// How a walk goes on after an entry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Step {
+    On,
+    /// Passes over what lies in this folder.
+    Past,
+    End,
 }
 
 impl Workspace {
     pub fn of_session() -> Self {
+        #[cfg(test)]
+        if let Some(root) = crate::tests::session_root() {
+            return Self { root };
+        }
         Self { root: PathBuf::from(ROOT) }
     }
 
     #[cfg(test)]
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
+    }
+
+    pub fn root(&self) -> Place {
+        Place { name: ".".to_owned(), path: self.root.clone() }
     }
 
     /// Reads a path as a model writes it: from the root, or with `/workspace` before it.
@@ -71,82 +105,134 @@ impl Workspace {
             }
         }
         if names.is_empty() {
-            return Ok(Place { name: ".".to_owned(), path: self.root.clone() });
+            return Ok(self.root());
         }
         let name = names.join("/");
         let path = self.root.join(&name);
         Ok(Place { name, path })
     }
 
+    /// Reads the path of a file that may not be there yet.
+    pub fn place_of_file(&self, written: &str) -> Result<Place, Error> {
+        let place = self.place(written)?;
+        if place.name == "." || written.ends_with('/') {
+            return Err(Error::invalid(format!(
+                "`{written}` is a folder: write the path of a file, as `notes/today.md`"
+            )));
+        }
+        Ok(place)
+    }
+
+    /// What lies at a place, links not followed.
+    pub fn look(&self, place: &Place) -> Result<Metadata, Error> {
+        fs::symlink_metadata(&place.path).map_err(|error| self.explain(&error, place, "read"))
+    }
+
     /// Walks a folder down to a depth, in the order of names. Links are shown and not followed.
     ///
-    /// Gives each entry to `visit`, which ends the walk by giving false. Gives the number of names that cannot be shown.
+    /// Gives each entry to `visit`, and the number of names that cannot be shown.
     pub fn walk(
         &self,
         folder: &Place,
         depth: u32,
-        visit: &mut dyn FnMut(Entry) -> bool,
+        visit: &mut dyn FnMut(&Entry<'_>) -> Step,
     ) -> Result<u32, Error> {
-        let mut unreadable = 0;
-        let mut waiting = entries(folder, 1, &mut unreadable)?;
-        while let Some(entry) = waiting.pop() {
-            let goes_deeper = entry.metadata.is_dir() && entry.depth < depth;
-            let (place, next_depth) = (entry.place.clone(), entry.depth + 1);
-            if !visit(entry) {
-                break;
+        let first = entries(&folder.path).map_err(|error| self.explain(&error, folder, "listed"))?;
+        let name = if folder.name == "." { String::new() } else { format!("{}/", folder.name) };
+        let mut walk = Walk { name, path: folder.path.clone(), depth, unreadable: 0, visit };
+        walk.pass(first, 1);
+        Ok(walk.unreadable)
+    }
+}
+
+impl Place {
+    /// The last part of its name.
+    pub fn file_name(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+
+    /// The place of a name under this one.
+    pub fn under(&self, name: &str) -> Self {
+        let full = if self.name == "." { name.to_owned() } else { format!("{}/{name}", self.name) };
+        Self { name: full, path: self.path.join(name) }
+    }
+
+    /// Whether it is `other`, or lies somewhere under it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.path.starts_with(&other.path)
+    }
+}
+
+impl Kind {
+    pub fn of(metadata: &Metadata) -> Self {
+        Self::of_type(metadata.file_type())
+    }
+
+    pub fn of_type(kind: FileType) -> Self {
+        if kind.is_file() {
+            Self::File
+        } else if kind.is_dir() {
+            Self::Folder
+        } else if kind.is_symlink() {
+            Self::Link
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// What a folder holds, in the order of the names.
+fn entries(folder: &Path) -> std::io::Result<Contents> {
+    let mut contents = host::list(folder)?;
+    contents.entries.sort_unstable();
+    Ok(contents)
+}
+
+/// A walk under way. The name and the path grow and shrink with it, so that an entry costs no text of its own.
+struct Walk<'v> {
+    name: String,
+    path: PathBuf,
+    depth: u32,
+    unreadable: u32,
+    visit: &'v mut dyn FnMut(&Entry<'_>) -> Step,
+}
+
+impl Walk<'_> {
+    /// Passes what is in a folder. Gives false when the walk is at its end.
+    fn pass(&mut self, contents: Contents, depth: u32) -> bool {
+        self.unreadable += contents.unreadable;
+        for (name, kind) in contents.entries {
+            let length = self.name.len();
+            self.name.push_str(&name);
+            self.path.push(&name);
+            let step = (self.visit)(&Entry { name: &self.name, path: &self.path, kind, depth });
+            let goes_deeper = kind == Kind::Folder && depth < self.depth && step == Step::On;
+            let goes_on = step != Step::End && (!goes_deeper || self.enter(depth + 1));
+            self.name.truncate(length);
+            self.path.pop();
+            if !goes_on {
+                return false;
             }
-            if goes_deeper {
-                // A folder that vanished or cannot be opened hides only what is in it.
-                match entries(&place, next_depth, &mut unreadable) {
-                    Ok(below) => waiting.extend(below),
-                    Err(_) => unreadable += 1,
-                }
+        }
+        true
+    }
+
+    fn enter(&mut self, depth: u32) -> bool {
+        match entries(&self.path) {
+            Ok(contents) => {
+                self.name.push('/');
+                self.pass(contents, depth)
+            }
+            // A folder that vanished or cannot be opened hides only what is in it.
+            Err(_) => {
+                self.unreadable += 1;
+                true
             }
         }
-        Ok(unreadable)
     }
 }
 
-/// The entries of a folder, the last name first.
-fn entries(folder: &Place, depth: u32, unreadable: &mut u32) -> Result<Vec<Entry>, Error> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(&folder.path).map_err(|error| explain(&error, folder, "listed"))? {
-        // A name that is not UTF-8 has no JSON text that a model could give back.
-        match entry
-            .and_then(|entry| Ok((entry.file_name(), entry.path(), fs::symlink_metadata(entry.path())?)))
-        {
-            Ok((name, path, metadata)) => match name.to_str() {
-                Some(name) => {
-                    entries.push(Entry { place: Place { name: under(folder, name), path }, metadata, depth })
-                }
-                None => *unreadable += 1,
-            },
-            Err(_) => *unreadable += 1,
-        }
-    }
-    entries.sort_by(|left, right| right.place.name.cmp(&left.place.name));
-    Ok(entries)
-}
-
-fn under(folder: &Place, name: &str) -> String {
-    if folder.name == "." { name.to_owned() } else { format!("{}/{name}", folder.name) }
-}
-
-/// Says what a failed file operation means, and what to do next.
-pub fn explain(error: &io::Error, place: &Place, done: &str) -> Error {
-    let name = &place.name;
-    match error.kind() {
-        ErrorKind::NotFound => Error::new(format!("there is no `{name}`: `list` shows what there is")),
-        ErrorKind::IsADirectory => Error::new(format!("`{name}` is a folder: `list` shows what is in it")),
-        ErrorKind::NotADirectory => {
-            Error::new(format!("`{name}` is a file, or under one: write the path of a folder"))
-        }
-        ErrorKind::PermissionDenied => {
-            Error::new(format!("`{name}` cannot be {done}: it is not allowed here"))
-        }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::new(format!(
-            "`{name}` cannot be {done}: the workspace is full; write less, or replace files that are no longer needed"
-        )),
-        _ => Error::new(format!("`{name}` cannot be {done}: {error}")),
-    }
+/// Compares two paths in the order of a walk.
+pub fn order(left: &str, right: &str) -> std::cmp::Ordering {
+    left.split('/').cmp(right.split('/'))
 }

@@ -1,24 +1,56 @@
-//! `write`: a whole text file.
+//! `write`: a whole file.
 
-use std::fs;
-
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toolgate_sdk::{Error, tool};
 
-use crate::workspace::{Workspace, explain};
+use crate::workspace::Workspace;
 
-/// Writes a text file, whole. Replaces the file if there is one, and makes the folders it needs.
+/// How the content of a file is written in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Encoding {
+    Text,
+    /// For binary files
+    Base64,
+}
+
+/// Writes a file, whole. Replaces the file if there is one, and makes the folders it needs.
 ///
-/// To change a part of a file, read it first and write it whole.
-#[tool(destructive, idempotent, tags("file", "text", "save", "create"), examples({"path": "notes/today.md", "content": "# Today\n"}))]
+/// To change a part of a file use `edit` or `patch`, to add to its end `append`. The file is written whole or stays as
+/// it was.
+#[tool(
+    destructive,
+    idempotent,
+    open_world = false,
+    tags("file", "text", "save", "create"),
+    examples(
+        {"path": "notes/today.md", "content": "# Today\n"} => {"path": "notes/today.md", "bytes": 8, "created": true},
+        "a binary file": {"path": "logo.png", "content": "iVBORw0KGgo=", "encoding": "base64"}
+            => {"path": "logo.png", "bytes": 8, "created": false},
+    )
+)]
 pub fn write(
     /// The file, from the workspace's root
     path: String,
-    /// The whole text of the file
+    /// The whole content of the file
     content: String,
+    /// What `content` is
+    #[default(Encoding::Text)]
+    encoding: Encoding,
 ) -> Result<Written, Error> {
-    Workspace::of_session().write(&path, &content)
+    let workspace = Workspace::of_session();
+    match encoding {
+        Encoding::Text => workspace.write(&path, content.as_bytes()),
+        Encoding::Base64 => {
+            let bytes = STANDARD.decode(content.trim()).map_err(|error| {
+                Error::invalid(format!("`content` is not base64 with its padding: {error}"))
+            })?;
+            workspace.write(&path, &bytes)
+        }
+    }
 }
 
 /// What was written.
@@ -33,18 +65,9 @@ pub struct Written {
 }
 
 impl Workspace {
-    pub fn write(&self, path: &str, content: &str) -> Result<Written, Error> {
-        let place = self.place(path)?;
-        if place.name == "." || path.ends_with('/') {
-            return Err(Error::invalid(format!(
-                "`{path}` is a folder: write the path of a file, as `notes/today.md`"
-            )));
-        }
-        if let Some(folder) = place.path.parent() {
-            fs::create_dir_all(folder).map_err(|error| explain(&error, &place, "written"))?;
-        }
-        let created = !fs::exists(&place.path).unwrap_or(false);
-        fs::write(&place.path, content).map_err(|error| explain(&error, &place, "written"))?;
+    pub fn write(&self, path: &str, content: &[u8]) -> Result<Written, Error> {
+        let place = self.place_of_file(path)?;
+        let created = self.replace(&place, content)?;
         Ok(Written { path: place.name, bytes: content.len() as u64, created })
     }
 }

@@ -1,0 +1,75 @@
+//! What packing and unpacking share: the two formats, and what an archive may hold.
+//!
+//! A call has fuel for about a thousand million instructions, of which compressing a byte takes up to 200 and
+//! unpacking it 60. The limits end before the fuel does, so that the one who asked is told.
+
+use std::io::{self, Read, Write};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_sdk::Error;
+
+use crate::workspace::Place;
+
+/// Files and folders in one archive.
+pub const MAX_ENTRIES: usize = 2_000;
+
+/// What all files of one archive may have together, to be packed.
+pub const MAX_PACKED_FROM_BYTES: u64 = 16 * 1024 * 1024;
+
+/// More than this is packed without being compressed.
+pub const MAX_COMPRESSED_FROM_BYTES: u64 = 4 * 1024 * 1024;
+
+/// What all files of one archive may have together, to be unpacked. Stops bombs.
+pub const MAX_UNPACKED_BYTES: u64 = 12 * 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub enum Format {
+    #[serde(rename = "zip")]
+    Zip,
+    #[serde(rename = "tar.gz")]
+    TarGz,
+}
+
+impl Format {
+    /// The format that the name of an archive to be made says.
+    pub fn of_name(place: &Place) -> Result<Self, Error> {
+        let name = place.name.to_ascii_lowercase();
+        if name.ends_with(".zip") {
+            Ok(Self::Zip)
+        } else if name.ends_with(".tar.gz") || name.ends_with(".tgz") {
+            Ok(Self::TarGz)
+        } else {
+            Err(Error::invalid(format!(
+                "`{}` does not say which format it is: end it in `.zip`, `.tar.gz` or `.tgz`",
+                place.name
+            )))
+        }
+    }
+
+    /// The format that the first bytes of an archive show.
+    pub fn of_head(head: &[u8]) -> Option<Self> {
+        match head {
+            [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => Some(Self::Zip),
+            [0x1f, 0x8b, ..] => Some(Self::TarGz),
+            _ => None,
+        }
+    }
+}
+
+/// Copies a file's content and counts it. More than `left` bytes are an error of this kind.
+pub fn copy_at_most(from: &mut dyn Read, to: &mut dyn Write, left: &mut u64) -> io::Result<u64> {
+    let mut piece = [0; 16 * 1024];
+    let mut copied = 0;
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => return Ok(copied),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        *left = left.checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        to.write_all(&piece[..read])?;
+        copied += read as u64;
+    }
+}

@@ -1,0 +1,143 @@
+//! `delete`: a file or a folder, for good.
+
+use std::fs;
+use std::io;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_sdk::{Error, tool};
+
+use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
+
+/// Deletes a file, or a folder and all that is in it. There is no way back.
+///
+/// A folder that is not empty is deleted only where `recursive` is true; look at it with `tree` first.
+#[tool(
+    destructive,
+    idempotent = false,
+    open_world = false,
+    tags("file", "folder", "remove", "rm"),
+    examples(
+        {"path": "notes.md"} => {"path": "notes.md", "kind": "file", "files": 1, "folders": 0, "bytes": 19},
+        {"path": "src", "recursive": true} => {"path": "src", "kind": "folder", "files": 2, "folders": 1, "bytes": 56},
+    )
+)]
+pub fn delete(
+    /// The file or folder, from the workspace's root
+    path: String,
+    /// Whether to delete a folder with all that is in it
+    #[default]
+    recursive: bool,
+) -> Result<Deleted, Error> {
+    Workspace::of_session().delete(&path, recursive)
+}
+
+/// What was deleted.
+#[derive(Debug, Default, PartialEq)]
+pub struct Removed {
+    pub files: u64,
+    pub folders: u64,
+    pub bytes: u64,
+}
+
+/// What was deleted.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Deleted {
+    /// The path, from the workspace's root
+    pub path: String,
+    pub kind: Kind,
+    /// How many files were deleted
+    pub files: u64,
+    /// How many folders were deleted
+    pub folders: u64,
+    /// How many bytes the files had
+    pub bytes: u64,
+}
+
+impl Workspace {
+    pub fn delete(&self, path: &str, recursive: bool) -> Result<Deleted, Error> {
+        let place = self.place(path)?;
+        if place.name == "." {
+            return Err(Error::invalid("`.` is the workspace itself: name what is to be deleted in it"));
+        }
+        let kind = Kind::of(&self.look(&place)?);
+        if kind == Kind::Folder && !recursive {
+            self.check_is_empty(&place)?;
+        }
+        let mut removed = Removed::default();
+        removed
+            .remove(self, &place)
+            .map_err(|(place, error)| self.cannot_delete(&place, &error, &removed))?;
+        let Removed { files, folders, bytes } = removed;
+        Ok(Deleted { path: place.name, kind, files, folders, bytes })
+    }
+
+    fn check_is_empty(&self, place: &Place) -> Result<(), Error> {
+        let mut count = 0;
+        let unreadable = self.walk(place, 1, &mut |_| {
+            count += 1;
+            Step::On
+        })?;
+        match count + unreadable {
+            0 => Ok(()),
+            count => Err(Error::new(format!(
+                "`{}` is a folder with {count} entries in it: `tree` shows them, and `recursive` deletes them with it",
+                place.name
+            ))),
+        }
+    }
+
+    fn cannot_delete(&self, place: &Place, error: &io::Error, removed: &Removed) -> Error {
+        let told = match error.kind() {
+            io::ErrorKind::DirectoryNotEmpty => Error::new(format!(
+                "`{}` cannot be deleted: something in it has a name that cannot be shown, or came just now",
+                place.name
+            )),
+            _ => self.explain(error, place, "deleted"),
+        };
+        match removed.files + removed.folders {
+            0 => told,
+            count => {
+                Error::new(format!("{}. Before it {count} files and folders were deleted", told.message()))
+            }
+        }
+    }
+}
+
+/// Deletes a place and all that is in it.
+pub fn remove_all(workspace: &Workspace, place: &Place) -> io::Result<()> {
+    Removed::default().remove(workspace, place).map_err(|(_, error)| error)
+}
+
+impl Removed {
+    /// Removes what is deepest first. Gives the place that could not be removed.
+    fn remove(&mut self, workspace: &Workspace, place: &Place) -> Result<(), (Place, io::Error)> {
+        let metadata = fs::symlink_metadata(&place.path).map_err(|error| (place.clone(), error))?;
+        let mut waiting = vec![(place.clone(), Kind::of(&metadata))];
+        if metadata.is_dir() {
+            let listed = workspace.walk(place, MAX_DEPTH, &mut |entry| {
+                let found = Place { name: entry.name.to_owned(), path: entry.path.to_owned() };
+                waiting.push((found, entry.kind));
+                Step::On
+            });
+            listed.map_err(|error| (place.clone(), io::Error::other(error.message().to_owned())))?;
+        }
+        while let Some((place, kind)) = waiting.pop() {
+            self.remove_one(&place, kind).map_err(|error| (place, error))?;
+        }
+        Ok(())
+    }
+
+    fn remove_one(&mut self, place: &Place, kind: Kind) -> io::Result<()> {
+        if kind == Kind::Folder {
+            fs::remove_dir(&place.path)?;
+            self.folders += 1;
+            return Ok(());
+        }
+        let bytes = fs::symlink_metadata(&place.path).map_or(0, |metadata| metadata.len());
+        fs::remove_file(&place.path)?;
+        self.files += 1;
+        self.bytes += bytes;
+        Ok(())
+    }
+}

@@ -1,0 +1,47 @@
+//! How much of an answer is left to fill.
+
+/// The limit of a result is 1 MiB. Half of it is more than a reader wants.
+const MAX_ANSWER_BYTES: usize = 512 * 1024;
+
+/// What an entry of a list needs beside its texts: names of fields, numbers, braces.
+const FRAME_BYTES: usize = 96;
+
+/// The room of one answer.
+pub struct Room {
+    left: usize,
+}
+
+impl Room {
+    pub fn of_an_answer() -> Self {
+        Self { left: MAX_ANSWER_BYTES }
+    }
+
+    /// Takes room for an entry with these texts. Gives false when there is not enough left.
+    pub fn take(&mut self, texts: &[&str]) -> bool {
+        let needed = FRAME_BYTES + texts.iter().map(|text| json_bytes(text)).sum::<usize>();
+        let fits = needed <= self.left;
+        if fits {
+            self.left -= needed;
+        }
+        fits
+    }
+}
+
+/// How long a text is as JSON, where a control character is six bytes.
+fn json_bytes(text: &str) -> usize {
+    text.bytes()
+        .map(|byte| match byte {
+            0..=31 => 6,
+            b'"' | b'\\' => 2,
+            _ => 1,
+        })
+        .sum()
+}
+
+/// The beginning of a line, so much that a reader knows it.
+pub fn shorten(line: &str, characters: usize) -> String {
+    match line.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}

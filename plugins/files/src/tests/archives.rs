@@ -1,0 +1,259 @@
+//! Archives that come back as they were, and archives that were made to do harm.
+
+use std::fs;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+use super::{Folder, folder, lines};
+
+fn put(folder: &Folder, name: &str, bytes: &[u8]) {
+    fs::write(folder.folder.path().join(name), bytes).unwrap();
+}
+
+fn refused(folder: &Folder, archive: &str) -> String {
+    let before = folder.all();
+    let told = folder.workspace.unpack(archive, "out/here").unwrap_err().message().to_owned();
+    assert_eq!(folder.all(), before, "{told}");
+    told
+}
+
+fn zip_of(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, content) in entries {
+        writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+        writer.write_all(content).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
+}
+
+/// A tar archive whose names are written past the checks of the crate.
+fn tar_of(entries: &[(&[u8], tar::EntryType, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (name, kind, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_cksum();
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(content);
+        bytes.resize(bytes.len().next_multiple_of(512), 0);
+    }
+    bytes.resize(bytes.len() + 1024, 0);
+    gzip(&bytes)
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn what_is_packed_is_unpacked_as_it_was() {
+    for archive in ["x.zip", "x.tar.gz", "sub/x.TGZ"] {
+        let long = format!("src/{}/{}.txt", "d".repeat(120), "ü".repeat(60));
+        let folder =
+            folder(&[("src/a.txt", &lines(5_000)), ("src/sub/empty", ""), (&long, "deep"), ("b.txt", "b")]);
+        fs::create_dir(folder.folder.path().join("src/nothing")).unwrap();
+
+        let packed =
+            folder.workspace.pack(&["src".to_owned(), "b.txt".to_owned()], archive, ".", false).unwrap();
+        assert_eq!((packed.files, packed.folders), (4, 4), "{archive}");
+        let unpacked = folder.workspace.unpack(archive, "out/here").unwrap();
+        assert_eq!((unpacked.files, unpacked.folders, unpacked.bytes), (4, 4, packed.bytes), "{archive}");
+
+        assert_eq!(folder.text("out/here/src/a.txt"), lines(5_000));
+        assert_eq!(folder.text(&format!("out/here/{long}")), "deep");
+        assert!(folder.folder.path().join("out/here/src/nothing").is_dir());
+        assert!(folder.all().iter().all(|path| !path.ends_with('~')), "{:?}", folder.all());
+    }
+}
+
+#[test]
+fn the_same_files_give_the_same_bytes() {
+    let folder = folder(&[("a.txt", "a"), ("f/b.txt", "b")]);
+    for ending in ["zip", "tar.gz"] {
+        let name = |number| format!("{number}.{ending}");
+        folder.workspace.pack(&["a.txt".to_owned(), "f".to_owned()], &name(1), ".", false).unwrap();
+        folder
+            .workspace
+            .pack(&["f".to_owned(), "a.txt".to_owned(), "f/b.txt".to_owned()], &name(2), ".", false)
+            .unwrap();
+
+        let read = |number| fs::read(folder.folder.path().join(name(number))).unwrap();
+        assert_eq!(read(1), read(2));
+    }
+}
+
+#[test]
+fn names_count_from_the_base_and_an_archive_never_holds_itself() {
+    let folder = folder(&[("docs/a.md", "a"), ("docs/old.zip", "x")]);
+
+    let packed = folder.workspace.pack(&["docs".to_owned()], "docs/old.zip", "docs", true).unwrap();
+    assert_eq!((packed.files, packed.folders), (1, 0));
+    folder.workspace.unpack("docs/old.zip", "out").unwrap();
+    assert_eq!(folder.text("out/a.md"), "a");
+
+    let told = |paths: &[&str], archive, base| {
+        let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
+        folder.workspace.pack(&paths, archive, base, false).unwrap_err().message().to_owned()
+    };
+    assert!(told(&["docs"], "x.rar", ".").contains("end it in `.zip`"));
+    assert!(told(&["docs"], "docs/old.zip", ".").contains("set `overwrite`"));
+    assert!(told(&["docs"], "x.zip", "out").contains("does not lie in `base`"));
+    assert!(told(&["doks"], "x.zip", ".").contains("did you mean `docs`?"));
+    assert!(told(&[], "x.zip", ".").contains("nothing to pack"));
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    for (name, reason) in [
+        ("../x", "leads out of its folder"),
+        ("a/../../x", "leads out of its folder"),
+        ("/etc/x", "is absolute"),
+        ("..\\x", "is one of Windows"),
+        ("C:x", "is one of Windows"),
+        ("a\nb", "has control characters"),
+        ("", "is no name"),
+        ("./.", "is no name"),
+    ] {
+        let folder = folder(&[]);
+        put(&folder, "x.tar.gz", &tar_of(&[(name.as_bytes(), tar::EntryType::Regular, b"x")]));
+        let told = refused(&folder, "x.tar.gz");
+        assert!(told.contains(reason), "{name:?}: {told}");
+
+        // The crate that writes zips mends names, so a harmless one of the same length is overwritten.
+        let harmless = "q".repeat(name.len().max(1));
+        let mut zip = zip_of(&[(&harmless, b"x")]);
+        for place in memchr::memmem::find_iter(&zip.clone(), &harmless) {
+            zip[place..place + name.len()].copy_from_slice(name.as_bytes());
+        }
+        if !name.is_empty() {
+            put(&folder, "x.zip", &zip);
+            let told = refused(&folder, "x.zip");
+            assert!(told.contains(reason), "{name:?}: {told}");
+        }
+    }
+    let folder = folder(&[]);
+    put(&folder, "x.tar.gz", &tar_of(&[(b"a\xff", tar::EntryType::Regular, b"x")]));
+    assert!(refused(&folder, "x.tar.gz").contains("is not UTF-8"));
+}
+
+#[test]
+fn links_and_devices_are_refused() {
+    use tar::EntryType;
+
+    let folder = folder(&[]);
+    for kind in [EntryType::Symlink, EntryType::Link, EntryType::Fifo, EntryType::Block, EntryType::GNUSparse]
+    {
+        put(&folder, "x.tar.gz", &tar_of(&[(b"ok", EntryType::Regular, b"x"), (b"bad", kind, b"")]));
+        let told = refused(&folder, "x.tar.gz");
+        assert!(told.contains("`bad` in it is a link"), "{kind:?}: {told}");
+    }
+    let mut writer = ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    writer.add_symlink("bad", "/etc/passwd", SimpleFileOptions::default()).unwrap();
+    put(&folder, "x.zip", &writer.finish().unwrap().into_inner());
+    assert!(refused(&folder, "x.zip").contains("`bad` in it is a link"));
+}
+
+#[test]
+fn the_same_name_twice_is_refused() {
+    use tar::EntryType::{Directory, Regular};
+
+    let folder = folder(&[]);
+    for (entries, reason) in [
+        (&[(&b"a"[..], Regular, &b"1"[..]), (b"./a", Regular, b"2")][..], "`a` is in it twice"),
+        (&[(b"a", Regular, b"1"), (b"a/b", Regular, b"2")], "`a` in it is a file and a folder"),
+        (&[(b"a/b", Regular, b"1"), (b"a", Regular, b"2")], "`a` is in it twice"),
+        (&[(b"a", Regular, b"1"), (b"a/", Directory, b"")], "`a` in it is a file and a folder"),
+    ] {
+        put(&folder, "x.tar.gz", &tar_of(entries));
+        let told = refused(&folder, "x.tar.gz");
+        assert!(told.contains(reason), "{told}");
+    }
+}
+
+#[test]
+fn bombs_end_at_the_limits() {
+    use tar::EntryType::{GNULongName, Regular, XHeader};
+
+    let folder = folder(&[]);
+    let zeros = vec![0; 17 * 1024 * 1024];
+    put(&folder, "x.zip", &zip_of(&[("a", &zeros)]));
+    assert!(refused(&folder, "x.zip").contains("more than 12 MiB"));
+    put(&folder, "x.tar.gz", &tar_of(&[(b"a", Regular, &zeros)]));
+    assert!(refused(&folder, "x.tar.gz").contains("more than 12 MiB"));
+    for kind in [GNULongName, XHeader] {
+        put(&folder, "x.tar.gz", &tar_of(&[(b"a", kind, &zeros)]));
+        let told = refused(&folder, "x.tar.gz");
+        assert!(told.contains("longer than any name"), "{told}");
+    }
+
+    let names: Vec<String> = (0..2_001).map(|number| format!("{number}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    put(&folder, "x.zip", &zip_of(&entries));
+    assert!(refused(&folder, "x.zip").contains("more than 2000 files"));
+    let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), Regular, &b""[..])).collect();
+    put(&folder, "x.tar.gz", &tar_of(&entries));
+    assert!(refused(&folder, "x.tar.gz").contains("more than 2000 files"));
+}
+
+#[test]
+fn a_damaged_archive_leaves_nothing_behind() {
+    let folder = folder(&[("a.txt", &lines(20_000))]);
+    for name in ["x.zip", "x.tar.gz"] {
+        folder.workspace.pack(&["a.txt".to_owned()], name, ".", false).unwrap();
+        let whole = fs::read(folder.folder.path().join(name)).unwrap();
+        put(&folder, name, &whole[..whole.len() / 2]);
+        let told = refused(&folder, name);
+        assert!(told.contains("damaged") || told.contains("cannot be read"), "{name}: {told}");
+
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 0x55;
+        put(&folder, name, &flipped);
+        refused(&folder, name);
+    }
+    put(&folder, "x.zip", b"no archive");
+    assert!(refused(&folder, "x.zip").contains("neither zip nor gzip"));
+    put(&folder, "x.zip", b"");
+    refused(&folder, "x.zip");
+    put(&folder, "x.tar.gz", &gzip(b"no archive inside"));
+    refused(&folder, "x.tar.gz");
+}
+
+#[test]
+fn an_archive_is_unpacked_into_a_folder_of_its_own() {
+    let folder = folder(&[("a.txt", "a"), ("full/b.txt", "b")]);
+    fs::create_dir(folder.folder.path().join("empty")).unwrap();
+    folder.workspace.pack(&["a.txt".to_owned()], "x.zip", ".", false).unwrap();
+
+    for to in [".", "full", "a.txt"] {
+        assert!(folder.workspace.unpack("x.zip", to).is_err(), "{to}");
+    }
+    folder.workspace.unpack("x.zip", "empty").unwrap();
+    assert_eq!(folder.text("empty/a.txt"), "a");
+}
+
+#[test]
+fn what_is_too_much_to_compress_is_put_together() {
+    let folder = folder(&[("a.txt", &"a".repeat(5_000_000))]);
+    for archive in ["x.zip", "x.tar.gz"] {
+        let packed = folder.workspace.pack(&["a.txt".to_owned()], archive, ".", false).unwrap();
+        assert!(!packed.compressed && packed.archive_bytes > 5_000_000);
+        let to = format!("out-{archive}");
+        assert_eq!(folder.workspace.unpack(archive, &to).unwrap().bytes, 5_000_000);
+        folder.workspace.delete(&to, true).unwrap();
+        folder.workspace.delete(archive, false).unwrap();
+    }
+    fs::write(folder.folder.path().join("b"), vec![0; 12 * 1024 * 1024]).unwrap();
+    let refused =
+        folder.workspace.pack(&["a.txt".to_owned(), "b".to_owned()], "x.zip", ".", false).unwrap_err();
+    assert!(refused.message().contains("more than 16 MiB"), "{refused}");
+    assert_eq!(folder.all(), ["a.txt", "b"]);
+}

@@ -1,0 +1,221 @@
+//! What is written, changed, moved and deleted, and what is left where that fails.
+
+use super::{Folder, folder, lines};
+
+fn message<T: std::fmt::Debug>(result: Result<T, toolgate_sdk::Error>) -> String {
+    result.unwrap_err().message().to_owned()
+}
+
+#[test]
+fn a_write_leaves_nothing_but_the_file() {
+    let folder = folder(&[("a/b.txt", "old")]);
+
+    folder.workspace.write("a/b.txt", b"new").unwrap();
+    folder.workspace.write("c/d/e.txt", b"x").unwrap();
+
+    assert_eq!(folder.text("a/b.txt"), "new");
+    assert_eq!(folder.all(), ["a", "a/b.txt", "c", "c/d", "c/d/e.txt"]);
+}
+
+#[test]
+fn a_write_that_fails_leaves_everything_as_it_was() {
+    let folder = folder(&[("a.txt", "old")]);
+
+    let under_file = message(folder.workspace.write("a.txt/b/c.txt", b"x"));
+    assert!(under_file.contains("a folder on its way is a file"), "{under_file}");
+    let too_long = message(folder.workspace.write(&format!("new/folder/{}", "x".repeat(300)), b"x"));
+    assert!(too_long.contains("the name is too long"), "{too_long}");
+
+    assert_eq!(folder.all(), ["a.txt"]);
+    assert_eq!(folder.text("a.txt"), "old");
+}
+
+#[test]
+fn a_name_as_long_as_a_name_can_be_is_written() {
+    let folder = folder(&[]);
+    let name = "ä".repeat(127);
+
+    folder.workspace.write(&name, b"x").unwrap();
+
+    assert_eq!(folder.all(), [name]);
+}
+
+#[test]
+fn text_is_appended_on_a_line_of_its_own() {
+    let folder = folder(&[("a.txt", "one"), ("b.txt", "one\n"), ("empty", "")]);
+    let append = |path: &str, new_line| folder.workspace.append(path, "two\n", new_line).unwrap();
+
+    assert_eq!(append("a.txt", true).bytes, 8);
+    append("b.txt", true);
+    append("empty", true);
+    assert!(append("new/c.txt", true).created);
+    assert!(!append("c.txt", false).path.is_empty());
+    append("c.txt", false);
+
+    for (path, expected) in [
+        ("a.txt", "one\ntwo\n"),
+        ("b.txt", "one\ntwo\n"),
+        ("empty", "two\n"),
+        ("new/c.txt", "two\n"),
+        ("c.txt", "two\ntwo\n"),
+    ] {
+        assert_eq!(folder.text(path), expected, "{path}");
+    }
+    assert!(message(folder.workspace.append("new", "x", true)).contains("is a folder"));
+}
+
+#[test]
+fn an_edit_changes_the_one_place() {
+    let folder = folder(&[("a.txt", "one\ntwo\nthree\n")]);
+
+    let edited = folder.workspace.edit("a.txt", "two\nth", "2\nTh", false).unwrap();
+
+    assert_eq!((edited.replaced, edited.lines, edited.bytes), (1, vec![2], 12));
+    assert_eq!(folder.text("a.txt"), "one\n2\nThree\n");
+    assert_eq!(folder.all(), ["a.txt"]);
+}
+
+#[test]
+fn an_edit_of_many_places_must_be_asked_for() {
+    let folder = folder(&[("a.txt", "x = 1\ny\nx = 1\n")]);
+
+    assert_eq!(
+        message(folder.workspace.edit("a.txt", "x = 1", "x = 2", false)),
+        "`old` is 2 times in `a.txt`, in lines 1, 3: add what is around the one that is meant, or set `all`"
+    );
+    assert_eq!(folder.text("a.txt"), "x = 1\ny\nx = 1\n");
+
+    assert_eq!(folder.workspace.edit("a.txt", "x = 1", "", true).unwrap().replaced, 2);
+    assert_eq!(folder.text("a.txt"), "\ny\n\n");
+}
+
+#[test]
+fn an_edit_that_finds_nothing_names_the_nearest_line() {
+    let folder =
+        folder(&[("a.rs", "fn main() {\n    let total = sum(1, 2);\n    print(total);\n}\n"), ("empty", "")]);
+    let edit = |path: &str, old: &str| message(folder.workspace.edit(path, old, "x", false));
+
+    for (old, expected) in [
+        (
+            "let totals = sum(1,2);",
+            "`old` is not in `a.rs`. The nearest line is 2: `    let total = sum(1, 2);`",
+        ),
+        ("\tprint(total);", "`old` is not in `a.rs`. Line 3 differs only in its spaces: `    print(total);`"),
+        ("§§§", "`old` is not in `a.rs`, nor is any line like it: read the file, or `search` for it"),
+    ] {
+        assert_eq!(edit("a.rs", old), expected);
+    }
+    let partly = edit("a.rs", "    print(total);\n}}");
+    assert!(partly.contains("in line 3, but not all that comes with it"), "{partly}");
+    assert!(edit("empty", "a").contains("which is empty"));
+    assert!(edit("a.rs", "").contains("`old` is empty"));
+    assert!(edit("a.rs", "x").contains("the same"));
+}
+
+#[test]
+fn an_edit_takes_the_line_ends_of_the_file() {
+    let folder = folder(&[("a.txt", "one\r\ntwo\r\nthree\r\n")]);
+
+    folder.workspace.edit("a.txt", "one\ntwo", "1\n2\n", false).unwrap();
+
+    assert_eq!(folder.text("a.txt"), "1\r\n2\r\n\r\nthree\r\n");
+}
+
+#[test]
+fn an_edit_that_would_make_a_huge_file_is_refused() {
+    let folder = folder(&[("a.txt", &"a".repeat(10_000))]);
+
+    let refused = message(folder.workspace.edit("a.txt", "a", &"b".repeat(10_000), true));
+
+    assert!(refused.contains("100000000 bytes"), "{refused}");
+}
+
+#[test]
+fn files_and_folders_are_moved() {
+    let folder = folder(&[("a.txt", "a"), ("f/b.txt", "b"), ("c.txt", "c")]);
+
+    folder.workspace.move_path("a.txt", "x/y/a.txt", false).unwrap();
+    folder.workspace.move_path("f", "g", false).unwrap();
+    assert!(folder.workspace.move_path("c.txt", "g/b.txt", true).unwrap().replaced);
+
+    assert_eq!(folder.all(), ["g", "g/b.txt", "x", "x/y", "x/y/a.txt"]);
+    assert_eq!(folder.text("g/b.txt"), "c");
+}
+
+fn refusals(folder: &Folder, go: &dyn Fn(&str, &str) -> String) {
+    let before = folder.all();
+    for (from, to, expected) in [
+        ("a.txt", "b.txt", "set `overwrite`"),
+        ("a.txt", "f", "write the whole new path, as `f/a.txt`"),
+        ("a.txt", "new/", "write the whole new path, as `new/a.txt`"),
+        ("f", "f/g", "lies in `f` itself"),
+        ("f", "b.txt", "a folder does not replace it"),
+        ("a.txt", "./a.txt", "both `from` and `to`"),
+        (".", "x", "is the workspace itself"),
+        ("b.tx", "x", "did you mean `b.txt`?"),
+        ("a.txt", "../x", "may not contain `..`"),
+    ] {
+        let told = go(from, to);
+        assert!(told.contains(expected), "{from} to {to}: {told}");
+    }
+    assert_eq!(folder.all(), before);
+}
+
+#[test]
+fn a_move_or_a_copy_that_makes_no_sense_is_refused() {
+    let folder = folder(&[("a.txt", "a"), ("b.txt", "b"), ("f/c.txt", "c")]);
+
+    refusals(&folder, &|from, to| message(folder.workspace.move_path(from, to, false)));
+    refusals(&folder, &|from, to| message(folder.workspace.copy(from, to, false)));
+}
+
+#[test]
+fn files_and_folders_are_copied() {
+    let folder = folder(&[("a.txt", &lines(10_000)), ("f/g/b.txt", "b"), ("f/c.txt", "cc"), ("d.txt", "d")]);
+
+    assert_eq!(folder.workspace.copy("a.txt", "x/a.txt", false).unwrap().files, 1);
+    let copied = folder.workspace.copy("f", "x/f", false).unwrap();
+    assert_eq!((copied.files, copied.bytes), (2, 3));
+    folder.workspace.copy("d.txt", "f/c.txt", true).unwrap();
+
+    assert_eq!(folder.text("x/a.txt"), lines(10_000));
+    assert_eq!(folder.text("x/f/g/b.txt"), "b");
+    assert_eq!(folder.text("x/f/c.txt"), "cc");
+    assert_eq!(folder.text("f/c.txt"), "d");
+    assert_eq!(folder.all().len(), 12);
+}
+
+#[test]
+fn a_folder_is_deleted_with_what_is_in_it_only_when_asked() {
+    let folder = folder(&[("f/a.txt", "12"), ("f/g/b.txt", "3"), ("keep.txt", "")]);
+
+    let refused = message(folder.workspace.delete("f", false));
+    assert!(refused.contains("2 entries") && refused.contains("`recursive`"), "{refused}");
+    assert!(message(folder.workspace.delete(".", true)).contains("the workspace itself"));
+    assert!(message(folder.workspace.delete("kept.txt", false)).contains("did you mean `keep.txt`?"));
+
+    let deleted = folder.workspace.delete("f", true).unwrap();
+    assert_eq!((deleted.files, deleted.folders, deleted.bytes), (2, 2, 3));
+    assert_eq!(folder.all(), ["keep.txt"]);
+    folder.workspace.delete("keep.txt", false).unwrap();
+    assert!(folder.all().is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_never_followed_nor_written_through() {
+    use std::os::unix::fs::symlink;
+
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "secret").unwrap();
+    let folder = folder(&[("f/a.txt", "a")]);
+    symlink(outside.path().join("secret"), folder.folder.path().join("link")).unwrap();
+    symlink(outside.path(), folder.folder.path().join("f/out")).unwrap();
+
+    assert!(message(folder.workspace.write("link", b"x")).contains("is a link"));
+    assert!(message(folder.workspace.copy("link", "x", false)).contains("stays where it is"));
+    assert_eq!(folder.workspace.copy("f", "g", false).unwrap().left_out, 1);
+    assert_eq!(folder.workspace.delete("f", true).unwrap().files, 2);
+
+    assert_eq!(std::fs::read_to_string(outside.path().join("secret")).unwrap(), "secret");
+}

@@ -1,0 +1,122 @@
+//! `tree`: folders at a glance, as an indented listing.
+
+use std::fmt::Write;
+use std::fs;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_sdk::{Error, tool};
+
+use crate::room::Room;
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace};
+
+/// More lines than this are no glance.
+const MAX_ENTRIES: u64 = 1_000;
+
+/// Shows a folder and what is in it as an indented listing with sizes.
+///
+/// For a first look at a workspace. A folder ends in `/`; one that is not entered, because of `depth`, is followed by
+/// `…`. At most 1,000 lines; use `list` or `glob` where a program reads the answer.
+#[tool(
+    read_only,
+    open_world = false,
+    tags("folder", "directory", "overview", "structure"),
+    examples(
+        {"path": "."} => {
+            "tree": "log.txt  19 B\nlogo.png  8 B\nnotes.md  19 B\nsrc/\n  lib.rs  19 B\n  main.rs  37 B\n",
+            "files": 5,
+            "folders": 1,
+            "bytes": 102,
+            "truncated": false,
+        },
+    )
+)]
+pub fn tree(
+    /// The folder, from the workspace's root
+    #[default(".")]
+    path: String,
+    /// How deep to go: 1 is the folder itself
+    #[default(4)]
+    #[schemars(range(min = 1, max = 64))]
+    depth: u32,
+) -> Result<Tree, Error> {
+    Workspace::of_session().tree(&path, depth)
+}
+
+/// A folder at a glance.
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Tree {
+    /// A line for each file and folder, indented by two spaces for each folder it is in
+    pub tree: String,
+    /// How many files are shown
+    pub files: u64,
+    /// How many folders are shown
+    pub folders: u64,
+    /// The size of the files that are shown
+    pub bytes: u64,
+    /// Whether there is more than is shown: look at one of the folders
+    pub truncated: bool,
+}
+
+impl Workspace {
+    pub fn tree(&self, path: &str, depth: u32) -> Result<Tree, Error> {
+        let folder = self.place(path)?;
+        let depth = depth.clamp(1, MAX_DEPTH);
+        let mut tree = Tree::default();
+        let mut room = Room::of_an_answer();
+        self.walk(&folder, depth, &mut |entry| {
+            tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !room.take(&[entry.name]);
+            if tree.truncated {
+                return Step::End;
+            }
+            tree.add(entry, depth);
+            Step::On
+        })?;
+        Ok(tree)
+    }
+}
+
+impl Tree {
+    fn add(&mut self, entry: &Entry<'_>, depth: u32) {
+        for _ in 1..entry.depth {
+            self.tree.push_str("  ");
+        }
+        // A name must not look like two lines.
+        let name = entry.name.rsplit('/').next().unwrap_or_default();
+        self.tree.extend(name.chars().flat_map(|character| {
+            let escaped = character.is_control().then(|| character.escape_default());
+            let itself = if escaped.is_none() { Some(character) } else { None };
+            escaped.into_iter().flatten().chain(itself)
+        }));
+        match entry.kind {
+            Kind::Folder => {
+                self.folders += 1;
+                self.tree.push_str(if entry.depth == depth { "/ …" } else { "/" });
+            }
+            Kind::Link => self.tree.push_str("  (link)"),
+            Kind::Other => self.tree.push_str("  (no usual file)"),
+            Kind::File => {
+                let bytes = fs::symlink_metadata(entry.path).map_or(0, |metadata| metadata.len());
+                self.files += 1;
+                self.bytes += bytes;
+                push_size(&mut self.tree, bytes);
+            }
+        }
+        self.tree.push('\n');
+    }
+}
+
+fn push_size(text: &mut String, bytes: u64) {
+    let mut unit = 0;
+    let mut tenths = u128::from(bytes) * 10;
+    while tenths >= 10 * 1024 && unit < 3 {
+        tenths /= 1024;
+        unit += 1;
+    }
+    let unit = ["B", "KiB", "MiB", "GiB"][unit];
+    // Writing to a `String` does not fail.
+    let _ = match unit {
+        "B" => write!(text, "  {bytes} B"),
+        _ => write!(text, "  {}.{} {unit}", tenths / 10, tenths % 10),
+    };
+}

@@ -1,0 +1,419 @@
+//! `unpack`: an archive into a folder of its own.
+//!
+//! Archives come from anywhere. Every name is checked as text before anything is written under it, links and devices
+//! are refused, and what is unpacked is counted while it comes, whatever the archive says of its size. It all goes into
+//! a neighbour of the folder, which gets the folder's name when all is well: nothing is replaced, and nothing is half
+//! there.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_sdk::{Error, tool};
+
+use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, copy_at_most};
+use crate::delete::remove_all;
+use crate::replace::{neighbour, remove_folders};
+use crate::workspace::{Kind, MAX_DEPTH, Place, Workspace};
+
+/// Names and notes that come before a file in a tar archive. No honest one is larger.
+const MAX_NOTE_BYTES: u64 = 64 * 1024;
+
+/// The longest name in an archive: what Linux itself takes.
+const MAX_NAME_BYTES: usize = 4096;
+
+/// The end of a zip archive: a record of 22 bytes and a comment.
+const ZIP_END_BYTES: u64 = 22 + 65_535;
+
+/// Unpacks a zip or tar.gz archive into a new folder.
+///
+/// `to` may not exist yet, or must be empty; move from there what belongs elsewhere. At most 12 MiB and 2,000 files and
+/// folders. An archive with links, devices, a password, or names that lead elsewhere is refused, and then nothing is
+/// unpacked.
+#[tool(
+    destructive = false,
+    open_world = false,
+    tags("archive", "zip", "tar", "extract"),
+    examples({"archive": "project.zip", "to": "project"}
+        => {"to": "project", "format": "zip", "files": 2, "folders": 1, "bytes": 56})
+)]
+pub fn unpack(
+    /// The archive, from the workspace's root
+    archive: String,
+    /// The folder to unpack into, from the workspace's root
+    to: String,
+) -> Result<Unpacked, Error> {
+    Workspace::of_session().unpack(&archive, &to)
+}
+
+/// What was unpacked.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Unpacked {
+    /// The folder, from the workspace's root
+    pub to: String,
+    pub format: Format,
+    /// How many files were unpacked
+    pub files: u64,
+    /// How many folders there are for them
+    pub folders: u64,
+    /// How many bytes the files have
+    pub bytes: u64,
+}
+
+impl Workspace {
+    pub fn unpack(&self, archive: &str, to: &str) -> Result<Unpacked, Error> {
+        let archive = self.place(archive)?;
+        let mut file = self.open(&archive)?;
+        let format = format_of(&mut file, &archive)?;
+        let target = self.place(to)?;
+        let is_there = self.check_is_free(&target)?;
+        let made = self.make_folders(&target)?;
+        let folder = Place { name: target.name.clone(), path: neighbour(&target, "unpacking", 1) };
+        let done = self.unpack_into(&archive, file, format, &folder).and_then(|unpacked| {
+            self.give_name(&folder, &target, is_there)?;
+            Ok(unpacked)
+        });
+        let mut output = done.inspect_err(|_| {
+            // The error that led here is the one to tell.
+            let _ = remove_all(self, &folder);
+            remove_folders(&made);
+        })?;
+        output.to = target.name;
+        Ok(output)
+    }
+
+    /// Whether the folder is there. If so it is empty.
+    fn check_is_free(&self, target: &Place) -> Result<bool, Error> {
+        if target.name == "." {
+            return Err(Error::invalid("`to` is the workspace itself: name a new folder in it"));
+        }
+        let Ok(found) = fs::symlink_metadata(&target.path) else { return Ok(false) };
+        let is_empty =
+            found.is_dir() && fs::read_dir(&target.path).is_ok_and(|mut entries| entries.next().is_none());
+        if is_empty {
+            return Ok(true);
+        }
+        Err(Error::new(format!(
+            "`{}` is there already: name a new folder, and move from there what belongs elsewhere",
+            target.name
+        )))
+    }
+
+    fn give_name(&self, folder: &Place, target: &Place, is_there: bool) -> Result<(), Error> {
+        let failed = |error| self.explain(&error, target, "made");
+        if is_there {
+            fs::remove_dir(&target.path).map_err(failed)?;
+        }
+        fs::rename(&folder.path, &target.path).map_err(failed)
+    }
+
+    fn unpack_into(
+        &self,
+        archive: &Place,
+        file: File,
+        format: Format,
+        folder: &Place,
+    ) -> Result<Unpacked, Error> {
+        fs::create_dir(&folder.path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::new(format!(
+                "what an earlier call left is in the way: delete `{}.unpacking1~`",
+                folder.name
+            )),
+            _ => self.explain(&error, folder, "made"),
+        })?;
+        let mut output = Output {
+            folder: &folder.path,
+            seen: BTreeMap::new(),
+            left_bytes: MAX_UNPACKED_BYTES,
+            files: 0,
+            folders: 0,
+        };
+        let done = match format {
+            Format::Zip => output.take_zip(file),
+            Format::TarGz => output.take_tar(file),
+        };
+        done.map_err(|refused| match refused {
+            Refused::Said(reason) => Error::new(format!("`{}` is not unpacked: {reason}", archive.name)),
+            Refused::Read(error) => Error::new(format!(
+                "`{}` cannot be read to its end: {error}; it may be damaged or cut short",
+                archive.name
+            )),
+            Refused::Write(error) => self.explain(&error, folder, "unpacked"),
+        })?;
+        Ok(Unpacked {
+            to: String::new(),
+            format,
+            files: output.files,
+            folders: output.folders,
+            bytes: MAX_UNPACKED_BYTES - output.left_bytes,
+        })
+    }
+}
+
+fn format_of(file: &mut File, place: &Place) -> Result<Format, Error> {
+    let mut head = Vec::new();
+    file.take(4).read_to_end(&mut head)?;
+    file.seek(SeekFrom::Start(0))?;
+    Format::of_head(&head).ok_or_else(|| {
+        Error::new(format!("`{}` is no archive that is known here: it is neither zip nor gzip", place.name))
+    })
+}
+
+/// Why an archive is not unpacked.
+enum Refused {
+    /// Because of what is in it, in words.
+    Said(String),
+    /// Because it is damaged.
+    Read(io::Error),
+    /// Because there is no room for it.
+    Write(io::Error),
+}
+
+type Taken<T = ()> = Result<T, Refused>;
+
+/// The folder that is being filled.
+struct Output<'f> {
+    folder: &'f Path,
+    /// What is in it by now.
+    seen: BTreeMap<String, Kind>,
+    left_bytes: u64,
+    files: u64,
+    folders: u64,
+}
+
+impl Output<'_> {
+    fn take_zip(&mut self, mut file: File) -> Taken {
+        check_zip_count(&mut file)?;
+        let mut archive =
+            zip::ZipArchive::new(BufReader::with_capacity(64 * 1024, file)).map_err(damaged_zip)?;
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index).map_err(damaged_zip)?;
+            let raw = entry.name_raw().to_vec();
+            let name = checked_name(&raw)?;
+            if entry.is_symlink() {
+                return Err(said(format!("`{name}` in it is a link")));
+            }
+            if entry.is_dir() {
+                self.add_folder(&name)?;
+            } else {
+                self.add_file(&name, &mut entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_tar(&mut self, file: File) -> Taken {
+        // The blocks around the files count too, so that an archive of nothing but notes ends as well.
+        let decoder = MultiGzDecoder::new(BufReader::with_capacity(64 * 1024, file));
+        let mut archive = tar::Archive::new(decoder.take(2 * MAX_UNPACKED_BYTES));
+        let mut long_name = None;
+        // Raw, because names and notes of any size would otherwise be read into memory.
+        for entry in archive.entries().map_err(Refused::Read)?.raw(true) {
+            let mut entry = entry.map_err(Refused::Read)?;
+            let kind = entry.header().entry_type();
+            match kind {
+                tar::EntryType::GNULongName => long_name = Some(read_long_name(&mut entry)?),
+                tar::EntryType::XHeader => long_name = read_pax_name(&mut entry)?.or(long_name),
+                tar::EntryType::XGlobalHeader | tar::EntryType::GNULongLink => {}
+                tar::EntryType::Regular | tar::EntryType::Continuous | tar::EntryType::Directory => {
+                    let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                    self.add_tar_entry(&raw, kind, &mut entry)?;
+                }
+                _ => {
+                    let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                    let name = String::from_utf8_lossy(&raw).escape_debug().to_string();
+                    return Err(said(format!(
+                        "`{name}` in it is a link, a device or another thing that is no file"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_tar_entry(&mut self, raw: &[u8], kind: tar::EntryType, content: &mut dyn Read) -> Taken {
+        // Old archives mark a folder by a slash alone. The folder that all is packed from is often `./`.
+        let is_folder = kind == tar::EntryType::Directory || raw.ends_with(b"/");
+        if is_folder && matches!(raw, b"." | b"./") {
+            return Ok(());
+        }
+        let name = checked_name(raw)?;
+        if is_folder { self.add_folder(&name) } else { self.add_file(&name, content) }
+    }
+
+    fn add_file(&mut self, name: &str, content: &mut dyn Read) -> Taken {
+        if let Some((folder, _)) = name.rsplit_once('/') {
+            self.add_folder(folder)?;
+        }
+        if self.seen.insert(name.to_owned(), Kind::File).is_some() {
+            return Err(said(format!("`{name}` is in it twice")));
+        }
+        self.count()?;
+        self.files += 1;
+        let mut file = File::create_new(self.folder.join(name)).map_err(Refused::Write)?;
+        let mut left = self.left_bytes;
+        let copied = copy_at_most(content, &mut Writer(&mut file), &mut left);
+        self.left_bytes = left;
+        match copied {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                Err(said(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024)))
+            }
+            Err(error) => Err(match error.downcast::<WriteFailed>() {
+                Ok(WriteFailed(error)) => Refused::Write(error),
+                Err(error) => Refused::Read(error),
+            }),
+        }
+    }
+
+    fn add_folder(&mut self, name: &str) -> Taken {
+        for (end, _) in name.match_indices('/').chain([(name.len(), "")]) {
+            let folder = &name[..end];
+            match self.seen.insert(folder.to_owned(), Kind::Folder) {
+                Some(Kind::Folder) => {}
+                Some(_) => return Err(said(format!("`{folder}` in it is a file and a folder"))),
+                None => {
+                    self.count()?;
+                    self.folders += 1;
+                    fs::create_dir(self.folder.join(folder)).map_err(Refused::Write)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Taken {
+        match self.seen.len() {
+            count if count > MAX_ENTRIES => Err(too_many()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn said(reason: String) -> Refused {
+    Refused::Said(reason)
+}
+
+fn too_many() -> Refused {
+    said(format!("more than {MAX_ENTRIES} files and folders are in it"))
+}
+
+fn damaged_zip(error: zip::result::ZipError) -> Refused {
+    use zip::result::ZipError;
+    match error {
+        ZipError::Io(error) => Refused::Read(error),
+        ZipError::UnsupportedArchive(message) if message == ZipError::PASSWORD_REQUIRED => {
+            said("it has a password".to_owned())
+        }
+        ZipError::UnsupportedArchive(message) => {
+            said(format!("it is packed in a way that is not known here: {message}"))
+        }
+        other => Refused::Read(io::Error::other(other.to_string())),
+    }
+}
+
+/// Looks at the number of entries that a zip archive says it has, before all of them are read into memory.
+fn check_zip_count(file: &mut File) -> Taken {
+    let length = file.seek(SeekFrom::End(0)).map_err(Refused::Read)?;
+    file.seek(SeekFrom::Start(length.saturating_sub(ZIP_END_BYTES))).map_err(Refused::Read)?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end).map_err(Refused::Read)?;
+    file.seek(SeekFrom::Start(0)).map_err(Refused::Read)?;
+    let records = memchr::memmem::find_iter(&end, b"PK\x05\x06");
+    // Each of them, since which one counts is for the reader to find out. 65,535 says that the number is elsewhere.
+    for record in records {
+        if let Some([low, high]) = end.get(record + 10..record + 12)
+            && usize::from(u16::from_le_bytes([*low, *high])) > MAX_ENTRIES
+        {
+            return Err(too_many());
+        }
+    }
+    Ok(())
+}
+
+fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
+    let mut note = Vec::new();
+    entry.take(MAX_NOTE_BYTES + 1).read_to_end(&mut note).map_err(Refused::Read)?;
+    if note.len() as u64 > MAX_NOTE_BYTES {
+        return Err(said("a name in it is longer than any name".to_owned()));
+    }
+    Ok(note)
+}
+
+fn read_long_name(entry: &mut dyn Read) -> Taken<Vec<u8>> {
+    let mut name = read_note(entry)?;
+    name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
+    Ok(name)
+}
+
+fn read_pax_name(entry: &mut dyn Read) -> Taken<Option<Vec<u8>>> {
+    let note = read_note(entry)?;
+    let mut name = None;
+    for extension in tar::PaxExtensions::new(&note) {
+        let extension = extension.map_err(Refused::Read)?;
+        match extension.key_bytes() {
+            b"path" => name = Some(extension.value_bytes().to_vec()),
+            // Only what is larger than anything that is unpacked here needs it.
+            b"size" => return Err(said("a file in it is too large".to_owned())),
+            b"linkpath" => return Err(said("there is a link in it".to_owned())),
+            _ => {}
+        }
+    }
+    Ok(name)
+}
+
+/// A name as it may be used below the folder: without `.`, and leading nowhere else.
+fn checked_name(raw: &[u8]) -> Taken<String> {
+    let shown = || String::from_utf8_lossy(&raw[..raw.len().min(200)]).escape_debug().to_string();
+    let refuse = |reason: &str| Err(said(format!("the name `{}` in it {reason}", shown())));
+    let Ok(name) = std::str::from_utf8(raw) else { return refuse("is not UTF-8") };
+    if name.len() > MAX_NAME_BYTES {
+        return refuse("is too long");
+    }
+    if name.chars().any(char::is_control) {
+        return refuse("has control characters");
+    }
+    // Elsewhere a backslash leads into folders, and `C:` to another disk.
+    if name.contains('\\') || name.as_bytes().get(1) == Some(&b':') {
+        return refuse("is one of Windows, which could lead elsewhere");
+    }
+    if name.starts_with('/') {
+        return refuse("is absolute");
+    }
+    let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return refuse("leads out of its folder");
+    }
+    if parts.is_empty() || parts.len() > MAX_DEPTH as usize {
+        return refuse("is no name, or nested too deep");
+    }
+    Ok(parts.join("/"))
+}
+
+/// Marks what fails while writing, which is not the archive's fault.
+struct Writer<'f>(&'f mut File);
+
+#[derive(Debug)]
+struct WriteFailed(io::Error);
+
+impl std::fmt::Display for WriteFailed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl std::error::Error for WriteFailed {}
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| io::Error::other(WriteFailed(error)))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

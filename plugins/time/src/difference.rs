@@ -1,0 +1,200 @@
+//! `difference`: how long from one time to another.
+
+use jiff::{SignedDuration, Span, Unit, Zoned};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolgate_sdk::serde_json::Number;
+use toolgate_sdk::{Error, tool};
+
+use crate::reader::Reader;
+
+/// Tells how long it is from one time to another, in the units asked for.
+///
+/// With several units each counts what the larger ones leave: `["years", "months", "days"]` for an age, `["days"]` for
+/// the days until a date, `["hours", "minutes"]` for a duration. All are whole but the smallest, which may have a
+/// fraction. Negative where `end` is before `start`. Days and longer follow the calendar of the zone.
+#[tool(
+    read_only,
+    tags("duration", "age", "countdown", "elapsed"),
+    examples(
+        "an age": {"start": "1990-07-15", "end": "2024-03-10", "units": ["years", "months", "days"]} => {
+            "amounts": {"years": 33, "months": 7, "days": 24}, "seconds": 1062028800
+        },
+        "a fraction": {"start": "2024-03-10T09:00", "end": "2024-03-10T10:30", "units": ["hours"]} => {"amounts": {"hours": 1.5}, "seconds": 5400},
+    )
+)]
+pub fn difference(
+    /// The time to count from, in any form that `parse` takes, or `now`
+    start: String,
+    /// The time to count to, likewise
+    end: String,
+    /// The units to tell it in, in any order
+    #[default(vec![DifferenceUnit::Days, DifferenceUnit::Hours, DifferenceUnit::Minutes, DifferenceUnit::Seconds])]
+    units: Vec<DifferenceUnit>,
+    /// The zone whose calendar counts; if left out, the one that `start` is written with, else UTC
+    time_zone: Option<String>,
+) -> Result<Difference, Error> {
+    let reader = Reader::new(time_zone.as_deref())?;
+    between(&reader.read(&start)?, &reader.read(&end)?, &units)
+}
+
+/// A unit of time. The larger ones come first.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DifferenceUnit {
+    Years,
+    Months,
+    Weeks,
+    Days,
+    Hours,
+    Minutes,
+    Seconds,
+    Milliseconds,
+}
+
+/// How long it is.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// The amount of each unit asked for
+    pub amounts: Amounts,
+    /// All of it in seconds
+    pub seconds: Number,
+}
+
+/// Amounts of units. Only those asked for are there.
+#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Amounts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub years: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub months: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weeks: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub days: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hours: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub milliseconds: Option<Number>,
+}
+
+pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<Difference, Error> {
+    let mut units = units.to_vec();
+    units.sort_unstable();
+    units.dedup();
+    let Some(smallest) = units.last().copied() else {
+        return Err(Error::invalid("`units` is empty: name at least one, as `[\"days\"]`"));
+    };
+    // Calendars of two zones have no common days.
+    let end = end.with_time_zone(start.time_zone().clone());
+    let mut reached = start.clone();
+    let mut amounts = Amounts::default();
+    for unit in units {
+        let whole = whole(&reached, &end, unit).map_err(too_far)?;
+        reached = reached.checked_add(unit.span(whole).map_err(too_far)?).map_err(too_far)?;
+        *amounts.of(unit) = Some(if unit == smallest {
+            number(whole, fraction(&reached, &end, unit)?)
+        } else {
+            Number::from(whole)
+        });
+    }
+    let elapsed = start.duration_until(&end);
+    let seconds = number(elapsed.as_secs(), f64::from(elapsed.subsec_nanos()) / 1e9);
+    Ok(Difference { amounts, seconds })
+}
+
+fn whole(start: &Zoned, end: &Zoned, unit: DifferenceUnit) -> Result<i64, jiff::Error> {
+    let span = start.until((unit.unit(), end))?;
+    Ok(match unit {
+        DifferenceUnit::Years => i64::from(span.get_years()),
+        DifferenceUnit::Months => i64::from(span.get_months()),
+        DifferenceUnit::Weeks => i64::from(span.get_weeks()),
+        DifferenceUnit::Days => i64::from(span.get_days()),
+        DifferenceUnit::Hours => i64::from(span.get_hours()),
+        DifferenceUnit::Minutes => span.get_minutes(),
+        DifferenceUnit::Seconds => span.get_seconds(),
+        DifferenceUnit::Milliseconds => span.get_milliseconds(),
+    })
+}
+
+/// The part of one more unit that is left: days, months and years are not all of one length.
+fn fraction(reached: &Zoned, end: &Zoned, unit: DifferenceUnit) -> Result<f64, Error> {
+    let left = reached.duration_until(end);
+    if left.is_zero() {
+        return Ok(0.0);
+    }
+    let one = unit.span(if left.is_negative() { -1 } else { 1 }).map_err(too_far)?;
+    let length = reached.duration_until(&reached.checked_add(one).map_err(too_far)?);
+    let ratio = seconds(left) / seconds(length).abs();
+    Ok(if ratio.is_finite() { ratio } else { 0.0 })
+}
+
+fn seconds(duration: SignedDuration) -> f64 {
+    duration.as_secs_f64()
+}
+
+/// Whole numbers are written without a point. A fraction has as many digits as mean something.
+fn number(whole: i64, fraction: f64) -> Number {
+    let fraction = (fraction * 1e9).round() / 1e9;
+    if fraction == 0.0 {
+        return Number::from(whole);
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "years -9999 to 9999 have fewer milliseconds than an f64 counts"
+    )]
+    let sum = whole as f64 + fraction;
+    Number::from_f64(sum).unwrap_or_else(|| Number::from(whole))
+}
+
+fn too_far(error: jiff::Error) -> Error {
+    Error::invalid(format!("the times are too far apart for these units: {error}; ask for larger ones"))
+}
+
+impl DifferenceUnit {
+    fn unit(self) -> Unit {
+        match self {
+            Self::Years => Unit::Year,
+            Self::Months => Unit::Month,
+            Self::Weeks => Unit::Week,
+            Self::Days => Unit::Day,
+            Self::Hours => Unit::Hour,
+            Self::Minutes => Unit::Minute,
+            Self::Seconds => Unit::Second,
+            Self::Milliseconds => Unit::Millisecond,
+        }
+    }
+
+    fn span(self, amount: i64) -> Result<Span, jiff::Error> {
+        let span = Span::new();
+        match self {
+            Self::Years => span.try_years(amount),
+            Self::Months => span.try_months(amount),
+            Self::Weeks => span.try_weeks(amount),
+            Self::Days => span.try_days(amount),
+            Self::Hours => span.try_hours(amount),
+            Self::Minutes => span.try_minutes(amount),
+            Self::Seconds => span.try_seconds(amount),
+            Self::Milliseconds => span.try_milliseconds(amount),
+        }
+    }
+}
+
+impl Amounts {
+    fn of(&mut self, unit: DifferenceUnit) -> &mut Option<Number> {
+        match unit {
+            DifferenceUnit::Years => &mut self.years,
+            DifferenceUnit::Months => &mut self.months,
+            DifferenceUnit::Weeks => &mut self.weeks,
+            DifferenceUnit::Days => &mut self.days,
+            DifferenceUnit::Hours => &mut self.hours,
+            DifferenceUnit::Minutes => &mut self.minutes,
+            DifferenceUnit::Seconds => &mut self.seconds,
+            DifferenceUnit::Milliseconds => &mut self.milliseconds,
+        }
+    }
+}

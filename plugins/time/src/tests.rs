@@ -1,0 +1,491 @@
+//! What a model relies on, as questions and answers, with a clock that stands still.
+
+use jiff::Timestamp;
+use toolgate_sdk::serde_json::{Value, json};
+use toolgate_sdk::{Error, Tool, testing};
+
+use crate::ThisPlugin;
+use crate::parse::{Parsed, read_as};
+use crate::reader::Reader;
+use crate::{add, business_days, calendar, convert, cron_next, difference, format, now, parse, zones};
+
+/// A Wednesday.
+const NOW: &str = "2024-06-12T22:30:00Z";
+
+fn reader(time_zone: Option<&str>) -> Reader {
+    Reader::at(NOW.parse::<Timestamp>().unwrap(), time_zone).unwrap()
+}
+
+fn read(text: &str) -> String {
+    let zoned = reader(None).read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    crate::moment::Moment::from(&zoned).time
+}
+
+fn problem(text: &str) -> String {
+    reader(None).read(text).expect_err(text).message().to_owned()
+}
+
+fn call<T: Tool>(arguments: Value) -> Result<Value, Error> {
+    testing::call::<T>(&testing::context().build(), arguments)
+}
+
+fn refusal<T: Tool>(arguments: Value) -> String {
+    let error = call::<T>(arguments.clone()).expect_err(&arguments.to_string());
+    assert_eq!(error.code(), "INVALID_ARGUMENTS", "{error}");
+    error.message().to_owned()
+}
+
+#[test]
+fn the_examples_are_true() {
+    let context = testing::context().build();
+    assert_eq!(testing::wrong_examples::<now::now>(&context), []);
+    assert_eq!(testing::wrong_examples::<parse::parse>(&context), []);
+    assert_eq!(testing::wrong_examples::<format::format>(&context), []);
+    assert_eq!(testing::wrong_examples::<convert::convert>(&context), []);
+    assert_eq!(testing::wrong_examples::<add::add>(&context), []);
+    assert_eq!(testing::wrong_examples::<difference::difference>(&context), []);
+    assert_eq!(testing::wrong_examples::<calendar::calendar>(&context), []);
+    assert_eq!(testing::wrong_examples::<business_days::business_days>(&context), []);
+    assert_eq!(testing::wrong_examples::<cron_next::cron_next>(&context), []);
+    assert_eq!(testing::wrong_examples::<zones::zones>(&context), []);
+}
+
+#[test]
+fn every_example_can_be_called() {
+    let description = testing::describe::<ThisPlugin>();
+    let context = testing::context().build();
+    for tool in description["tools"].as_array().unwrap() {
+        let examples = tool["examples"].as_array().unwrap();
+        assert!(!examples.is_empty(), "{}", tool["name"]);
+        for example in examples {
+            let name = tool["name"].as_str().unwrap();
+            let answer = testing::call_by_name::<ThisPlugin>(&context, name, example["input"].clone());
+            assert!(answer.unwrap().is_ok(), "{name} {example}");
+        }
+    }
+}
+
+#[test]
+fn t1_the_plugin_asks_for_nothing_and_changes_nothing() {
+    let description = testing::describe::<ThisPlugin>();
+
+    assert_eq!(description["name"], "time");
+    assert_eq!(description["capabilities"], json!({"filesystem": "none"}));
+    for tool in description["tools"].as_array().unwrap() {
+        assert_eq!(tool["hints"]["read_only"], true, "{}", tool["name"]);
+    }
+}
+
+#[test]
+fn forms_of_programs_are_read() {
+    for (text, expected) in [
+        ("2024-03-10T14:30:00Z", "2024-03-10T14:30:00Z"),
+        ("2024-03-10T14:30:00.123456789-04:00", "2024-03-10T14:30:00.123456789-04:00"),
+        ("2024-03-10 14:30", "2024-03-10T14:30:00Z"),
+        ("2024-03-10T14", "2024-03-10T14:00:00Z"),
+        ("20240310T143000Z", "2024-03-10T14:30:00Z"),
+        ("2024-03-10", "2024-03-10T00:00:00Z"),
+        ("20240310", "2024-03-10T00:00:00Z"),
+        ("20240310143005", "2024-03-10T14:30:05Z"),
+        ("202403101430", "2024-03-10T14:30:00Z"),
+        ("2024-07-10T14:30[Europe/Berlin]", "2024-07-10T14:30:00+02:00"),
+        ("2024-07-10T14:30Z[Europe/Berlin]", "2024-07-10T16:30:00+02:00"),
+        ("2024-11-03T01:30-05:00[America/New_York]", "2024-11-03T01:30:00-05:00"),
+        ("2024-W10-7", "2024-03-10T00:00:00Z"),
+        ("2024-W10", "2024-03-04T00:00:00Z"),
+        ("2024-070", "2024-03-10T00:00:00Z"),
+        ("1710081000", "2024-03-10T14:30:00Z"),
+        ("@1710081000.5", "2024-03-10T14:30:00.5Z"),
+        ("@0", "1970-01-01T00:00:00Z"),
+        ("@-1", "1969-12-31T23:59:59Z"),
+        ("1710081000123", "2024-03-10T14:30:00.123Z"),
+        ("1710081000123456", "2024-03-10T14:30:00.123456Z"),
+        ("1710081000123456789", "2024-03-10T14:30:00.123456789Z"),
+        ("now", "2024-06-12T22:30:00Z"),
+        ("Today", "2024-06-12T00:00:00Z"),
+        ("tomorrow", "2024-06-13T00:00:00Z"),
+        ("yesterday", "2024-06-11T00:00:00Z"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn forms_of_people_are_read() {
+    for (text, expected) in [
+        ("10 March 2024", "2024-03-10T00:00:00Z"),
+        ("March 10, 2024 2:30 PM", "2024-03-10T14:30:00Z"),
+        ("Mar 10th, 2024 at 2pm", "2024-03-10T14:00:00Z"),
+        ("Mar. 10, 2024, 2:30 p.m.", "2024-03-10T14:30:00Z"),
+        ("10 Sept 2024 12 am", "2024-09-10T00:00:00Z"),
+        ("10 Sept 2024 12:05pm", "2024-09-10T12:05:00Z"),
+        ("10-Mar-2024 14:30:05.25", "2024-03-10T14:30:05.25Z"),
+        ("10.03.2024 14:30", "2024-03-10T14:30:00Z"),
+        ("10. March 2024", "2024-03-10T00:00:00Z"),
+        ("2024/03/10", "2024-03-10T00:00:00Z"),
+        ("31/12/2024", "2024-12-31T00:00:00Z"),
+        ("12/31/2024", "2024-12-31T00:00:00Z"),
+        ("4/4/2024", "2024-04-04T00:00:00Z"),
+        ("Sunday, 10-Mar-24 14:30:00 GMT", "2024-03-10T14:30:00Z"),
+        ("Sun Mar 10 14:30:00 2024", "2024-03-10T14:30:00Z"),
+        ("Sun, 10 Mar 2024 14:30:00 -0700 (PDT)", "2024-03-10T14:30:00-07:00"),
+        ("Sun Mar 10 2024 14:30:00 GMT+0100 (Central European Time)", "2024-03-10T14:30:00+01:00"),
+        ("10 March 2024 14:30 Asia/Tokyo", "2024-03-10T14:30:00+09:00"),
+        ("2024-03-10 14:30:00 +02:00", "2024-03-10T14:30:00+02:00"),
+        ("2024-03-10T14:30:00 +0200", "2024-03-10T14:30:00+02:00"),
+        ("10 March 2024 14:30 UTC", "2024-03-10T14:30:00Z"),
+        ("10 March 2024 14:30 UTC+2", "2024-03-10T14:30:00+02:00"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_has_two_meanings_is_refused_with_both() {
+    for (text, expected) in [
+        ("3/4/2024", "`3/4/2024` can be `2024-03-04` or `2024-04-03`: write the one that is meant"),
+        ("03-04-2024 10:00", "can be `2024-03-04` or `2024-04-03`"),
+        ("10-Mar-24", "can be `2024-03-10` or `2010-03-24`"),
+        ("1/2/03", "can be `2003-01-02` or `2003-02-01` or `2001-02-03`"),
+        (
+            "10 March 2024 14:30 CST",
+            "`CST` is an abbreviation and no time zone: write the zone that is meant, as `America/Chicago`",
+        ),
+        ("Monday, 10 March 2024", "2024-03-10 is a Sunday and no Monday"),
+    ] {
+        assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+    }
+}
+
+#[test]
+fn local_times_that_clocks_repeat_or_skip_are_refused_with_the_choices() {
+    assert_eq!(
+        problem("2024-11-03T01:30[America/New_York]"),
+        "clocks in `America/New_York` were set back and showed 2024-11-03T01:30:00 twice: write \
+         `2024-11-03T01:30:00-04:00` for the first time, or `2024-11-03T01:30:00-05:00` for the second"
+    );
+    assert!(problem("10 March 2024 2:30 am America/New_York").starts_with(
+        "clocks in `America/New_York` were set forward and never showed 2024-03-10T02:30:00: write a later time"
+    ));
+    // A day begins where it begins.
+    assert_eq!(read("2018-11-04[America/Sao_Paulo]"), "2018-11-04T01:00:00-02:00");
+}
+
+#[test]
+fn what_cannot_be_a_time_is_refused_with_the_reason() {
+    for (text, expected) in [
+        ("", "the time is empty"),
+        ("   ", "the time is empty"),
+        ("2024-02-30", "there is no such date in the calendar"),
+        ("next friday", "`next` means nothing here"),
+        ("in 3 days", "`in` means nothing here"),
+        ("March 2024", "there is no day of the month"),
+        ("10 March", "there is no year"),
+        ("14:30", "there is no whole date"),
+        ("2024-03-10 25:00", "`25:00` is no time of day"),
+        ("10 March 2024 13 pm", "`pm` belongs to an hour from 1 to 12"),
+        ("10 March 2024 1:00 2:00", "two times of day"),
+        ("2024-03-10T14:30[Mars/Base]", "Mars/Base"),
+        (
+            "2024-03-10T14:30-05:00[Europe/Berlin]",
+            "the offset -05:00 is not that of `Europe/Berlin` at this time, which is +01:00",
+        ),
+        ("2024-W60-1", "a year has 52 or 53 weeks"),
+        ("2023-366", "there is no day 366 in the year 2023"),
+        ("@abc", "is no Unix time"),
+        ("@99999999999999999999999999999999", "is no Unix time"),
+        ("1 2 3 4 5", "too many numbers"),
+    ] {
+        assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+    }
+    assert!(problem(&"9".repeat(1_000)).contains("more than 200 characters"));
+}
+
+#[test]
+fn no_text_makes_it_panic() {
+    for text in [
+        "\0",
+        "é",
+        "-",
+        "+",
+        "@",
+        "@-",
+        "@.",
+        "T",
+        "1:",
+        ":1",
+        "1:2:3:4",
+        "pm",
+        "12pmpm",
+        "24:00",
+        "00/00/0000",
+        "9999-12-31T23:59:59Z",
+        "-9999-01-01",
+        "+275760-09-13",
+        "2024-03-10T14:30[",
+        "[",
+        "]",
+        "()",
+        "1.",
+        "1.1.",
+        "....",
+        "1.1.1.1",
+        "32767/1/1",
+        "99999 1 1",
+        "1/1/99999",
+        "٣/٤/٢٠٢٤",
+        "2024-03-10T14:30:60Z",
+        "W10",
+        "2024W101",
+        "aaaa-W10-1",
+        "äöüß-111",
+        "20-W1ä",
+        "２０２４",
+        "1stst",
+        "+99:99",
+        "UTC+99",
+        "10 March 2024 14:30 +é",
+        "10 March 2024 14:30+",
+        "12345678901234567890",
+    ] {
+        let _ = reader(None).read(text);
+        let _ = reader(Some("America/New_York")).read(text);
+        let _ = read_as(text, text);
+        let _ = read_as(text, "%Y");
+        let _ = zones::search(text, Timestamp::MAX);
+        let _ = call::<add::add>(json!({"time": "9999-12-31", "duration": text}));
+        let _ = call::<cron_next::cron_next>(json!({"expression": text}));
+        let _ = call::<format::format>(json!({"time": "-9999-01-02", "format": text}));
+    }
+    for extreme in [Timestamp::MIN, Timestamp::MAX] {
+        for zone in ["Pacific/Kiritimati", "Pacific/Midway", "America/New_York"] {
+            let at_the_end = Reader::at(extreme, Some(zone)).unwrap();
+            for word in ["now", "today", "tomorrow", "yesterday"] {
+                let _ = at_the_end.read(word);
+                let _ = at_the_end.add(word, "1 year");
+                let _ = at_the_end.add(word, "-1 year");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_zone_given_is_the_one_that_is_worked_in() {
+    let berlin = reader(Some("europe/berlin"));
+
+    let parsed = Parsed::settle(berlin.recognise("2024-03-10 14:30").unwrap(), &berlin).unwrap();
+    assert_eq!((parsed.moment.time.as_str(), parsed.assumed.len()), ("2024-03-10T14:30:00+01:00", 0));
+    assert_eq!(berlin.read("2024-03-10T14:30Z").unwrap().hour(), 15);
+    assert_eq!(berlin.read_date("today").unwrap().to_string(), "2024-06-13");
+    assert_eq!(reader(Some("-05:30")).now().to_string(), "2024-06-12T17:00:00-05:30[-05:30]");
+}
+
+#[test]
+fn unknown_zones_are_refused_with_a_hint() {
+    let refused =
+        |zone: &str| Reader::at(Timestamp::UNIX_EPOCH, Some(zone)).unwrap_err().message().to_owned();
+
+    assert_eq!(refused("Europe/Tokyo"), "there is no time zone `Europe/Tokyo`: did you mean `Asia/Tokyo`?");
+    assert!(refused("PST").contains("`America/Los_Angeles`"));
+    assert!(refused("Nowhere/At_All").contains("`zones` searches for them"));
+    assert!(refused("+25:00").contains("write it as `+02:00`"));
+    assert!(refused("").contains("a time zone is empty"));
+    assert!(refused(&"x".repeat(10_000)).len() < 300);
+}
+
+#[test]
+fn a_form_that_is_told_is_never_ambiguous() {
+    let parse = |text: &str, format: &str| {
+        read_as(text, format)
+            .and_then(|written| Parsed::settle(written, &reader(None)))
+            .map(|parsed| parsed.moment.time)
+    };
+
+    assert_eq!(parse("03/04/2024 14h30", "%d/%m/%Y %Hh%M").unwrap(), "2024-04-03T14:30:00Z");
+    assert_eq!(parse("2024-03-10 14:30 -0500", "%F %H:%M %z").unwrap(), "2024-03-10T14:30:00-05:00");
+    assert_eq!(parse("1710081000", "%s").unwrap(), "2024-03-10T14:30:00Z");
+    assert!(
+        parse("03/04/2024", "%Y-%m-%d").unwrap_err().message().contains("does not have the form `%Y-%m-%d`")
+    );
+    assert!(parse("14:30", "%H:%M").is_err());
+}
+
+#[test]
+fn times_are_written_as_asked() {
+    let write =
+        |format: &str| call::<format::format>(json!({"time": "2024-03-10T14:30:05.123Z", "format": format}));
+
+    assert_eq!(write("%a, %d %b %Y %T GMT").unwrap()["text"], "Sun, 10 Mar 2024 14:30:05 GMT");
+    assert_eq!(write("%G-W%V-%u Q%q %j %.3f %:z").unwrap()["text"], "2024-W10-7 Q1 070 .123 +00:00");
+    assert_eq!(write("").unwrap()["text"], "");
+    assert!(write("%").unwrap_err().message().contains("`%%` writes a percent sign"));
+    assert!(write(&"%255A".repeat(100)).unwrap()["text"].as_str().unwrap().len() <= 25_500);
+    assert!(write(&"x".repeat(501)).unwrap_err().message().contains("more than 500 bytes"));
+}
+
+#[test]
+fn days_follow_the_calendar_and_hours_the_clock() {
+    let add = |time: &str, duration: &str| {
+        reader(Some("America/New_York")).add(time, duration).map(|added| added.after.time)
+    };
+
+    assert_eq!(add("2024-03-09T12:00", "1 day").unwrap(), "2024-03-10T12:00:00-04:00");
+    assert_eq!(add("2024-03-09T12:00", "24 hours").unwrap(), "2024-03-10T13:00:00-04:00");
+    assert_eq!(add("2024-03-09T02:30", "1 day").unwrap(), "2024-03-10T03:30:00-04:00");
+    assert_eq!(add("2024-02-29", "1 year").unwrap(), "2025-02-28T00:00:00-05:00");
+    assert_eq!(add("2024-03-31T10:00", "P1M2DT3H").unwrap(), "2024-05-02T13:00:00-04:00");
+    assert_eq!(add("2024-03-31T10:00", "1 month ago").unwrap(), "2024-02-29T10:00:00-05:00");
+    assert_eq!(add("2024-03-31T10:00", "90m").unwrap(), "2024-03-31T11:30:00-04:00");
+    assert!(add("2024-03-31", "two days").unwrap_err().message().contains("is no duration"));
+    assert!(add("2024-03-31", "9000 years").unwrap_err().message().contains("beyond the years"));
+    assert!(add("2024-03-31", "99999999999999999999 days").is_err());
+}
+
+#[test]
+fn differences_are_told_in_the_units_asked_for() {
+    let amounts = |start: &str, end: &str, units: Value| {
+        let arguments = json!({"start": start, "end": end, "units": units, "time_zone": "America/New_York"});
+        call::<difference::difference>(arguments).unwrap()["amounts"].clone()
+    };
+
+    assert_eq!(amounts("2024-03-09T12:00", "2024-03-10T12:00", json!(["days"])), json!({"days": 1}));
+    assert_eq!(amounts("2024-03-09T12:00", "2024-03-10T12:00", json!(["hours"])), json!({"hours": 23}));
+    assert_eq!(
+        amounts("2024-01-01", "2025-03-04", json!(["days", "years"])),
+        json!({"years": 1, "days": 62})
+    );
+    assert_eq!(amounts("2024-01-01", "2024-02-16T12:00", json!(["months"])), json!({"months": 1.534482759}));
+    assert_eq!(amounts("2024-03-01T10:00", "2024-03-01T09:30", json!(["hours"])), json!({"hours": -0.5}));
+    assert_eq!(amounts("2024-03-01", "2024-03-01", json!(["seconds"])), json!({"seconds": 0}));
+    assert_eq!(
+        amounts("0001-01-01", "9999-06-01", json!(["milliseconds"]))["milliseconds"]
+            .as_i64()
+            .map(|amount| amount > 0),
+        Some(true)
+    );
+
+    assert!(
+        refusal::<difference::difference>(json!({"start": "now", "end": "now", "units": []}))
+            .contains("`units` is empty")
+    );
+    let tokyo =
+        json!({"start": "2024-03-10T00:00[Asia/Tokyo]", "end": "2024-03-10T00:00Z", "units": ["hours"]});
+    assert_eq!(
+        call::<difference::difference>(tokyo).unwrap(),
+        json!({"amounts": {"hours": 9}, "seconds": 32_400})
+    );
+}
+
+#[test]
+fn a_month_is_drawn_from_either_day() {
+    let drawn =
+        call::<calendar::calendar>(json!({"date": "2024-09-30", "month": true, "week_starts_on": "sunday"}))
+            .unwrap();
+
+    let month = "Su Mo Tu We Th Fr Sa\n 1  2  3  4  5  6  7\n 8  9 10 11 12 13 14\n15 16 17 18 19 20 21\n22 23 24 25 26 27 28\n29 30";
+    assert_eq!(drawn["month"], month);
+    assert_eq!(call::<calendar::calendar>(json!({"date": "2021-01-03"})).unwrap()["iso_week"], "2020-W53");
+    assert_eq!(call::<calendar::calendar>(json!({"date": "1900-01-01"})).unwrap()["is_leap_year"], false);
+}
+
+#[test]
+fn business_days_are_counted_and_found() {
+    let count = |start: &str, end: &str| {
+        call::<business_days::business_days>(json!({"start": start, "end": end})).unwrap()["business_days"]
+            .clone()
+    };
+    let find = |start: &str, days: i32| {
+        let holidays = ["2024-12-25", "2024-12-26", "2024-12-28", "2024-12-25"];
+        let arguments = json!({"start": start, "days": days, "holidays": holidays});
+        call::<business_days::business_days>(arguments).unwrap()["end"].clone()
+    };
+
+    assert_eq!(count("2024-03-09", "2024-03-10"), 0);
+    assert_eq!(count("2024-03-08", "2024-03-11"), 2);
+    assert_eq!(count("2024-01-01", "2024-12-31"), 262);
+    assert_eq!(count("0001-01-01", "9999-12-31"), 2_608_615);
+    assert_eq!(find("2024-12-24", 1), "2024-12-27");
+    assert_eq!(find("2024-12-30", -2), "2024-12-24");
+    assert_eq!(find("2024-12-28", 0), "2024-12-28");
+
+    for (arguments, expected) in [
+        (json!({"start": "2024-03-11", "end": "2024-03-10"}), "swap them"),
+        (json!({"start": "2024-03-11"}), "give `end` to count"),
+        (json!({"start": "2024-03-11", "end": "2024-03-12", "days": 1}), "and not both"),
+        (json!({"start": "2024-03-11", "days": 10_001}), "go in several steps"),
+        (json!({"start": "9999-12-01", "days": 100}), "too far from now"),
+        (
+            json!({"start": "2024-03-11", "days": 1, "weekend": ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]}),
+            "all seven days",
+        ),
+    ] {
+        assert!(refusal::<business_days::business_days>(arguments.clone()).contains(expected), "{arguments}");
+    }
+}
+
+#[test]
+fn cron_follows_the_clocks_of_the_zone() {
+    let times = |expression: &str, after: &str, count: u32| -> Vec<String> {
+        let after = reader(Some("America/New_York")).read(after).unwrap();
+        cron_next::next(expression, after, count)
+            .unwrap()
+            .times
+            .into_iter()
+            .map(|moment| moment.time)
+            .collect()
+    };
+
+    assert_eq!(
+        times("0 9 * * 1", "2024-03-08", 2),
+        ["2024-03-11T09:00:00-04:00", "2024-03-18T09:00:00-04:00"]
+    );
+    assert_eq!(times("0 0 29 2 *", "2024-03-01", 1), ["2028-02-29T00:00:00-05:00"]);
+    assert_eq!(times("0 0 L * *", "2024-02-01", 1), ["2024-02-29T00:00:00-05:00"]);
+    assert_eq!(times("*/30 * * * * *", "2024-02-01", 1), ["2024-02-01T00:00:30-05:00"]);
+    assert_eq!(times("@daily", "2024-02-01T12:00", 1), ["2024-02-02T00:00:00-05:00"]);
+    // Skipped by the clocks, and repeated by them.
+    assert_eq!(
+        times("30 2 * * *", "2024-03-10", 2),
+        ["2024-03-10T03:00:00-04:00", "2024-03-11T02:30:00-04:00"]
+    );
+    assert_eq!(
+        times("30 1 * * *", "2024-11-03", 2),
+        ["2024-11-03T01:30:00-04:00", "2024-11-04T01:30:00-05:00"]
+    );
+}
+
+#[test]
+fn wrong_cron_expressions_say_why() {
+    for (expression, expected) in [
+        ("", "it is empty"),
+        ("* * *", "is no cron expression"),
+        ("61 * * * *", "is no cron expression"),
+        ("0 9 * * FOO", "is no cron expression"),
+        ("0 0 30 2 *", "never fires"),
+        ("0 0 0 1 1 * 2020", "never fires"),
+    ] {
+        let refused =
+            refusal::<cron_next::cron_next>(json!({"expression": expression, "after": "2024-01-01"}));
+        assert!(refused.contains(expected), "{expression}: {refused}");
+    }
+    assert!(
+        refusal::<cron_next::cron_next>(json!({"expression": "*".repeat(201)})).contains("more than 200")
+    );
+}
+
+#[test]
+fn zones_are_found_by_name_offset_and_abbreviation() {
+    let names = |query: &str| -> Vec<String> {
+        let found = zones::search(query, NOW.parse().unwrap()).unwrap();
+        found.zones.into_iter().map(|zone| zone.name).collect()
+    };
+
+    assert_eq!(names("berlin"), ["Europe/Berlin"]);
+    assert_eq!(names("+05:45"), ["Asia/Kathmandu", "Asia/Katmandu"]);
+    assert!(names("cest").contains(&"Europe/Paris".to_owned()));
+    assert!(zones::search("a", NOW.parse().unwrap()).unwrap().truncated);
+    assert!(
+        zones::search("atlantis", NOW.parse().unwrap()).unwrap_err().message().contains("no time zone fits")
+    );
+    assert!(zones::search("", NOW.parse().unwrap()).is_err());
+}

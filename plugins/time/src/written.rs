@@ -1,0 +1,227 @@
+//! What a text says of a time, before a zone completes it. Here are the forms that programs write; `prose` reads those
+//! of people.
+
+use jiff::civil::{Date, ISOWeekDate, Time, Weekday};
+use jiff::fmt::temporal::{Pieces, PiecesOffset};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use jiff::{Timestamp, ToSpan, Zoned};
+use toolgate_sdk::Error;
+
+use crate::{prose, zone};
+
+/// Nobody writes a time at such length, and messages repeat it.
+pub const MAX_CHARACTERS: usize = 200;
+
+/// What a text says of a time.
+#[derive(Debug)]
+pub enum Written {
+    /// A point in time, and the zone it is written with.
+    Instant(Timestamp, TimeZone),
+    /// What a calendar and a clock show.
+    Local { date: Date, time: Option<Time>, zone: Option<TimeZone> },
+}
+
+/// Recognises a time in the first of the forms that fits. `today` is what relative words are relative to.
+pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Error> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Error::invalid("the time is empty: write it as `2024-03-10T14:30`, or write `now`"));
+    }
+    if text.chars().count() > MAX_CHARACTERS {
+        return Err(Error::invalid(format!(
+            "the time has more than {MAX_CHARACTERS} characters: write nothing but the time, as `2024-03-10T14:30`"
+        )));
+    }
+    if let Some(written) = word(text, now, today) {
+        return written;
+    }
+    if let Some(written) = unix(text).or_else(|| digits(text)) {
+        return written;
+    }
+    if let Ok(pieces) = Pieces::parse(text) {
+        return from_pieces(&pieces);
+    }
+    if let Some(date) = week_date(text).or_else(|| ordinal_date(text)) {
+        return date.map(Written::day);
+    }
+    prose::read(text)
+}
+
+impl Written {
+    fn day(date: Date) -> Self {
+        Self::Local { date, time: None, zone: None }
+    }
+
+    /// The point in time. What is not written is taken from `zone`, or else from UTC.
+    pub fn settle(self, given: Option<&TimeZone>) -> Result<Zoned, Error> {
+        let zoned = match self {
+            Self::Instant(timestamp, zone) => timestamp.to_zoned(zone),
+            Self::Local { date, time, zone } => {
+                let zone = zone.or_else(|| given.cloned()).unwrap_or(TimeZone::UTC);
+                match time {
+                    Some(time) => at_local_time(date, time, zone)?,
+                    // A day begins where it begins, be it at one o'clock.
+                    None => date.to_zoned(zone).map_err(|_| out_of_range(&date))?,
+                }
+            }
+        };
+        Ok(given.map_or_else(|| zoned.clone(), |zone| zoned.with_time_zone(zone.clone())))
+    }
+
+    /// What was not written, and what is taken for it.
+    pub fn assumed(&self, given: Option<&TimeZone>) -> Vec<String> {
+        let Self::Local { time, zone, .. } = self else { return Vec::new() };
+        let mut assumed = Vec::new();
+        if time.is_none() {
+            assumed.push("the start of the day, as no time of day is written".to_owned());
+        }
+        if zone.is_none() && given.is_none() {
+            assumed.push("UTC, as no time zone is written or given".to_owned());
+        }
+        assumed
+    }
+}
+
+/// Clocks that are changed show some times twice, and some never. Both are refused with the choices.
+fn at_local_time(date: Date, time: Time, zone: TimeZone) -> Result<Zoned, Error> {
+    let local = date.to_datetime(time);
+    let name = zone::name(&zone);
+    let ambiguous = zone.into_ambiguous_zoned(local);
+    let choice = |offset: Offset| {
+        let instant = offset
+            .to_timestamp(local)
+            .map(|instant| (instant, instant.display_with_offset(offset).to_string()));
+        instant.map_or_else(|_| String::new(), |(_, text)| format!("`{text}`"))
+    };
+    match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => ambiguous.unambiguous().map_err(|_| out_of_range(&date)),
+        AmbiguousOffset::Fold { before, after } => Err(Error::invalid(format!(
+            "clocks in `{name}` were set back and showed {local} twice: write {} for the first time, or {} for the second",
+            choice(before),
+            choice(after)
+        ))),
+        AmbiguousOffset::Gap { before, after } => Err(Error::invalid(format!(
+            "clocks in `{name}` were set forward and never showed {local}: write a later time of day, or the point in \
+             time with its offset, as {} or {}",
+            choice(before),
+            choice(after)
+        ))),
+    }
+}
+
+fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<Written, Error>> {
+    let days = match text.to_ascii_lowercase().as_str() {
+        "now" => return Some(Ok(Written::Instant(now, TimeZone::UTC))),
+        "today" => 0,
+        "tomorrow" => 1,
+        "yesterday" => -1,
+        _ => return None,
+    };
+    Some(today.checked_add(days.days()).map(Written::day).map_err(|_| out_of_range(&today)))
+}
+
+/// `@1710081000`, and digits alone that can be nothing else. The number of digits tells the unit.
+fn unix(text: &str) -> Option<Result<Written, Error>> {
+    let marked = text.strip_prefix('@');
+    let number = marked.unwrap_or(text);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let count = whole.strip_prefix('-').unwrap_or(whole).len();
+    let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = count > 0 && is_digits(whole.strip_prefix('-').unwrap_or(whole)) && is_digits(fraction);
+    if !is_number || (marked.is_none() && !matches!(count, 9..=11 | 13 | 16 | 19)) {
+        return marked.map(|_| Err(no_unix_time(text)));
+    }
+    let digits_of_fraction: String = fraction.chars().chain(std::iter::repeat('0')).take(9).collect();
+    let nanoseconds = match count {
+        ..=11 => format!("{whole}{digits_of_fraction}"),
+        12..=14 => format!("{whole}{}", &digits_of_fraction[..6]),
+        15..=17 => format!("{whole}{}", &digits_of_fraction[..3]),
+        _ => whole.to_owned(),
+    };
+    let instant =
+        nanoseconds.parse().ok().and_then(|nanoseconds| Timestamp::from_nanosecond(nanoseconds).ok());
+    Some(instant.map(|instant| Written::Instant(instant, TimeZone::UTC)).ok_or_else(|| no_unix_time(text)))
+}
+
+fn no_unix_time(text: &str) -> Error {
+    Error::invalid(format!(
+        "`{text}` is no Unix time: write seconds as `@1710081000`, or milliseconds as `@1710081000000`"
+    ))
+}
+
+/// `20240310` is read with the other ISO forms; `20240310143000` and `202403101430` are not ISO, but common.
+fn digits(text: &str) -> Option<Result<Written, Error>> {
+    if !matches!(text.len(), 12 | 14) || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (date, time) = text.split_at(8);
+    let read = Pieces::parse(&format!("{date}T{time}")).map(|pieces| from_pieces(&pieces));
+    Some(read.unwrap_or_else(|_| {
+        Err(Error::invalid(format!(
+            "`{text}` is no date and time: write it as `2024-03-10T14:30`, or a Unix time as `@{text}`"
+        )))
+    }))
+}
+
+fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
+    let (date, time) = (pieces.date(), pieces.time());
+    let zone = match pieces.time_zone_annotation() {
+        Some(annotation) => Some(annotation.to_time_zone_with(&zone::database()).map_err(|error| {
+            Error::invalid(format!(
+                "{error}: zones are named as `Europe/Berlin`, and `zones` searches for them"
+            ))
+        })?),
+        None => None,
+    };
+    let (Some(offset), Some(time)) = (pieces.offset(), time) else {
+        return Ok(Written::Local { date, time, zone });
+    };
+    let is_zulu = matches!(offset, PiecesOffset::Zulu);
+    let offset = pieces.to_numeric_offset().unwrap_or(Offset::UTC);
+    let instant = offset.to_timestamp(date.to_datetime(time)).map_err(|_| out_of_range(&date))?;
+    let Some(zone) = zone else {
+        return Ok(Written::Instant(instant, if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) }));
+    };
+    let found = zone.to_offset(instant);
+    // `Z` says which point in time it is, and nothing of the zone's clocks.
+    if !is_zulu && zone::write_offset(found) != zone::write_offset(offset) {
+        return Err(Error::invalid(format!(
+            "the offset {} is not that of `{}` at this time, which is {}: leave out one of them",
+            zone::write_offset(offset),
+            zone::name(&zone),
+            zone::write_offset(found)
+        )));
+    }
+    Ok(Written::Instant(instant, zone))
+}
+
+/// `2024-W10` and `2024-W10-7`.
+fn week_date(text: &str) -> Option<Result<Date, Error>> {
+    let (year, rest) = text.split_at_checked(4)?;
+    let rest = rest.trim_start_matches('-').strip_prefix(['W', 'w'])?;
+    let (week, day) = rest.split_at_checked(2)?;
+    let day = match day.trim_start_matches('-') {
+        "" => 1,
+        day => day.parse().ok()?,
+    };
+    let (year, week): (i16, i8) = (year.parse().ok()?, week.parse().ok()?);
+    let weekday = Weekday::from_monday_one_offset(day);
+    let date = weekday.and_then(|weekday| ISOWeekDate::new(year, week, weekday)).map(Date::from);
+    Some(date.map_err(|_| {
+        Error::invalid(format!(
+            "there is no day `{text}`: a year has 52 or 53 weeks, and a week the days 1 (Monday) to 7"
+        ))
+    }))
+}
+
+/// `2024-070`, the day of the year.
+fn ordinal_date(text: &str) -> Option<Result<Date, Error>> {
+    let (year, day) = text.split_once('-').filter(|(year, day)| year.len() == 4 && day.len() == 3)?;
+    let (year, day): (i16, i16) = (year.parse().ok()?, day.parse().ok()?);
+    let date = Date::new(year, 1, 1).and_then(|first| first.with().day_of_year(day).build());
+    Some(date.map_err(|_| Error::invalid(format!("there is no day {day} in the year {year}"))))
+}
+
+pub fn out_of_range(near: &Date) -> Error {
+    Error::invalid(format!("the time is too far from now, near {near}: years from -9999 to 9999 are known"))
+}
