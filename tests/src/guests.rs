@@ -5,6 +5,9 @@
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
+/// The plugins that came with the daemon: name and component.
+pub use toolgate::plugins::BUILT_IN;
+
 /// One tool for each limit of a call.
 pub const HOSTILE: &[u8] = guest("hostile");
 

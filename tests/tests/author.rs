@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use toolgate_tests::daemon::run_to_end;
-use toolgate_tests::{Daemon, PluginFile, json};
+use toolgate_tests::{Daemon, PluginFile, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -93,10 +93,18 @@ impl Typed {
 /// The findings of `toolgate check` for a file: code and place.
 #[track_caller]
 fn findings(file: &[u8], status: i32) -> Vec<(String, String)> {
+    findings_with(file, &[], Some(status))
+}
+
+#[track_caller]
+fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(String, String)> {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
-    let ended = run_to_end(PROGRAM, &["check", "plugin.wasm", "--json"], folder.path());
-    assert_eq!(ended.status.code(), Some(status), "{}\n{}", ended.stdout, ended.stderr);
+    let arguments = [&["check", "plugin.wasm", "--json"], options].concat();
+    let ended = run_to_end(PROGRAM, &arguments, folder.path());
+    if status.is_some() {
+        assert_eq!(ended.status.code(), status, "{}\n{}", ended.stdout, ended.stderr);
+    }
     let report: Value = serde_json::from_str(&ended.stdout).expect("a report");
     let all = report["findings"].as_array().expect("findings").clone();
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
@@ -175,6 +183,19 @@ fn t11_each_finding_has_its_code_and_place() {
     for (code, place, status, file) in cases {
         let found = findings(&file, status);
         assert_eq!(found, [(code.to_owned(), place.to_owned())], "{code}");
+    }
+}
+
+/// What we ask of others holds for our own: each example of each built-in tool is run here.
+#[test]
+fn t7_the_built_in_plugins_pass_their_own_check() {
+    assert!(guests::BUILT_IN.len() >= 5);
+    for (name, file) in guests::BUILT_IN {
+        let errors = findings_with(file, &[], None);
+        // The examples of `files` speak of files that only their own tests lay out.
+        let errors: Vec<_> =
+            errors.into_iter().filter(|(code, _)| *name != "files" || !code.starts_with("EXAMPLE_")).collect();
+        assert_eq!(errors, [], "{name}");
     }
 }
 

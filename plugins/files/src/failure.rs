@@ -68,7 +68,7 @@ impl Workspace {
             let score = 0.6 * of_name.of(name.as_bytes()) + 0.4 * of_path.of(path.as_bytes());
             if score > best.as_ref().map_or(SOMEWHAT_ALIKE, |best| best.0)
                 && entry.kind != Kind::Other
-                && !is_left_behind(&name[..])
+                && !is_left_behind(name)
             {
                 best = Some((score, entry.name.to_owned()));
             }

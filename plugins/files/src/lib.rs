@@ -33,6 +33,7 @@ mod delete;
 mod move_path;
 
 mod archive;
+mod gzip;
 mod pack;
 mod unpack;
 

@@ -4,8 +4,6 @@
 
 use std::io::{self, BufWriter, Write};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
@@ -13,6 +11,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 use crate::archive::{Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, copy_at_most};
+use crate::gzip::Gzip;
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
 /// Compressing more tightly takes three times the fuel, and saves little.
@@ -21,7 +20,7 @@ const COMPRESSION_LEVEL: u32 = 1;
 /// Packs files and folders into an archive: zip or tar.gz, as its name says.
 ///
 /// The names in the archive are the paths from `base`: with `base` `docs`, the file `docs/a.md` is `a.md`. At most 16 MiB
-/// and 2,000 files and folders; more than 4 MiB are packed without being compressed. Links are left out.
+/// and 2,000 files and folders; more than 3 MiB are packed without being compressed. Links are left out.
 #[tool(
     destructive,
     idempotent,
@@ -91,7 +90,9 @@ impl Workspace {
         let output = BufWriter::with_capacity(64 * 1024, &staged.file);
         let written = match format {
             Format::Zip => ZipArchive { writer: ZipWriter::new(output), level }.write_all(&choice.members),
-            Format::TarGz => TarArchive::new(output, level).write_all(&choice.members),
+            Format::TarGz => TarArchive::new(output, level)
+                .map_err(|error| (None, error))
+                .and_then(|archive| archive.write_all(&choice.members)),
         };
         let bytes = written.map_err(|(place, error)| match error.kind() {
             io::ErrorKind::FileTooLarge => too_much(),
@@ -250,11 +251,11 @@ impl<W: Write + io::Seek> Archive for ZipArchive<W> {
     }
 }
 
-struct TarArchive<W: Write>(tar::Builder<GzEncoder<W>>);
+struct TarArchive<W: Write>(tar::Builder<Gzip<W>>);
 
 impl<W: Write> TarArchive<W> {
-    fn new(output: W, level: u32) -> Self {
-        Self(tar::Builder::new(GzEncoder::new(output, Compression::new(level))))
+    fn new(output: W, level: u32) -> io::Result<Self> {
+        Ok(Self(tar::Builder::new(Gzip::new(output, level)?)))
     }
 }
 
@@ -281,7 +282,7 @@ impl<W: Write> Archive for TarArchive<W> {
     }
 
     fn finish(self) -> io::Result<()> {
-        self.0.into_inner()?.finish()?.flush()
+        self.0.into_inner()?.finish()
     }
 }
 

@@ -31,7 +31,7 @@ const ZIP_END_BYTES: u64 = 22 + 65_535;
 
 /// Unpacks a zip or tar.gz archive into a new folder.
 ///
-/// `to` may not exist yet, or must be empty; move from there what belongs elsewhere. At most 12 MiB and 2,000 files and
+/// `to` may not exist yet, or must be empty; move from there what belongs elsewhere. At most 10 MiB and 2,000 files and
 /// folders. An archive with links, devices, a password, or names that lead elsewhere is refused, and then nothing is
 /// unpacked.
 #[tool(
