@@ -354,7 +354,9 @@ fn differences_are_told_in_the_units_asked_for() {
         amounts("2024-01-01", "2025-03-04", json!(["days", "years"])),
         json!({"years": 1, "days": 62})
     );
-    assert_eq!(amounts("2024-01-01", "2024-02-16T12:00", json!(["months"])), json!({"months": 1.534482759}));
+    // How exactly a float is read back depends on the features of `serde_json` that others switch on.
+    let months = amounts("2024-01-01", "2024-02-16T12:00", json!(["months"]))["months"].as_f64().unwrap();
+    assert!((months - 1.534_482_759).abs() < 1e-9, "{months}");
     assert_eq!(amounts("2024-03-01T10:00", "2024-03-01T09:30", json!(["hours"])), json!({"hours": -0.5}));
     assert_eq!(amounts("2024-03-01", "2024-03-01", json!(["seconds"])), json!({"seconds": 0}));
     assert_eq!(

@@ -196,6 +196,11 @@ impl Lane {
         pool.run(kept, work).await?
     }
 
+    /// Writes down a change of another path than the one that the turn was for.
+    pub(crate) fn note_write(&self, path: &str) {
+        self.record().add("workspace_write", shown(path));
+    }
+
     fn note_refusal(&self, error: &FileError, path: &str) {
         let mut record = self.record();
         match error {

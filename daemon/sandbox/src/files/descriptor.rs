@@ -180,11 +180,15 @@ impl HostDescriptor for FilesView<'_> {
 
     async fn rename_at(&mut self, fd: Fd, from: String, to_fd: Fd, to: String) -> FsResult<()> {
         let to_base = self.folder(&to_fd)?;
+        let to_shown = self.path(&to_fd, Some(&to))?;
         let to = self.parse(&to_fd, &to)?;
         self.change_at(&fd, from, move |workspace, turn, base, from| {
             workspace.rename(turn, (base, from), (&to_base, &to))
         })
-        .await
+        .await?;
+        // Both names changed, and the new one is what somebody will look for.
+        self.lane()?.note_write(&to_shown);
+        Ok(())
     }
 
     async fn link_at(&mut self, fd: Fd, _: PathFlags, _: String, to_fd: Fd, to: String) -> FsResult<()> {

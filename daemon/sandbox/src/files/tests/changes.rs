@@ -139,6 +139,16 @@ async fn b2_a_rename_releases_what_it_replaces() {
 }
 
 #[tokio::test]
+async fn a_rename_is_recorded_with_both_names() {
+    let mut guest = Guest::new(Quota { bytes: 10, files: 4 }).await;
+    guest.put("draft", b"1234").await;
+    guest.access.take_effects();
+    guest.rename("draft", "final").await.unwrap();
+    let named: Vec<String> = guest.access.take_effects().into_iter().map(|effect| effect.detail).collect();
+    assert_eq!(named, ["draft", "final"]);
+}
+
+#[tokio::test]
 async fn b2_a_removed_file_that_is_still_open_cannot_grow_past_the_quota() {
     let mut guest = Guest::new(Quota { bytes: 10, files: 2 }).await;
     let fd = guest.create("f").await.unwrap();
