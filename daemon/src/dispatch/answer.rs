@@ -7,7 +7,7 @@ use serde::Serialize;
 use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId, read_called_name};
 use toolgate_sandbox::{Component, Usage};
 
-use super::{RequestedCall, record};
+use super::RequestedCall;
 use crate::audit::{self, Row};
 use crate::frame;
 use crate::sessions::{CallState, Recorded};
@@ -114,8 +114,8 @@ impl Answer {
         let outcome = row.outcome.as_ref();
         Self {
             status,
-            executed: outcome.map_or(Executed::Unknown, |outcome| record::executed(outcome.executed)),
-            usage: outcome.map(|outcome| record::used(&outcome.usage)).unwrap_or_default(),
+            executed: outcome.map_or(Executed::Unknown, |outcome| outcome.executed.into()),
+            usage: outcome.map(|outcome| (&outcome.usage).into()).unwrap_or_default(),
             ..Self::refused(error)
         }
     }
@@ -184,6 +184,55 @@ impl Answer {
             plugin: self.plugin.as_ref(),
         };
         with_output(&wire, self.output())
+    }
+}
+
+/// What the log is told of an answer, and the way back.
+impl From<Executed> for audit::Executed {
+    fn from(executed: Executed) -> Self {
+        match executed {
+            Executed::Yes => Self::Yes,
+            Executed::No => Self::No,
+            Executed::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<audit::Executed> for Executed {
+    fn from(executed: audit::Executed) -> Self {
+        match executed {
+            audit::Executed::Yes => Self::Yes,
+            audit::Executed::No => Self::No,
+            audit::Executed::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<&Usage> for audit::Usage {
+    fn from(usage: &Usage) -> Self {
+        Self {
+            fuel: usage.fuel,
+            memory_bytes: usage.memory_bytes,
+            duration_us: usage.duration_us,
+            host_calls: usage.host_calls,
+            egress_bytes: usage.egress_bytes,
+            log_bytes: usage.log_bytes,
+        }
+    }
+}
+
+/// All but the size of the output, which the log has beside its digest.
+impl From<&audit::Usage> for Usage {
+    fn from(usage: &audit::Usage) -> Self {
+        Self {
+            fuel: usage.fuel,
+            memory_bytes: usage.memory_bytes,
+            duration_us: usage.duration_us,
+            host_calls: usage.host_calls,
+            egress_bytes: usage.egress_bytes,
+            log_bytes: usage.log_bytes,
+            output_bytes: 0,
+        }
     }
 }
 

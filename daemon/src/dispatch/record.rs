@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use ring::digest;
 use toolgate_admission::{Admitted, CallError, ErrorType, Fault, Refusal, ToolId, Verdict};
 use toolgate_sandbox::workspace::WorkspaceError;
-use toolgate_sandbox::{Component, Finished, LogLevel, Usage};
+use toolgate_sandbox::{Component, Finished, LogLevel};
 
-use super::answer::{Answer, Executed, Status};
+use super::answer::{Answer, Status};
 use super::{Origin, RequestedCall};
 use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
@@ -119,49 +119,12 @@ pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
             (Status::Error, _) => audit::Status::Error,
         },
         error_type: answer.error().map(|error| error.error_type.as_str().into()),
-        executed: match answer.executed {
-            Executed::Yes => audit::Executed::Yes,
-            Executed::No => audit::Executed::No,
-            Executed::Unknown => audit::Executed::Unknown,
-        },
-        usage: usage(&answer.usage),
+        executed: answer.executed.into(),
+        usage: (&answer.usage).into(),
         duration_us: u64::try_from(answer.waited.as_micros()).unwrap_or(u64::MAX),
         output: answer
             .output()
             .map(|json| OutputStamp { sha256: Sha256::of(json.as_bytes()), bytes: json.len() as u64 }),
-    }
-}
-
-fn usage(used: &Usage) -> audit::Usage {
-    audit::Usage {
-        fuel: used.fuel,
-        memory_bytes: used.memory_bytes,
-        duration_us: used.duration_us,
-        host_calls: used.host_calls,
-        egress_bytes: used.egress_bytes,
-        log_bytes: used.log_bytes,
-    }
-}
-
-/// What the log knows of what a call used: all but the size of its output.
-pub(super) fn used(usage: &audit::Usage) -> Usage {
-    Usage {
-        fuel: usage.fuel,
-        memory_bytes: usage.memory_bytes,
-        duration_us: usage.duration_us,
-        host_calls: usage.host_calls,
-        egress_bytes: usage.egress_bytes,
-        log_bytes: usage.log_bytes,
-        output_bytes: 0,
-    }
-}
-
-/// Whether a call ran, as the log has it.
-pub(super) fn executed(executed: audit::Executed) -> Executed {
-    match executed {
-        audit::Executed::Yes => Executed::Yes,
-        audit::Executed::No => Executed::No,
-        audit::Executed::Unknown => Executed::Unknown,
     }
 }
 
