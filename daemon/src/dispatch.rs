@@ -196,7 +196,7 @@ impl Dispatcher {
             Ok(entry) => entry,
             Err(error) => return not_opened(running, call, record::unrecordable(&error)),
         };
-        let performed = if running.cancelled.is_cancelled() {
+        let performed = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
             Answer::cancelled()
         } else {
             // In this order, since most calls end in their first poll, and waiting to be cancelled takes locks.
