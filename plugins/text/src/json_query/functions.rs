@@ -1,0 +1,223 @@
+//! Functions of `jq` that are not written in `jq` itself, and that `jaq` has only together with files and time zones.
+
+use std::iter;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jaq_core::native::{Fun, bome, run, unary, v};
+use jaq_core::{DataT, Lut, RunPtr, ValR, data::HasLut};
+use jaq_json::{Error, Map, Val};
+use jaq_std::ValT as _;
+
+use super::patterns::{self, Patterns};
+use super::time;
+
+/// The kind of data that filters run over here.
+pub struct Query;
+
+/// What filters know while they run.
+pub struct Known {
+    lut: Lut<Query>,
+    pub patterns: Patterns,
+}
+
+impl Known {
+    pub fn new(lut: Lut<Query>) -> Self {
+        Self { lut, patterns: Patterns::default() }
+    }
+}
+
+impl DataT for Query {
+    type V<'a> = Val;
+    type Data<'a> = &'a Known;
+}
+
+impl<'a> HasLut<'a, Query> for &'a Known {
+    fn lut(&self) -> &'a Lut<Query> {
+        &self.lut
+    }
+}
+
+/// The functions by their names.
+pub fn functions() -> impl Iterator<Item = Fun<Query>> {
+    let no_argument = nullary().into_iter().map(|(name, function)| run::<Query>((name, v(0), function)));
+    let one_argument = [
+        ("strftime", (|cv| unary(cv, time::strftime)) as RunPtr<Query>),
+        ("strflocaltime", |cv| unary(cv, time::strftime)),
+        ("strptime", |cv| unary(cv, time::strptime)),
+    ];
+    let one_argument = one_argument.into_iter().map(|(name, function)| run::<Query>((name, v(1), function)));
+    let two_arguments = two_numbers().into_iter().chain([
+        ("matches", patterns::matches as RunPtr<Query>),
+        ("split_matches", patterns::split_matches),
+        ("split_", patterns::split),
+    ]);
+    no_argument
+        .chain(one_argument)
+        .chain(two_arguments.map(|(name, function)| run::<Query>((name, v(2), function))))
+}
+
+type Named = (&'static str, RunPtr<Query>);
+
+/// Makes a function of the method of a float.
+macro_rules! of_number {
+    ($function:expr) => {
+        |cv| bome(float(&cv.1).map(|number| Val::from_float($function(number))))
+    };
+}
+
+fn nullary() -> Vec<Named> {
+    vec![
+        ("acos", of_number!(f64::acos)),
+        ("acosh", of_number!(f64::acosh)),
+        ("asin", of_number!(f64::asin)),
+        ("asinh", of_number!(f64::asinh)),
+        ("atan", of_number!(f64::atan)),
+        ("atanh", of_number!(f64::atanh)),
+        ("cbrt", of_number!(f64::cbrt)),
+        ("cos", of_number!(f64::cos)),
+        ("cosh", of_number!(f64::cosh)),
+        ("exp", of_number!(f64::exp)),
+        ("exp10", of_number!(|number| 10_f64.powf(number))),
+        ("exp2", of_number!(f64::exp2)),
+        ("expm1", of_number!(f64::exp_m1)),
+        ("fabs", of_number!(f64::abs)),
+        ("log", of_number!(f64::ln)),
+        ("log10", of_number!(f64::log10)),
+        ("log1p", of_number!(f64::ln_1p)),
+        ("log2", of_number!(f64::log2)),
+        ("nearbyint", of_number!(f64::round_ties_even)),
+        ("rint", of_number!(f64::round_ties_even)),
+        ("sin", of_number!(f64::sin)),
+        ("sinh", of_number!(f64::sinh)),
+        ("sqrt", of_number!(f64::sqrt)),
+        ("tan", of_number!(f64::tan)),
+        ("tanh", of_number!(f64::tanh)),
+        ("trunc", of_number!(f64::trunc)),
+        ("escape_html", |cv| bome(escape_html(&cv.1))),
+        ("encode_uri", |cv| bome(encode_uri(&cv.1))),
+        ("decode_uri", |cv| bome(decode_uri(&cv.1))),
+        ("encode_base64", |cv| bome(bytes(&cv.1).map(|bytes| Val::utf8_str(STANDARD.encode(bytes))))),
+        ("decode_base64", |cv| bome(decode_base64(&cv.1))),
+        ("todateiso8601", |cv| bome(time::to_iso8601(&cv.1))),
+        ("fromdateiso8601", |cv| bome(time::from_iso8601(&cv.1))),
+        ("gmtime", |cv| bome(time::gmtime(&cv.1))),
+        ("localtime", |cv| bome(time::gmtime(&cv.1))),
+        ("mktime", |cv| bome(time::mktime(&cv.1))),
+        ("now", |_| bome(time::now())),
+        // There is no environment here, and nobody who reads what is written beside the results.
+        ("env", |_| bome(Ok(Val::obj(Map::default())))),
+        ("debug_empty", |_| Box::new(iter::empty())),
+        ("stderr_empty", |_| Box::new(iter::empty())),
+    ]
+}
+
+/// Makes a function of a method of two floats.
+macro_rules! of_two_numbers {
+    ($function:expr) => {
+        |mut cv| {
+            let second = cv.0.pop_var();
+            let first = cv.0.pop_var();
+            let result =
+                float(&first).and_then(|first| Ok(Val::from_float($function(first, float(&second)?))));
+            bome(result)
+        }
+    };
+}
+
+fn two_numbers() -> Vec<Named> {
+    vec![
+        ("atan2", of_two_numbers!(f64::atan2)),
+        ("copysign", of_two_numbers!(f64::copysign)),
+        ("fmax", of_two_numbers!(f64::max)),
+        ("fmin", of_two_numbers!(f64::min)),
+        ("fmod", of_two_numbers!(|first: f64, second: f64| first % second)),
+        ("hypot", of_two_numbers!(f64::hypot)),
+        ("ldexp", of_two_numbers!(|first: f64, second: f64| first * second.exp2())),
+        ("pow", of_two_numbers!(f64::powf)),
+    ]
+}
+
+/// Numbers that are whole again can be an index.
+trait FromFloat {
+    fn from_float(number: f64) -> Self;
+}
+
+impl FromFloat for Val {
+    #[expect(clippy::cast_possible_truncation, reason = "integral and in range")]
+    fn from_float(number: f64) -> Self {
+        if number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX) {
+            return Self::from(number as isize);
+        }
+        Self::from(number)
+    }
+}
+
+pub fn float(value: &Val) -> Result<f64, Error> {
+    value.as_f64().ok_or_else(|| Error::typ(value.clone(), "number"))
+}
+
+pub fn bytes(value: &Val) -> Result<&[u8], Error> {
+    value.as_bytes().ok_or_else(|| Error::typ(value.clone(), "string"))
+}
+
+pub fn text(value: &Val) -> Result<std::borrow::Cow<'_, str>, Error> {
+    bytes(value).map(String::from_utf8_lossy)
+}
+
+fn escape_html(value: &Val) -> ValR<Val> {
+    let text = text(value)?;
+    let mut escaped = String::with_capacity(text.len());
+    for sign in text.chars() {
+        match sign {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '\'' => escaped.push_str("&#39;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
+        }
+    }
+    Ok(Val::utf8_str(escaped))
+}
+
+fn encode_uri(value: &Val) -> ValR<Val> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut encoded = String::new();
+    for byte in bytes(value)? {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(byte) {
+            encoded.push(char::from(*byte));
+        } else {
+            encoded.push('%');
+            encoded.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            encoded.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+    }
+    Ok(Val::utf8_str(encoded))
+}
+
+/// What is no escape stays as it is.
+fn decode_uri(value: &Val) -> ValR<Val> {
+    let mut rest = bytes(value)?;
+    let mut decoded = Vec::with_capacity(rest.len());
+    while let [first, after @ ..] = rest {
+        let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+        let escaped = digit(0).zip(digit(1)).filter(|_| *first == b'%');
+        match escaped.and_then(|(high, low)| u8::try_from(high * 16 + low).ok()) {
+            Some(byte) => {
+                decoded.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                decoded.push(*first);
+                rest = after;
+            }
+        }
+    }
+    Ok(Val::utf8_str(decoded))
+}
+
+fn decode_base64(value: &Val) -> ValR<Val> {
+    let decoded = STANDARD.decode(bytes(value)?);
+    decoded.map(Val::utf8_str).map_err(|error| Error::str(format!("is no base64: {error}")))
+}

@@ -1,0 +1,276 @@
+//! A text while it is being laid out: paragraphs, lists and quotes, with white space as a reader wants it.
+//!
+//! White space, line breaks and marks (as `**`) are kept back until text follows them. So none of them stands doubled,
+//! at the end of a line, or around nothing, whatever the source does.
+
+/// Deeper lists and quotes are laid out as if they were this deep: each line repeats the marks of all of them.
+const MAX_CONTAINERS: usize = 12;
+
+/// Emphasis within emphasis means nothing to a reader.
+const MAX_MARKS: usize = 16;
+
+#[derive(Default)]
+pub struct Prose {
+    written: String,
+    containers: Vec<Container>,
+    /// Containers that are open, and too deep to be shown.
+    too_deep: usize,
+    gap: Gap,
+    /// Whether a line ends on purpose, which Markdown writes with two spaces.
+    is_hard_break: bool,
+    marks: Vec<Mark>,
+    /// So many of the marks have begun; the others wait for text.
+    begun_marks: usize,
+    is_markdown: bool,
+    at_line_start: bool,
+}
+
+/// What comes before the next text.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+enum Gap {
+    #[default]
+    None,
+    Space,
+    Line,
+    Block,
+}
+
+/// A list entry or a quote: what stands before its first line, and before the others.
+struct Container {
+    first: String,
+    rest: String,
+    is_fresh: bool,
+}
+
+/// What stands around a part of a line.
+pub struct Mark {
+    pub name: &'static str,
+    pub start: String,
+    pub end: String,
+}
+
+impl Prose {
+    pub fn text() -> Self {
+        Self::default()
+    }
+
+    pub fn markdown() -> Self {
+        Self { is_markdown: true, ..Self::default() }
+    }
+
+    /// An empty one of the same kind.
+    pub fn another(&self) -> Self {
+        Self { is_markdown: self.is_markdown, ..Self::default() }
+    }
+
+    pub fn is_markdown(&self) -> bool {
+        self.is_markdown
+    }
+
+    /// How many bytes are written.
+    pub fn len(&self) -> usize {
+        self.written.len()
+    }
+
+    /// Adds words, with a space wherever there is white space.
+    pub fn words(&mut self, text: &str) {
+        for (index, word) in text.split(char::is_whitespace).enumerate() {
+            if index > 0 {
+                self.space();
+            }
+            if word.is_empty() {
+                continue;
+            }
+            if self.is_markdown {
+                self.begin();
+                let escaped = escape(word, self.at_line_start);
+                self.put(&escaped);
+            } else {
+                self.raw(word);
+            }
+        }
+    }
+
+    /// Adds text as it is, within a line.
+    pub fn raw(&mut self, text: &str) {
+        if !text.is_empty() {
+            self.begin();
+            self.put(text);
+        }
+    }
+
+    /// Adds lines as they are, as a block of their own.
+    pub fn block(&mut self, text: &str) {
+        self.end_block();
+        for line in text.lines() {
+            self.gap = self.gap.max(Gap::Line);
+            self.begin();
+            self.put(line);
+        }
+        self.end_block();
+    }
+
+    pub fn space(&mut self) {
+        self.gap = self.gap.max(Gap::Space);
+    }
+
+    /// Goes on in a new line of the same paragraph; twice, in a new one.
+    pub fn break_line(&mut self) {
+        if self.gap >= Gap::Line {
+            return self.end_block();
+        }
+        self.gap = Gap::Line;
+        self.is_hard_break = true;
+    }
+
+    pub fn end_line(&mut self) {
+        self.end_marks_to(0);
+        self.gap = self.gap.max(Gap::Line);
+        self.is_hard_break = false;
+    }
+
+    pub fn end_block(&mut self) {
+        self.end_line();
+        // The mark of a list entry stands on the line of its text.
+        if !self.containers.last().is_some_and(|container| container.is_fresh) {
+            self.gap = Gap::Block;
+        }
+    }
+
+    pub fn open_container(&mut self, first: &str, rest: &str) {
+        self.end_line();
+        if self.containers.len() == MAX_CONTAINERS {
+            self.too_deep += 1;
+            return;
+        }
+        self.containers.push(Container { first: first.to_owned(), rest: rest.to_owned(), is_fresh: true });
+    }
+
+    pub fn close_container(&mut self) {
+        self.end_line();
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+        } else {
+            self.containers.pop();
+        }
+    }
+
+    pub fn open_mark(&mut self, mark: Mark) {
+        if self.marks.len() < MAX_MARKS {
+            self.marks.push(mark);
+        }
+    }
+
+    /// Ends the mark that was opened last under this name, and those within it.
+    pub fn close_mark(&mut self, name: &str) {
+        if let Some(index) = self.marks.iter().rposition(|mark| mark.name == name) {
+            self.end_marks_to(index);
+        }
+    }
+
+    pub fn finish(mut self) -> String {
+        self.end_marks_to(0);
+        self.written
+    }
+
+    fn end_marks_to(&mut self, index: usize) {
+        while self.marks.len() > index {
+            let Some(mark) = self.marks.pop() else { return };
+            // A mark that never began stands around nothing.
+            if self.begun_marks > self.marks.len() {
+                self.begun_marks = self.marks.len();
+                self.written.push_str(&mark.end);
+            }
+        }
+    }
+
+    /// Writes what was kept back, for text follows.
+    fn begin(&mut self) {
+        match self.gap {
+            _ if self.written.is_empty() => self.begin_line(),
+            Gap::None => {}
+            Gap::Space if self.at_line_start => {}
+            Gap::Space => self.written.push(' '),
+            Gap::Line => {
+                if self.is_markdown && self.is_hard_break {
+                    self.written.push_str("  ");
+                }
+                self.new_line();
+            }
+            Gap::Block => {
+                self.new_empty_line();
+                self.new_line();
+            }
+        }
+        self.gap = Gap::None;
+        self.is_hard_break = false;
+        for mark in &self.marks[self.begun_marks..] {
+            self.written.push_str(&mark.start);
+        }
+        self.begun_marks = self.marks.len();
+    }
+
+    fn put(&mut self, text: &str) {
+        self.written.push_str(text);
+        self.at_line_start = false;
+    }
+
+    fn new_line(&mut self) {
+        self.written.push('\n');
+        self.begin_line();
+    }
+
+    fn begin_line(&mut self) {
+        for container in &mut self.containers {
+            self.written.push_str(if container.is_fresh { &container.first } else { &container.rest });
+            container.is_fresh = false;
+        }
+        self.at_line_start = true;
+    }
+
+    /// A line with nothing but what goes on over it, as the mark of a quote.
+    fn new_empty_line(&mut self) {
+        self.written.push('\n');
+        let start = self.written.len();
+        for container in self.containers.iter().take_while(|container| !container.is_fresh) {
+            self.written.push_str(&container.rest);
+        }
+        let length = self.written[start..].trim_end().len();
+        self.written.truncate(start + length);
+    }
+}
+
+/// Puts a backslash before what Markdown would take for a mark.
+fn escape(word: &str, at_line_start: bool) -> String {
+    let mut escaped = String::with_capacity(word.len() + 2);
+    if at_line_start && begins_block(word) {
+        // Of `1.` the dot is the mark.
+        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
+        escaped.push_str(&word[..digits]);
+        escaped.push('\\');
+        escaped.push_str(&word[digits..]);
+        return escaped;
+    }
+    for (index, sign) in word.char_indices() {
+        let is_mark = match sign {
+            '\\' | '*' | '`' | '[' | ']' | '<' => true,
+            // Within a word it is no mark: `snake_case`.
+            '_' => index == 0 || index + 1 == word.len(),
+            _ => false,
+        };
+        if is_mark {
+            escaped.push('\\');
+        }
+        escaped.push(sign);
+    }
+    escaped
+}
+
+/// Whether a word at the start of a line would begin a heading, a quote, a list or a rule.
+fn begins_block(word: &str) -> bool {
+    let after_digits = word.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    matches!(word, "-" | "+" | "---" | "===")
+        || word.starts_with('>')
+        || (word.starts_with('#') && word.bytes().all(|sign| sign == b'#'))
+        || (after_digits.len() < word.len() && matches!(after_digits, "." | ")"))
+}

@@ -1,0 +1,102 @@
+//! HTML and Markdown.
+
+use toolgate_sdk::serde_json::json;
+
+use super::call;
+
+fn html(html: &str) -> String {
+    call("html_to_text", json!({"html": html})).unwrap().as_str().unwrap().to_owned()
+}
+
+fn html_markdown(html: &str) -> String {
+    call("html_to_markdown", json!({"html": html})).unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn html_reads_as_a_page_does() {
+    for (page, text) in [
+        ("a\n  b<!-- c --> d", "a b d"),
+        ("<p>a<p>b<br>c<div><div>d</div></div>e", "a\n\nb\nc\n\nd\n\ne"),
+        ("<script>if (a < b) x()</script><style>p{}</style>t<title>no</title>", "t"),
+        ("x &lt;b&gt; &eacute;&#x1F600;&nbsp;y &unknown; &", "x <b> é😀 y &unknown; &"),
+        ("<ul><li>a<ul><li>b<li>c</ul><li><p>d</p></ul>e", "- a\n  - b\n  - c\n- d\n\ne"),
+        ("<ol start=9><li>a</li><li>b</li></ol>", "9. a\n10. b"),
+        ("<blockquote><p>a</p><p>b</p></blockquote>c", "> a\n>\n> b\n\nc"),
+        ("<pre>\n a\n   b\n</pre>c", " a\n   b\n\nc"),
+        ("<table><caption>C</caption><tr><td>a<td>b<tr><td>c</table>d", "C\na | b\nc\n\nd"),
+        ("<table><tr><td><p>a</p><p>b</p><td><table><tr><td>x<td>y</table></table>", "a\n\nb\n\nx | y"),
+        ("<dl><dt>t<dd>d<dt>u<dd>e</dl>", "t\n  d\nu\n  e"),
+        ("</p></li></table>a</ul><b>b</i>c", "abc"),
+        ("<p", ""),
+        ("a <img src=x alt='cat'> <a href=''>b</a>", "a cat b"),
+    ] {
+        assert_eq!(html(page), text, "{page}");
+    }
+}
+
+#[test]
+fn html_becomes_markdown_that_means_the_same() {
+    for (page, markdown) in [
+        ("<h1> A <em>b</em></h1>c", "# A *b*\n\nc"),
+        ("a<b> b </b>c <b></b><i><b>d</i>e", "a **b** c ***d***e"),
+        ("1 * 2 _x_ snake_case [y] `z` &lt;b>", "1 \\* 2 \\_x\\_ snake_case \\[y\\] \\`z\\` \\<b>"),
+        ("<p># a<p>1. b<p>- c", "\\# a\n\n1\\. b\n\n\\- c"),
+        ("<a href='/x y(1)'>t</a> <a href='javascript:x'>j</a> <a href=u></a>", "[t](/x%20y%281%29) j"),
+        ("<img src=a.png alt='A [b]'> <img src='data:x'>", "![A  b ](a.png)"),
+        ("use <code>a  `b`</code><hr>x", "use `` a `b` ``\n\n---\n\nx"),
+        ("a<br>b<br><br>c", "a  \nb\n\nc"),
+        ("<ul><li><pre>x\ny</pre></ul>", "- ```\n  x\n  y\n  ```"),
+        (
+            "<table><tr><td>a|b<td><td>c<tr><td>d</table>",
+            "| a\\|b |  | c |\n| --- | --- | --- |\n| d |  |  |",
+        ),
+        ("<p><b>open<p>next", "**open**\n\nnext"),
+    ] {
+        assert_eq!(html_markdown(page), markdown, "{page}");
+    }
+}
+
+#[test]
+fn markdown_loses_its_marks_and_nothing_else() {
+    for (markdown, text) in [
+        ("---\ntitle: x\n---\n\n# A *b*\n\nc\nd  \ne", "A b\n\nc d\ne"),
+        ("- a\n  - b\n- [x] c\n\n3. d\n4. e", "- a\n  - b\n- [x] c\n\n3. d\n4. e"),
+        ("- a\n\n  b\n- c", "- a\n\n  b\n\n- c"),
+        ("> a\n>\n> b", "> a\n>\n> b"),
+        ("`x` and\n\n```rust\nfn a() {\n\n    b\n}\n```\nend", "x and\n\nfn a() {\n\n    b\n}\n\nend"),
+        ("| a | b |\n|---|---|\n| 1 | *2* |", "a | b\n1 | 2"),
+        ("![cat](c.png) [l](u \"t\") <https://x.y> ~~s~~ &amp; \\*", "cat l https://x.y s & *"),
+        ("<div>in <b>html</b></div>\n\na<br>b <i>c</i>", "in html\n\na\nb c"),
+        ("a[^1]\n\n[^1]: note", "a[1]\n\n[1] note"),
+    ] {
+        let found = call("markdown_to_text", json!({"markdown": markdown}));
+        assert_eq!(found, Ok(json!(text)), "{markdown}");
+    }
+}
+
+#[test]
+fn pages_made_to_be_slow_are_not() {
+    for page in [
+        "<div>",
+        "<ul><li>",
+        "<b>",
+        "<table><tr><td>",
+        "<blockquote>",
+        "<a href=x>",
+        "</p>",
+        "<",
+        "&",
+        "<p>a<b>",
+        "<!--",
+        "<pre>",
+        "<svg>",
+    ] {
+        let page = page.repeat(100_000 / page.len());
+        let _ = call("html_to_text", json!({"html": page}));
+        let _ = call("html_to_markdown", json!({"html": page}));
+    }
+    for markdown in ["> ", "- ", "*a ", "[", "![", "`a", "<a", "**_", "|a", "[a](", "&#", "    ", "1. "] {
+        let markdown = markdown.repeat(100_000 / markdown.len());
+        let _ = call("markdown_to_text", json!({"markdown": markdown}));
+    }
+}

@@ -1,0 +1,185 @@
+//! Filters of `jq`.
+
+use toolgate_sdk::serde_json::json;
+use toolgate_sdk::testing;
+
+use super::{call, problem};
+
+#[test]
+fn a_filter_does_what_jq_does() {
+    for (filter, value, expected) in [
+        (".a.b[1:]", json!({"a": {"b": [1, 2, 3]}}), json!([[2, 3]])),
+        ("6 / 2, 1e1000, nan, 0.1", json!(null), json!([3, f64::MAX, null, 0.1])),
+        (
+            "group_by(.c) | map({c: .[0].c, n: length})",
+            json!([{"c": 1}, {"c": 2}, {"c": 1}]),
+            json!([[{"c": 1, "n": 2}, {"c": 2, "n": 1}]]),
+        ),
+        ("to_entries | map(select(.value > 1)) | from_entries", json!({"a": 1, "b": 2}), json!([{"b": 2}])),
+        ("[.[] | test(\"^a\"; \"i\")]", json!(["Ab", "b"]), json!([[true, false]])),
+        (
+            "@csv, @tsv, @base64, @uri, @html, @sh, @json",
+            json!(["a b"]),
+            json!([
+                "\"a b\"",
+                "a b",
+                "WyJhIGIiXQ==",
+                "%5B%22a%20b%22%5D",
+                "[&quot;a b&quot;]",
+                "'a b'",
+                "[\"a b\"]"
+            ]),
+        ),
+        ("[paths(. == null)]", json!({"a": [1, null]}), json!([[["a", 1]]])),
+        (
+            "[limit(3; repeat(1))], first(.[]), ([.[]] | add), (. | length)",
+            json!([1, 2]),
+            json!([[1, 1, 1], 1, 3, 2]),
+        ),
+        ("1700000000 | todate | ., fromdate", json!(null), json!(["2023-11-14T22:13:20Z", 1_700_000_000])),
+        (
+            "9007199254740993 + 1, 4294967296 * 2",
+            json!(null),
+            json!([9_007_199_254_740_994_i64, 8_589_934_592_i64]),
+        ),
+        (
+            "with_entries(.value += 1) | walk(if type == \"number\" then . * 2 else . end)",
+            json!({"a": 1}),
+            json!([{"a": 4}]),
+        ),
+        ("map(.x // \"none\") | unique | join(\",\")", json!([{"x": "b"}, {}]), json!(["b,none"])),
+        (
+            "ascii_downcase, ltrimstr(\"A\"), (split(\"b\") | length), sub(\"(?<x>A)\"; \"<\\(.x)>\")",
+            json!("Abc"),
+            json!(["abc", "bc", 2, "<A>bc"]),
+        ),
+        (
+            "sort_by(.a, .b) | map(.b), max_by(.b).b, any(.[]; .b == 3), (map(.b) | min)",
+            json!([{"a": 2, "b": 1}, {"a": 1, "b": 3}]),
+            json!([[3, 1], 3, true, 1]),
+        ),
+        (
+            "del(.a) | .b |= . + 1 | .c = 3 | setpath([\"d\"]; 4) | keys",
+            json!({"a": 1, "b": 2}),
+            json!([["b", "c", "d"]]),
+        ),
+        ("try error(\"x\") catch ., (.a? // 1), (tojson | fromjson), halt", json!([1]), json!(["x", 1, [1]])),
+    ] {
+        let found = call("json_query", json!({"filter": filter, "value": value}));
+        assert_eq!(found.map(|found| found["results"].clone()), Ok(expected), "{filter}");
+    }
+}
+
+#[test]
+fn a_filter_that_fails_says_where_and_why() {
+    for (arguments, expected) in [
+        (json!({"filter": ".a |", "value": 1}), "`filter` is no jq program: it ends where it needs term"),
+        (json!({"filter": ".a ] .b", "value": 1}), "`filter` is no jq program: at character 4"),
+        (json!({"filter": "{a: (1}", "value": 1}), "`filter` is no jq program"),
+        (
+            json!({"filter": "fooo(1)", "value": 1}),
+            "in `filter` there is no function `fooo` with 1 arguments",
+        ),
+        (
+            json!({"filter": "$x", "value": 1}),
+            "in `filter` there is no variable `$x`: give it in `variables`",
+        ),
+        (json!({"filter": ".a", "value": [1]}), "the filter failed: cannot index [1] with \"a\""),
+        (json!({"filter": "1, 2, error(\"no\")", "value": 1}), "the filter failed, after 2 results: no"),
+        (json!({"filter": "halt_error", "value": 1}), "the filter halted with code 5"),
+        (
+            json!({"filter": ".", "text": "{\"a\": 1,}"}),
+            "the document is not JSON: key must be a string at line 1 column 9",
+        ),
+        (json!({"filter": ".", "text": " "}), "`text` is empty"),
+        (json!({"filter": "."}), "there is no document"),
+        (json!({"filter": ".", "value": 1, "text": "1"}), "both `value` and `text` are given"),
+        (json!({"filter": " ", "value": 1}), "`filter` is empty"),
+        (json!({"filter": ".", "text": "[".repeat(100_000)}), "the document is nested more than 100 deep"),
+        (json!({"filter": "[".repeat(10_000), "value": 1}), "`filter` is nested more than 100 deep"),
+        (json!({"filter": "reduce range(100000) as $i (1; [.])", "value": 1}), "nested more than 120 deep"),
+        (json!({"filter": ".", "value": 1, "variables": {"a b": 1}}), "`a b` is no name of a variable"),
+        (json!({"filter": "import \"a\" as a; 1", "value": 1}), "no jq program"),
+    ] {
+        let message = problem("json_query", arguments);
+        assert!(message.contains(expected), "{expected}: {message}");
+        assert!(message.len() < 1_000);
+    }
+}
+
+#[test]
+fn a_filter_without_end_gives_a_beginning() {
+    let found = call("json_query", json!({"filter": "repeat(1)", "value": null, "limit": 3})).unwrap();
+
+    assert_eq!(found, json!({"results": [1, 1, 1], "truncated": true}));
+}
+
+#[test]
+fn numbers_keep_their_digits_through_a_filter() {
+    let found = testing::call_text::<crate::json_query::json_query>(
+        &testing::context().build(),
+        r#"{"filter": ".[] | tostring", "text": "[12345678901234567890123, 1.000000000000000000001, 1.50]"}"#,
+    );
+
+    assert_eq!(found, Ok(json!({"results": ["12345678901234567890123", "1.000000000000000000001", "1.50"]})));
+}
+
+#[test]
+fn the_functions_that_jq_users_know_are_there() {
+    let functions = "length utf8bytelength not keys keys_unsorted values add any all flatten floor sqrt tostring tonumber \
+        type sort group_by(.) min max min_by(.) max_by(.) unique unique_by(.) reverse contains(.) inside(.) startswith(.) \
+        endswith(.) combinations combinations(2) ltrimstr(.) rtrimstr(.) trimstr(.) explode implode split(.) split(.;.) \
+        join(.) ascii_downcase ascii_upcase recurse recurse(.) recurse(.;.) transpose first last nth(1) first(.) last(.) \
+        nth(1;.) until(.;.) while(.;.) repeat(.) fromjson tojson todate fromdate date now mktime gmtime strftime(.) \
+        strptime(.) todateiso8601 fromdateiso8601 infinite nan isinfinite isnan isnormal sort_by(.) error error(.) halt \
+        halt_error map(.) map_values(.) path(.) paths paths(.) leaf_paths del(.) getpath(.) setpath(.;.) delpaths(.) \
+        to_entries from_entries with_entries(.) select(.) empty has(.) in(.) range(1) range(1;2) range(1;2;3) walk(.) \
+        test(.) test(.;.) match(.) match(.;.) capture(.) capture(.;.) scan(.) scan(.;.) splits(.) splits(.;.) sub(.;.) \
+        sub(.;.;.) gsub(.;.) gsub(.;.;.) index(.) rindex(.) indices(.) limit(1;.) skip(1;.) isempty(.) abs toarray \
+        pick(.) trim ltrim rtrim bsearch(.) pow(.;.) log log2 log10 exp round ceil trunc fabs IN(.) IN(.;.) INDEX(.) \
+        INDEX(.;.) arrays objects iterables booleans numbers strings nulls scalars add(.) @text @json @csv @tsv @html \
+        @uri @sh @base64 @base64d";
+    for function in functions.split_whitespace() {
+        let compiled = crate::json_query::program::compile(function, &[]);
+        assert!(compiled.is_ok(), "{function}: {:?}", compiled.err());
+    }
+}
+
+#[test]
+fn functions_of_ours_do_what_those_of_jq_do() {
+    for (filter, value, expected) in [
+        (".[] | @csv", json!([["a\"b", 1, null, true]]), json!(["\"a\"\"b\",1,,true"])),
+        (".[] | @tsv", json!([["a\tb\\", 1.5, null]]), json!(["a\\tb\\\\\t1.5\t"])),
+        (
+            "INDEX(.id), (.[0].id | IN(2, 1)), [leaf_paths]",
+            json!([{"id": 1}]),
+            json!([{"1": {"id": 1}}, true, [[0, "id"]]]),
+        ),
+        (
+            "[match(\"(a)|(?<n>b)\"; \"g\") | [.offset, .captures[1].string]], sub(\"(?<x>b)\"; \"[\\(.x)]\"), [scan(\"[a-z]\")], [splits(\"b\")], capture(\"(?<y>ö)\")",
+            json!("öba"),
+            json!([[[1, "b"], [2, null]], "ö[b]a", ["b", "a"], ["ö", "a"], {"y": "ö"}]),
+        ),
+        (
+            "strptime(\"%Y-%m-%d\") | ., mktime, strftime(\"%A, %B %d, %Y\")",
+            json!("2015-03-05"),
+            json!([[2015, 2, 5, 0, 0, 0, 4, 63], 1_425_513_600, "Thursday, March 05, 2015"]),
+        ),
+        (
+            "1.5 | todate, gmtime",
+            json!(null),
+            json!(["1970-01-01T00:00:01.5Z", [1970, 0, 1, 0, 0, 1.5, 4, 0]]),
+        ),
+        (
+            "[pow(2; 10), (9 | sqrt), (2.5 | trunc)], ([1, 2, 3] | .[4 | sqrt])",
+            json!(null),
+            json!([[1024, 3, 2], 3]),
+        ),
+        ("@base64d, (\"a%20b%\" | @urid)", json!("aGk="), json!(["hi", "a b%"])),
+        ("[.[] | try test(\"(\") catch \"bad\"], env, (1 | debug)", json!(["x"]), json!([["bad"], {}, 1])),
+        (".[] | trimstr(\"x\"), toarray", json!(["xax"]), json!(["a", ["xax"]])),
+    ] {
+        let found = call("json_query", json!({"filter": filter, "value": value}));
+        assert_eq!(found.map(|found| found["results"].clone()), Ok(expected), "{filter}");
+    }
+}
