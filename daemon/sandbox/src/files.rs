@@ -2,8 +2,8 @@
 //!
 //! Whatever only looks is wasmtime-wasi's own code ([`delegate`]). Whatever walks a path or changes
 //! something goes through the [`Workspace`](crate::Workspace), which keeps the quota and follows no link.
-//! Every operation runs in the bounded pool of [`pool`](crate::workspace::pool) and never in the thread of
-//! a guest.
+//! What may wait for a disk runs in the bounded pool of [`pool`](crate::workspace::pool) and never in the
+//! thread of a guest; what the kernel has in memory is read there ([`cached`](crate::workspace::cached)).
 //!
 //! A call without a workspace finds no folder to start from, so nothing can be opened: heavy runtimes that
 //! import the interface load, and see an empty machine.

@@ -6,8 +6,10 @@
 //! could show. Links are never followed, whoever made them.
 //!
 //! The quota holds while files grow, not when somebody looks: [`ledger`] counts, [`operations`] are the
-//! only ones who change anything, [`tree`] is how a path is walked, [`pool`] is where it all runs.
+//! only ones who change anything, [`tree`] is how a path is walked, [`pool`] is where it all runs but what
+//! [`cached`] can do without waiting.
 
+pub(crate) mod cached;
 pub(crate) mod ledger;
 pub(crate) mod operations;
 pub(crate) mod path;
@@ -15,6 +17,7 @@ pub(crate) mod pool;
 pub(crate) mod tree;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -159,6 +162,12 @@ impl Workspace {
     /// Waits until nobody else works on the workspace. Costs no thread.
     pub(crate) async fn turn(&self) -> Turn {
         Turn(Arc::clone(&self.shared.turn).lock_owned().await)
+    }
+
+    /// Opens for reading what the kernel has in memory, in this thread and if nobody else is at work.
+    pub(crate) fn open_cached(&self, base: impl AsFd, path: &RelativePath) -> Option<Opened> {
+        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?);
+        cached::open(&turn, base, path, &self.shared.ledger)
     }
 
     pub(crate) fn pool(&self) -> &FilePool {

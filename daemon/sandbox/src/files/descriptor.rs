@@ -21,9 +21,9 @@ use super::access::{self, LISTED_MAX};
 use super::delegate::{in_this_thread, now};
 use super::stream::{FileReader, FileWriter};
 use super::{FilesView, into_code};
-use crate::workspace::operations::{OpenRequest, Position};
+use crate::workspace::operations::{OpenRequest, Opened, Position};
 use crate::workspace::path::RelativePath;
-use crate::workspace::{FileError, Refusal, Turn, Workspace, tree};
+use crate::workspace::{FileError, Refusal, Turn, Workspace, cached, tree};
 
 type Fd = Resource<Descriptor>;
 
@@ -57,6 +57,12 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn read(&mut self, fd: Fd, bytes: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
+        if let Some(access::Descriptor::File(file)) = self.access.open.get(&fd.rep())
+            && let Some(piece) = cached::read(&file.held.file, bytes, offset)
+        {
+            let is_end = piece.is_empty();
+            return Ok((piece, is_end));
+        }
         self.look(&fd, move |wasi, fd| now(wasi.read(fd, bytes, offset))).await
     }
 
@@ -208,7 +214,6 @@ impl HostDescriptor for FilesView<'_> {
         how: OpenFlags,
         flags: DescriptorFlags,
     ) -> FsResult<Fd> {
-        let base = self.folder(&fd)?;
         let request = open_request(how, flags)?;
         let parsed = self.parse(&fd, &path)?;
         let shown = self.path(&fd, Some(&path))?;
@@ -217,6 +222,14 @@ impl HostDescriptor for FilesView<'_> {
         }
         let lane = self.lane()?;
         let place = lane.place().map_err(into_code)?;
+        if !request.changes()
+            && let Descriptor::Dir(base) = self.wasi.table.get(&fd)?
+            && let Some(opened) = lane.workspace.open_cached(&*base.dir, &parsed)
+            && (!request.directory || matches!(opened, Opened::Directory(_)))
+        {
+            return self.give(opened, request, shown, place);
+        }
+        let base = self.folder(&fd)?;
         let changes = request.create || request.truncate;
         let opened = lane.take_turn(Arc::clone(&shown), changes, move |workspace, turn| {
             workspace.open_at(turn, &base, &parsed, request)

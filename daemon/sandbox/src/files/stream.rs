@@ -15,8 +15,8 @@ use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, Stream
 use wasmtime_wasi::runtime::{AbortOnDropJoinHandle, poll_noop, spawn};
 
 use super::access::{GuestFile, Lane};
-use crate::workspace::FileError;
 use crate::workspace::operations::Position;
+use crate::workspace::{FileError, cached};
 
 /// The most that one write or read of a stream moves: what guests see of the standard streams too.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -162,8 +162,11 @@ impl FileReader {
     }
 
     fn start(&mut self, bytes: usize) {
-        let (lane, file, offset) = (Arc::clone(&self.lane), Arc::clone(&self.file), self.offset);
         let bytes = bytes.min(PIECE_BYTES);
+        if let Some(piece) = cached::read(&self.file.held.file, bytes as u64, self.offset) {
+            return self.finish(Ok(piece.into()));
+        }
+        let (lane, file, offset) = (Arc::clone(&self.lane), Arc::clone(&self.file), self.offset);
         self.state = Reading::Busy(spawn(async move {
             lane.read(move || read_piece(&file.held.file, bytes, offset)).await.flatten()
         }));
@@ -198,8 +201,10 @@ impl FileReader {
 impl InputStream for FileReader {
     fn read(&mut self, bytes: usize) -> StreamResult<Bytes> {
         self.look();
+        if matches!(self.state, Reading::Idle) && bytes > 0 {
+            self.start(bytes);
+        }
         match std::mem::replace(&mut self.state, Reading::Closed) {
-            Reading::Idle if bytes > 0 => self.start(bytes),
             Reading::Ready(piece) => return Ok(self.take(piece, bytes)),
             Reading::Failed(error) => return Err(StreamError::LastOperationFailed(error.into())),
             Reading::Closed => return Err(StreamError::Closed),

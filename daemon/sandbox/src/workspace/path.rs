@@ -125,6 +125,11 @@ impl RelativePath {
         Ok(Self { names: names.collect::<Result<_, _>>()?, wants_directory: false })
     }
 
+    /// The names as one text; nothing where the path is the folder it starts from.
+    pub(crate) fn joined(&self) -> Option<String> {
+        (!self.names.is_empty()).then(|| self.names.join("/"))
+    }
+
     /// The folders on the way and the last name; nothing where the path is the folder it starts from.
     pub(crate) fn split(&self) -> Option<(&[String], &str)> {
         self.names.split_last().map(|(name, parents)| (parents, name.as_str()))

@@ -52,14 +52,35 @@ async fn a_guest_that_polls_reads_and_writes_too() {
         stream.ready().await;
     }
     stream.check_write().unwrap();
-    let fd = guest.open("f", none(), READ).await.unwrap();
-    let mut stream = reader(&mut guest, fd, 0);
-    assert_eq!(stream.read(100).unwrap(), "");
-    stream.ready().await;
-    assert_eq!(stream.read(4).unwrap(), "hell");
-    assert_eq!(stream.read(100).unwrap(), "o world");
-    stream.ready().await;
-    assert!(matches!(stream.read(1), Err(StreamError::Closed)));
+    for is_in_memory in [true, false] {
+        let fd = guest.open("f", none(), READ).await.unwrap();
+        if !is_in_memory {
+            evict(&guest.folder.path().join("f"));
+        }
+        let mut stream = reader(&mut guest, fd, 0);
+        assert_eq!(polled(&mut stream, 4).await, "hell");
+        assert_eq!(polled(&mut stream, 100).await, "o world");
+        stream.ready().await;
+        assert!(matches!(stream.read(1), Err(StreamError::Closed)));
+    }
+}
+
+/// Has the kernel forget what is in a file, where it can, so that reading it waits for the disk.
+fn evict(path: &std::path::Path) {
+    let file = std::fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
+/// As a guest reads that polls: a read that gives nothing is tried again when the stream is ready.
+async fn polled(stream: &mut DynInputStream, bytes: usize) -> Bytes {
+    loop {
+        let read = stream.read(bytes).unwrap();
+        if !read.is_empty() {
+            return read;
+        }
+        stream.ready().await;
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,183 @@
+//! What the kernel has in memory is opened and read in the thread of the guest.
+//!
+//! A hop to the pool and back costs ten times what such a system call does, and a search makes thousands of
+//! them. The kernel is told not to wait for a disk (`RESOLVE_CACHED`, `RWF_NOWAIT`); where it would have to,
+//! where it cannot be told, and for everything that is not a plain file or folder on a plain path, the answer
+//! is nothing, and [`super::tree`] does it in the pool, with its words for what is wrong.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use cap_std::fs::Dir;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use super::Turn;
+use super::ledger::{FileId, Ledger};
+use super::operations::Opened;
+use super::path::RelativePath;
+use super::tree::HeldFile;
+
+/// The most that is copied in the thread of a guest: it cannot be interrupted meanwhile.
+const PIECE_BYTES_MAX: usize = 64 * 1024;
+
+/// Opens for reading. What it is, is seen before it is opened: opening a device can do something.
+pub(crate) fn open(
+    _turn: &Turn,
+    base: impl AsFd,
+    path: &RelativePath,
+    ledger: &Arc<Ledger>,
+) -> Option<Opened> {
+    let joined = path.joined()?;
+    let seen =
+        openat2(&base, &joined, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), RESOLVE);
+    let seen = fstat(seen.ok()?).ok()?;
+    let is_folder = match FileType::from_raw_mode(seen.st_mode) {
+        FileType::Directory => true,
+        FileType::RegularFile if !path.wants_directory && seen.st_nlink == 1 => false,
+        _ => return None,
+    };
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    flags.set(OFlags::DIRECTORY, is_folder);
+    let opened = openat2(&base, &joined, flags, Mode::empty(), RESOLVE).ok()?;
+    let now = fstat(&opened).ok()?;
+    if id_of(&now) != id_of(&seen) || now.st_mode != seen.st_mode || (!is_folder && now.st_nlink != 1) {
+        return None;
+    }
+    let file = File::from(opened);
+    Some(if is_folder {
+        Opened::Directory(Dir::from_std_file(file))
+    } else {
+        Opened::File(HeldFile { file: Arc::new(file), holder: ledger.hold(id_of(&now)) })
+    })
+}
+
+/// Reads all of `bytes`, or up to the end of the file.
+pub(crate) fn read(file: &File, bytes: u64, offset: u64) -> Option<Vec<u8>> {
+    let length = u64::try_from(fstat(file).ok()?.st_size).ok()?;
+    let bytes = usize::try_from(bytes.min(length.saturating_sub(offset))).ok()?;
+    if bytes > PIECE_BYTES_MAX {
+        return None;
+    }
+    let mut piece = vec![0; bytes];
+    if piece.is_empty() {
+        return Some(piece);
+    }
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut piece)], offset, ReadWriteFlags::NOWAIT).ok()?;
+    // Less than there is means that the rest is not in memory, and a guest may take less for the end.
+    (read == piece.len()).then_some(piece)
+}
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::CACHED);
+
+fn id_of(stat: &Stat) -> FileId {
+    FileId { device: stat.st_dev, inode: stat.st_ino }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use cap_std::ambient_authority;
+    use tempfile::TempDir;
+
+    struct Scene {
+        folder: TempDir,
+        top: Dir,
+        turn: Turn,
+        ledger: Arc<Ledger>,
+    }
+
+    impl Scene {
+        async fn new() -> Self {
+            let folder = TempDir::new().unwrap();
+            fs::create_dir_all(folder.path().join("a/b")).unwrap();
+            fs::write(folder.path().join("a/b/file"), "content").unwrap();
+            let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
+            let turn = Turn(Arc::new(tokio::sync::Mutex::new(())).lock_owned().await);
+            Self { folder, top, turn, ledger: Arc::default() }
+        }
+
+        fn open(&self, path: &str) -> Option<Opened> {
+            open(&self.turn, &self.top, &RelativePath::from_guest(path).unwrap(), &self.ledger)
+        }
+
+        fn at(&self, path: &str) -> std::path::PathBuf {
+            self.folder.path().join(path)
+        }
+    }
+
+    /// `openat2` needs Linux 5.12 for this; elsewhere everything goes through the pool, and nothing is tested.
+    fn is_here(scene: &Scene) -> bool {
+        let here = scene.open("a/b/file").is_some();
+        if !here {
+            eprintln!("this kernel does not open from memory: not tested");
+        }
+        here
+    }
+
+    #[tokio::test]
+    async fn b4_only_plain_files_and_folders_on_plain_paths_are_opened() {
+        let scene = Scene::new().await;
+        if !is_here(&scene) {
+            return;
+        }
+        symlink("file", scene.at("a/b/link")).unwrap();
+        symlink("b", scene.at("a/way")).unwrap();
+        symlink("/", scene.at("a/out")).unwrap();
+        fs::write(scene.at("a/first"), "").unwrap();
+        fs::hard_link(scene.at("a/first"), scene.at("a/second")).unwrap();
+        rustix::fs::mknodat(&scene.top, "a/pipe", FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(scene.at("a/socket")).unwrap());
+        assert!(matches!(scene.open("a/b/file"), Some(Opened::File(_))));
+        assert!(matches!(scene.open("a/b/"), Some(Opened::Directory(_))));
+        for path in [
+            "a/b/file/",
+            "a/b/link",
+            "a/way/file",
+            "a/out/etc",
+            "a/first",
+            "a/second",
+            "a/pipe",
+            "a/socket",
+            "a/none",
+        ] {
+            assert!(scene.open(path).is_none(), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn b4_what_is_opened_stays_counted_until_it_is_closed() {
+        let scene = Scene::new().await;
+        if !is_here(&scene) {
+            return;
+        }
+        let Some(Opened::File(held)) = scene.open("a/b/file") else { panic!("not a file") };
+        let id = id_of(&fstat(&held.file).unwrap());
+        assert!(scene.ledger.is_held(id));
+        drop(held);
+        assert!(!scene.ledger.is_held(id));
+    }
+
+    #[test]
+    fn a_piece_is_whole_or_nothing() {
+        let file = TempDir::new().unwrap();
+        let path = file.path().join("file");
+        fs::write(&path, "0123456789").unwrap();
+        let file = File::open(path).unwrap();
+        let Some(piece) = read(&file, 4, 3) else {
+            return eprintln!("this file system does not read from memory: not tested");
+        };
+        assert_eq!(piece, b"3456");
+        assert_eq!(read(&file, 64, 8).unwrap(), b"89");
+        assert_eq!(read(&file, 64, 10).unwrap(), b"");
+        assert_eq!(read(&file, 64, u64::MAX).unwrap(), b"");
+    }
+}
