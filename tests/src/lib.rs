@@ -20,6 +20,6 @@ pub mod wait;
 pub use aftermath::Aftermath;
 pub use client::{Client, Reply};
 pub use component::PluginFile;
-pub use daemon::{Daemon, Shared};
+pub use daemon::{Daemon, Options, Shared};
 pub use scene::{CallReply, Session};
 pub use serde_json::{Value, json};

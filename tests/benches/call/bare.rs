@@ -1,15 +1,15 @@
-//! The floor: wasmtime alone, with the same component and the same settings.
+//! The floor: wasmtime alone, with the same component and the same settings, or with some of them off.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use wasmtime::component::{Component, HasSelf, Linker, ResourceTable};
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store, StoreLimits,
-    StoreLimitsBuilder,
+    CallHook, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store,
+    StoreContextMut, StoreLimits, StoreLimitsBuilder,
 };
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
-
-use super::ARGUMENTS;
 
 wasmtime::component::bindgen!({
     path: "../wit",
@@ -17,25 +17,70 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
+/// What keeps a guest within bounds, each of which can be left off to see what it costs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Knobs {
+    /// Instructions are counted.
+    pub fuel: bool,
+    /// A guest yields at every tick of a millisecond.
+    pub epochs: bool,
+    /// NaNs have one form, so that the same call gives the same bits.
+    pub canonical_nans: bool,
+    /// Memory, tables and instances are counted before they grow.
+    pub limiter: bool,
+    /// Calls of the host are counted and charged, and so is what they bring.
+    pub host_calls: bool,
+    /// A timer around the whole call.
+    pub deadline: bool,
+    /// An instance for each call; without it one is used again and again, with all that the last call left.
+    pub fresh_instance: bool,
+}
+
+impl Knobs {
+    pub const ALL: Self = Self {
+        fuel: true,
+        epochs: true,
+        canonical_nans: true,
+        limiter: true,
+        host_calls: true,
+        deadline: true,
+        fresh_instance: true,
+    };
+    pub const NONE: Self = Self {
+        fuel: false,
+        epochs: false,
+        canonical_nans: false,
+        limiter: false,
+        host_calls: false,
+        deadline: false,
+        fresh_instance: true,
+    };
+    /// What measurement (c) of the calls has on: the floor is wasmtime as its users run it.
+    pub const FLOOR: Self = Self { host_calls: false, deadline: false, ..Self::ALL };
+}
+
 /// A linked component.
+#[derive(Clone)]
 pub struct Bare {
     engine: Engine,
     plugin: Arc<PluginPre<State>>,
+    knobs: Knobs,
 }
 
 struct State {
     wasi: WasiCtx,
     table: ResourceTable,
     limits: StoreLimits,
+    host_calls: u64,
 }
 
 impl Bare {
-    pub fn new(component: &[u8]) -> Self {
+    pub fn new(component: &[u8], knobs: Knobs) -> Self {
         let mut config = Config::new();
         config
-            .consume_fuel(true)
-            .epoch_interruption(true)
-            .cranelift_nan_canonicalization(true)
+            .consume_fuel(knobs.fuel)
+            .epoch_interruption(knobs.epochs)
+            .cranelift_nan_canonicalization(knobs.canonical_nans)
             .concurrency_support(false)
             .wasm_backtrace_max_frames(None);
         let mut pool = PoolingAllocationConfig::new();
@@ -54,7 +99,7 @@ impl Bare {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
         Plugin::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).unwrap();
         let plugin = Arc::new(PluginPre::new(linker.instantiate_pre(&component).unwrap()).unwrap());
-        Self { engine, plugin }
+        Self { engine, plugin, knobs }
     }
 
     fn store(&self) -> Store<State> {
@@ -62,45 +107,102 @@ impl Bare {
             wasi: WasiCtx::builder().build(),
             table: ResourceTable::new(),
             limits: StoreLimitsBuilder::new().memory_size(64 << 20).build(),
+            host_calls: 0,
         };
         let mut store = Store::new(&self.engine, state);
-        store.limiter(|state| &mut state.limits);
-        store.set_fuel(1_000_000_000).unwrap();
-        store.set_epoch_deadline(1_000_000);
-        store.epoch_deadline_async_yield_and_update(1);
+        if self.knobs.limiter {
+            store.limiter(|state| &mut state.limits);
+        }
+        if self.knobs.epochs {
+            store.set_epoch_deadline(1);
+            store.epoch_deadline_async_yield_and_update(1);
+        }
+        if self.knobs.host_calls {
+            store.set_hostcall_fuel(1 << 20);
+            store.set_max_component_handles(1_000);
+            store.call_hook(charge);
+        }
+        self.fill(&mut store);
         store
     }
 
-    async fn call(&self, store: &mut Store<State>, plugin: &Plugin) {
-        let answered = plugin.toolgate_plugin_tools().call_call(&mut *store, "echo", ARGUMENTS).await;
-        std::hint::black_box(answered.unwrap().is_ok());
-    }
-
-    /// One instance that serves them all.
-    pub async fn reused(&self, calls: u64) {
-        let mut store = self.store();
-        let plugin = self.plugin.instantiate_async(&mut store).await.unwrap();
-        for _ in 0..calls {
-            store.set_fuel(1_000_000_000).unwrap();
-            self.call(&mut store, &plugin).await;
+    fn fill(&self, store: &mut Store<State>) {
+        if self.knobs.fuel {
+            store.set_fuel(100_000_000_000).unwrap();
         }
     }
 
-    /// A store and an instance for each call, in as many tasks as there are in flight.
-    pub async fn fresh(&self, calls: u64, in_flight: u64) {
+    async fn call(&self, store: &mut Store<State>, plugin: &Plugin, (tool, arguments): Call) {
+        let answering = plugin.toolgate_plugin_tools().call_call(&mut *store, tool, arguments);
+        let answered = if self.knobs.deadline {
+            tokio::time::timeout(Duration::from_secs(60), answering).await.unwrap()
+        } else {
+            answering.await
+        };
+        std::hint::black_box(answered.unwrap().is_ok());
+    }
+
+    /// Calls in as many tasks as there are in flight, all of them in instances of their own unless one is to serve
+    /// all calls of a task.
+    pub async fn calls(&self, calls: u64, in_flight: u64, call: Call) {
+        let ticker = Ticker::start(&self.engine);
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
-            let bare = Self { engine: self.engine.clone(), plugin: Arc::clone(&self.plugin) };
+            let bare = self.clone();
             tasks.spawn(async move {
-                for _ in 0..calls / in_flight {
+                let mut left = calls / in_flight;
+                while left > 0 {
                     let mut store = bare.store();
                     let plugin = bare.plugin.instantiate_async(&mut store).await.unwrap();
-                    bare.call(&mut store, &plugin).await;
-                    tokio::task::consume_budget().await;
+                    let serves = if bare.knobs.fresh_instance { 1 } else { left };
+                    for _ in 0..serves {
+                        bare.fill(&mut store);
+                        bare.call(&mut store, &plugin, call).await;
+                        tokio::task::consume_budget().await;
+                    }
+                    left -= serves;
                 }
             });
         }
         tasks.join_all().await;
+        drop(ticker);
+    }
+}
+
+/// A tool and its arguments.
+pub type Call = (&'static str, &'static str);
+
+/// What the house does at each call of the host.
+fn charge(mut store: StoreContextMut<'_, State>, hook: CallHook) -> wasmtime::Result<()> {
+    if matches!(hook, CallHook::CallingHost | CallHook::ReturningFromHost) {
+        store.data_mut().host_calls += 1;
+        if let Ok(fuel) = store.get_fuel() {
+            store.set_fuel(fuel.saturating_sub(1_000))?;
+        }
+    }
+    Ok(())
+}
+
+/// Ticks the epoch, as long as it is kept.
+struct Ticker(Arc<AtomicBool>);
+
+impl Ticker {
+    fn start(engine: &Engine) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, engine) = (Arc::clone(&stop), engine.clone());
+        std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::park_timeout(Duration::from_millis(1));
+                engine.increment_epoch();
+            }
+        });
+        Self(stop)
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,10 +10,12 @@ use toolgate::queue::{Queue, QueueSettings};
 use toolgate::registry::Registry;
 use toolgate::sessions::{Session, SessionSetup, Sessions};
 use toolgate_admission::{
-    AgentDocument, AgentRules, Catalogue, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgRules, Plugin,
-    Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
+    Admitted, AgentDocument, AgentRules, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name,
+    OrgRules, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
-use toolgate_sandbox::{BeforeEffect, CallClock, CallContext, Sandbox, SandboxSettings, precompile};
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, Component, Sandbox, SandboxSettings, precompile,
+};
 
 use super::ARGUMENTS;
 
@@ -126,6 +128,21 @@ impl House {
             });
         }
         tasks.join_all().await;
+    }
+
+    pub fn parts(&self) -> &Parts {
+        self.dispatcher.parts()
+    }
+
+    /// The rules of the agent.
+    pub fn rules(&self) -> Rules<Component> {
+        let setup = &self.sessions[0].setup;
+        self.parts().registry.snapshot().rules(&setup.organization, &setup.agent).unwrap()
+    }
+
+    pub fn charge(&self, checked: Checked<Component>) -> Admitted<Component> {
+        let organization = &self.sessions[0].setup.organization;
+        self.parts().ledger.lock().unwrap().charge(organization, checked, now_ms()).unwrap()
     }
 
     pub fn syncs_per_call(&self) -> f64 {

@@ -5,20 +5,26 @@
 //! What counts is the difference and the ratio: absolute times are this machine's mood. CPU is that of the whole
 //! process, the threads of the log and its index included.
 //!
-//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`
+//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`, with
+//! `-- knobs` for what each safety knob costs by itself, and `-- knobs --write` to make `daemon/docs/cost.md` of it.
 
-#![allow(clippy::unwrap_used, reason = "a benchmark that cannot run says so by ending")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod bare;
 mod house;
+mod knobs;
 
 use std::time::{Duration, Instant};
 
+use bare::{Bare, Call, Knobs};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The call: 82 bytes.
 pub const ARGUMENTS: &str =
     r#"{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}"#;
+
+/// The same for bare wasmtime.
+const ECHO: Call = ("echo", ARGUMENTS);
 
 /// Rounds of each measurement; the medians are printed.
 const ROUNDS: usize = 5;
@@ -35,13 +41,20 @@ fn main() {
             &measure(150_000, || runtime.block_on(house.calls(150_000, 64))),
         );
     }
+    if std::env::args().any(|argument| argument == "knobs") {
+        return knobs::print(&runtime, echo, std::env::args().any(|argument| argument == "--write"));
+    }
     println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
     let native = measure(200_000, || native(200_000));
     row("(a) native function", &native);
-    let bare = bare::Bare::new(echo);
-    row("(b) bare wasmtime, instance reused", &measure(50_000, || runtime.block_on(bare.reused(50_000))));
+    let reused = Bare::new(echo, Knobs { fresh_instance: false, ..Knobs::FLOOR });
+    row(
+        "(b) bare wasmtime, instance reused",
+        &measure(50_000, || runtime.block_on(reused.calls(50_000, 1, ECHO))),
+    );
+    let bare = Bare::new(echo, Knobs::FLOOR);
     for in_flight in [1, 16, 64] {
-        let fresh = measure(40_000, || runtime.block_on(bare.fresh(40_000, in_flight)));
+        let fresh = measure(40_000, || runtime.block_on(bare.calls(40_000, in_flight, ECHO)));
         row(&format!("(c) bare wasmtime, fresh instance, {in_flight} in flight"), &fresh);
         let house = runtime.block_on(house::House::new(echo));
         let sandboxed = measure(40_000, || runtime.block_on(house.sandboxed(40_000, in_flight)));

@@ -1,5 +1,7 @@
 //! The guest of the benchmarks.
 
+use std::hint::black_box;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{plugin, tool};
@@ -24,4 +26,20 @@ fn echo(
     Echo { text, number }
 }
 
-plugin!("echo", echo);
+/// Computes and asks nobody: about a millisecond for each unit of work.
+#[tool(read_only)]
+fn compute(
+    /// How long
+    work: u32,
+) -> f64 {
+    let mut number = black_box(1.000_1_f64);
+    let mut bits = black_box(0x9E37_79B9_7F4A_7C15_u64);
+    for _ in 0..u64::from(work) * 250_000 {
+        bits ^= bits << 13;
+        bits ^= bits >> 7;
+        number = number.mul_add(0.999_9, (bits & 0xFF) as f64);
+    }
+    number
+}
+
+plugin!("echo", echo, compute);

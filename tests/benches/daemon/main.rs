@@ -1,0 +1,74 @@
+//! The daemon as its users meet it: what stands beside what, in one run against the real process.
+//!
+//! `cargo bench --workspace --bench daemon [-- PART…]`, where a part is one of
+//!
+//! - `start`: from nothing to serving with everything compiled already, and what it holds idle
+//! - `plugins`: many plugins at once: what each takes, and the first call after loading
+//! - `search`: `files/search` over 10,000 files, beside ripgrep with one thread (`rg`, or `RG=…`)
+//! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
+//! - `endless`: a small call and `/healthz` next to guests that never end, on every core and more
+//!
+//! What counts is the ratio; each part measures its floor in the same run.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
+
+mod endless;
+mod json;
+mod plugins;
+mod search;
+
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
+
+fn main() {
+    let parts: [(&str, fn()); 5] = [
+        ("start", plugins::start),
+        ("plugins", plugins::many),
+        ("search", search::search),
+        ("json", json::query),
+        ("endless", endless::endless),
+    ];
+    let is_part = |argument: &String| !argument.starts_with('-') && !argument.contains('=');
+    let wanted: Vec<String> = std::env::args().skip(1).filter(is_part).collect();
+    for (name, part) in parts {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            println!("== {name}");
+            part();
+        }
+    }
+}
+
+/// The value of an argument `name=value`.
+fn argument(name: &str) -> Option<String> {
+    std::env::args().find_map(|argument| Some(argument.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+}
+
+/// A guest of the benchmarks.
+fn guest(name: &str) -> &'static [u8] {
+    BENCH_GUESTS.iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// How long something takes.
+fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
+    let began = Instant::now();
+    let done = act();
+    (done, began.elapsed())
+}
+
+/// The middle of some rounds.
+fn median_of<T>(rounds: usize, mut act: impl FnMut() -> T) -> Duration {
+    let mut times: Vec<Duration> = (0..rounds).map(|_| timed(&mut act).1).collect();
+    percentile(&mut times, 50)
+}
+
+fn percentile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort();
+    times[(times.len() * percent / 100).min(times.len() - 1)]
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
