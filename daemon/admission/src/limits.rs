@@ -107,12 +107,14 @@ limits! {
         "What a call may write to the log, standard output and error included. The rest is dropped and counted.";
     arguments_bytes ArgumentsBytes = MIB, 8 * MIB,
         "The arguments as JSON text: a whole file can be written in one call.";
-    arguments_depth ArgumentsDepth = 64, 128,
-        "Nesting of the arguments. Common parsers stop at 128, and validation uses stack for each level.";
+    arguments_depth ArgumentsDepth = 64, 120,
+        "Nesting of the arguments. Validation uses stack for each level. Common parsers stop at 128, and records and pages stand around them.";
     workspace_bytes WorkspaceBytes = 64 * MIB, 16 * 1024 * MIB,
         "Bytes in the session's workspace, all its calls together.";
     workspace_files WorkspaceFiles = 10_000, 1_000_000,
         "Files and folders in the session's workspace: a million empty files cost a disk its inodes.";
+    open_files OpenFiles = 128, 1_024,
+        "Files and folders of the workspace held open at once. Each is one of the daemon's own descriptors, which all calls share.";
     requests Requests = 32, 1_000,
         "Outgoing requests of a call: enough to read some pages, too few to flood a server.";
     egress_bytes EgressBytes = 16 * MIB, 1024 * MIB,
@@ -291,6 +293,7 @@ mod tests {
         assert_eq!((limits.output_bytes, limits.log_bytes), (1 << 20, 64 << 10));
         assert_eq!((limits.arguments_bytes, limits.arguments_depth), (1 << 20, 64));
         assert_eq!((limits.workspace_bytes, limits.workspace_files), (64 << 20, 10_000));
+        assert_eq!(limits.open_files, 128);
         assert_eq!(limits.host_call_bytes, limits.output_bytes + 64 * KIB);
     }
 

@@ -63,12 +63,19 @@ pub fn add_to_linker<T: Send + 'static>(
 impl preopens::Host for FilesView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(lane) = self.access.lane.clone() else { return Ok(Vec::new()) };
+        let folder = match &self.access.preopened {
+            Some(folder) => folder.clone(),
+            None => {
+                let folder = lane.workspace.root().try_clone()?.into_std_file();
+                let mode =
+                    if self.access.writable { OpenMode::READ | OpenMode::WRITE } else { OpenMode::READ };
+                let folder = Descriptor::Dir(Dir::new(folder, self.permissions(), mode, true));
+                self.access.preopened.insert(folder).clone()
+            }
+        };
         let mut given = Vec::new();
         for name in PREOPENED {
-            let folder = lane.workspace.root().try_clone()?.into_std_file();
-            let mode = if self.access.writable { OpenMode::READ | OpenMode::WRITE } else { OpenMode::READ };
-            let descriptor = Descriptor::Dir(Dir::new(folder, self.permissions(), mode, true));
-            let descriptor = self.wasi.table.push(descriptor)?;
+            let descriptor = self.wasi.table.push(folder.clone())?;
             let known = access::Descriptor::Folder { path: "".into(), _place: None };
             self.access.open.insert(descriptor.rep(), known);
             given.push((descriptor, name.to_owned()));

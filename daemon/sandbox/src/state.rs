@@ -57,7 +57,7 @@ impl CallState {
         };
         Self {
             limiter: CallLimiter::new(limits),
-            access: FileAccess::new(workspace, context.before_effect.clone()),
+            access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone()),
             egress: Egress::default(),
             host_calls: HostCalls { made: 0, limit: limits.host_calls, fuel_at_return: None, failed: false },
             wasi: wasi(&context, limits, &log),

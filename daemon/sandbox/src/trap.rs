@@ -3,7 +3,7 @@
 //! A trap alone does not say why: a guest that was refused memory aborts like one that has a bug. So what
 //! the host itself saw (a refused allocation, a quota, a denied request) comes first, then the trap.
 
-use toolgate_admission::{CallError, ErrorType, Limits};
+use toolgate_admission::{CallError, ErrorType, LimitName, Limits};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
@@ -52,10 +52,9 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
         Some(limit) => return Some(resource_exceeded(limit, limits.table_elements, "table elements")),
         None => {}
     }
-    if let Some(limit) = state.access.quota_refused() {
-        let allowed =
-            if limit == "workspace_files" { limits.workspace_files } else { limits.workspace_bytes };
-        return Some(resource_exceeded(limit, allowed, "room in the workspace"));
+    if let Some(limit) = state.access.limit_refused() {
+        let what = if limit == LimitName::OpenFiles { "open files" } else { "room in the workspace" };
+        return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
     }
     if state.access.effect_refused() {
         return Some(CallError::new(

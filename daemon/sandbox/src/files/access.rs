@@ -6,22 +6,22 @@
 //! the middle does not lose what it has already done.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use toolgate_admission::LimitName;
 
 use crate::effect::{BeforeEffect, Effect};
+use crate::limiter::saturating;
 use crate::workspace::tree::HeldFile;
-use crate::workspace::{FileError, QuotaKind, Refusal, Turn, Workspace};
+use crate::workspace::{FileError, Refusal, Turn, Workspace};
 
 /// Operations of one call that may be under way at once. A guest is one thread; more than one come only
 /// from streams that it does not wait for.
 const OPERATIONS_MAX: usize = 4;
-
-/// Files and folders that one call may hold open: each is one of the daemon's own descriptors.
-const OPEN_MAX: usize = 128;
 
 /// Entries of folders that one call may be in the middle of listing. A listing is read in one go and kept
 /// by the host, at about a hundred bytes an entry.
@@ -34,14 +34,21 @@ const EFFECTS_MAX: usize = 32;
 const DETAIL_CHARS_MAX: usize = 256;
 
 /// A call's files: its workspace if it was granted one, and what became of it.
-#[derive(Debug)]
 pub struct FileAccess {
     pub(crate) lane: Option<Arc<Lane>>,
     pub(crate) writable: bool,
     pub(crate) open: HashMap<u32, Descriptor>,
     pub(crate) listings: HashMap<u32, u64>,
+    /// The workspace itself, as the guest is given it: one descriptor, however often it asks.
+    pub(crate) preopened: Option<wasmtime_wasi::filesystem::Descriptor>,
     before_effect: BeforeEffect,
     intent: Intent,
+}
+
+impl fmt::Debug for FileAccess {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("FileAccess").field("lane", &self.lane).finish_non_exhaustive()
+    }
 }
 
 /// Whether the call's intent is on disk.
@@ -70,21 +77,22 @@ pub(crate) struct GuestFile {
 }
 
 impl FileAccess {
-    /// Reading and writing in the workspace, or nothing without one.
-    pub fn new(workspace: Option<Workspace>, before_effect: BeforeEffect) -> Self {
+    /// Reading and writing in the workspace, or nothing without one. At most `open_files` are held open at once.
+    pub fn new(workspace: Option<Workspace>, open_files: u64, before_effect: BeforeEffect) -> Self {
         Self {
-            lane: workspace.map(|workspace| Arc::new(Lane::new(workspace))),
+            lane: workspace.map(|workspace| Arc::new(Lane::new(workspace, open_files))),
             writable: true,
             open: HashMap::new(),
             listings: HashMap::new(),
+            preopened: None,
             before_effect,
             intent: Intent::Unneeded,
         }
     }
 
     /// Reading only.
-    pub fn read_only(workspace: Workspace) -> Self {
-        Self { writable: false, ..Self::new(Some(workspace), BeforeEffect::refused()) }
+    pub fn read_only(workspace: Workspace, open_files: u64) -> Self {
+        Self { writable: false, ..Self::new(Some(workspace), open_files, BeforeEffect::refused()) }
     }
 
     /// What was done and refused so far, in order; the last one says how many were left out.
@@ -92,10 +100,9 @@ impl FileAccess {
         self.lane.as_ref().map(|lane| lane.record().take()).unwrap_or_default()
     }
 
-    /// The name of the limit that refused a write, if one did.
-    pub fn quota_refused(&self) -> Option<&'static str> {
-        let kind = self.lane.as_ref()?.record().quota_refused?;
-        Some(kind.limit_name())
+    /// The limit that refused something first, if one did.
+    pub fn limit_refused(&self) -> Option<LimitName> {
+        self.lane.as_ref()?.record().limit_refused
     }
 
     /// Whether a change was refused because the intent of the call could not be recorded.
@@ -149,19 +156,23 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    fn new(workspace: Workspace) -> Self {
+    fn new(workspace: Workspace, open_files: u64) -> Self {
         Self {
             workspace,
             operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
-            places: Arc::new(Semaphore::new(OPEN_MAX)),
+            places: Arc::new(Semaphore::new(saturating(open_files).min(Semaphore::MAX_PERMITS))),
             record: Mutex::default(),
             unfinished: AtomicU64::new(0),
         }
     }
 
     /// A place for one more open file or folder.
-    pub(crate) fn place(&self) -> Result<OwnedSemaphorePermit, FileError> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| Refusal::TooManyOpen.into())
+    pub(crate) fn place(&self, path: &str) -> Result<OwnedSemaphorePermit, FileError> {
+        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let error = Refusal::TooManyOpen.into();
+            self.note_refusal(&error, path);
+            error
+        })
     }
 
     /// Runs something that changes nothing and walks no path.
@@ -203,16 +214,16 @@ impl Lane {
 
     fn note_refusal(&self, error: &FileError, path: &str) {
         let mut record = self.record();
-        match error {
+        let limit = match error {
             FileError::Refused(refusal) if refusal.is_denial() => {
-                record.add("file_denied", format!("{}: {refusal}", shown(path)));
+                return record.add("file_denied", format!("{}: {refusal}", shown(path)));
             }
-            FileError::Quota(exceeded) => {
-                record.quota_refused.get_or_insert(exceeded.kind);
-                record.add("quota_exceeded", format!("{}: {}", shown(path), exceeded.kind.limit_name()));
-            }
-            FileError::Refused(_) | FileError::Io(_) => {}
-        }
+            FileError::Quota(exceeded) => exceeded.kind.limit(),
+            FileError::Refused(Refusal::TooManyOpen) => LimitName::OpenFiles,
+            FileError::Refused(_) | FileError::Io(_) => return,
+        };
+        record.limit_refused.get_or_insert(limit);
+        record.add("quota_exceeded", format!("{}: {limit}", shown(path)));
     }
 
     async fn operation(&self) -> io::Result<OwnedSemaphorePermit> {
@@ -243,7 +254,7 @@ impl Drop for Unfinished {
 struct Record {
     effects: Vec<Effect>,
     left_out: u64,
-    quota_refused: Option<QuotaKind>,
+    limit_refused: Option<LimitName>,
 }
 
 impl Record {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, MetadataExt};
 use rustix::io::Errno;
 use wasmtime::component::Resource;
 use wasmtime_wasi::OpenMode;
@@ -221,7 +221,7 @@ impl HostDescriptor for FilesView<'_> {
             self.access.begin_change(&shown).await.map_err(into_code)?;
         }
         let lane = self.lane()?;
-        let place = lane.place().map_err(into_code)?;
+        let place = lane.place(&shown).map_err(into_code)?;
         if !request.changes()
             && let Descriptor::Dir(base) = self.wasi.table.get(&fd)?
             && let Some(opened) = lane.workspace.open_cached(&*base.dir, &parsed)
@@ -315,6 +315,9 @@ impl FilesView<'_> {
         let permissions = self.permissions();
         let answer = self.lane()?.take_turn(shown, writes, move |_, _| {
             let (folder, name) = find(&base, &path, follow)?;
+            if writes {
+                expect_own(&folder, &name)?;
+            }
             let folder = filesystem::Dir::new(folder.into_std_file(), permissions, OpenMode::READ, true);
             Ok(in_this_thread(Descriptor::Dir(folder), |wasi, fd| question(wasi, fd, name)))
         });
@@ -394,6 +397,18 @@ fn find(base: &Dir, path: &RelativePath, follow: bool) -> Result<(Dir, String), 
         return Err(Errno::NOTDIR.into());
     }
     Ok((folder, name.to_owned()))
+}
+
+/// What is changed under a name must be the workspace's alone: what a file with a second name says of itself is said
+/// outside as well.
+fn expect_own(folder: &Dir, name: &str) -> Result<(), FileError> {
+    match tree::look(folder, name)? {
+        Some(found) if found.is_file() && found.nlink() > 1 => Err(Refusal::HardLinked.into()),
+        Some(found) if found.is_file() || found.is_dir() => Ok(()),
+        Some(found) if found.is_symlink() => Err(Refusal::Symlink.into()),
+        Some(_) => Err(Refusal::NotRegular.into()),
+        None => Err(Errno::NOENT.into()),
+    }
 }
 
 /// A folder's own times are not set the way a name in it is.

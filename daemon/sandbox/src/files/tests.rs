@@ -11,6 +11,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
+use toolgate_admission::LimitName;
 use types::{
     DescriptorFlags, ErrorCode, HostDescriptor, HostDirectoryEntryStream, NewTimestamp, OpenFlags, PathFlags,
 };
@@ -22,6 +23,7 @@ mod changes;
 mod paths;
 mod streams;
 
+const OPEN_FILES: u64 = toolgate_admission::Limits::DEFAULT.open_files;
 const ROOMY: Quota = Quota { bytes: 1 << 20, files: 200 };
 const READ: DescriptorFlags = DescriptorFlags::READ;
 const WRITE: DescriptorFlags = DescriptorFlags::WRITE;
@@ -41,21 +43,27 @@ struct Guest {
 
 impl Guest {
     async fn new(quota: Quota) -> Self {
-        let folder = Arc::new(TempDir::new().unwrap());
+        Self::within(&std::env::temp_dir(), quota).await
+    }
+
+    /// With its folder in this one.
+    async fn within(around: &std::path::Path, quota: Quota) -> Self {
+        let folder = Arc::new(TempDir::new_in(around).unwrap());
         let workspace = Workspace::open(folder.path(), quota, FilePool::default()).await.unwrap();
         let allowed = BeforeEffect::new(|| async { Ok(()) });
-        let access = FileAccess::new(Some(workspace.clone()), allowed);
+        let access = FileAccess::new(Some(workspace.clone()), OPEN_FILES, allowed);
         Self::with(folder, workspace, access)
     }
 
     /// Another call of the same session.
     fn sibling(&self) -> Self {
-        let access = FileAccess::new(Some(self.workspace.clone()), BeforeEffect::new(|| async { Ok(()) }));
+        let access =
+            FileAccess::new(Some(self.workspace.clone()), OPEN_FILES, BeforeEffect::new(|| async { Ok(()) }));
         Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
     }
 
     fn read_only(&self) -> Self {
-        let access = FileAccess::read_only(self.workspace.clone());
+        let access = FileAccess::read_only(self.workspace.clone(), OPEN_FILES);
         Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
     }
 

@@ -9,6 +9,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use toolgate_admission::LimitName;
+
 /// What a workspace may hold. Both count together, folders as files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
@@ -16,6 +18,11 @@ pub struct Quota {
     pub bytes: u64,
     /// Files and folders.
     pub files: u64,
+}
+
+impl Quota {
+    /// No quota of its own: whoever uses the workspace brings one.
+    pub const UNBOUNDED: Quota = Quota { bytes: u64::MAX, files: u64::MAX };
 }
 
 /// What a workspace holds now.
@@ -37,18 +44,18 @@ pub enum QuotaKind {
 }
 
 impl QuotaKind {
-    /// The name of the limit.
-    pub fn limit_name(self) -> &'static str {
+    /// The limit that it is.
+    pub fn limit(self) -> LimitName {
         match self {
-            Self::Bytes => "workspace_bytes",
-            Self::Files => "workspace_files",
+            Self::Bytes => LimitName::WorkspaceBytes,
+            Self::Files => LimitName::WorkspaceFiles,
         }
     }
 }
 
 /// A change was refused because the workspace would have held too much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the workspace is full: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", name = self.kind.limit_name())]
+#[error("the workspace is full: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", name = self.kind.limit())]
 pub struct QuotaExceeded {
     /// Which limit.
     pub kind: QuotaKind,

@@ -47,9 +47,9 @@ async fn b2_writes_are_charged_by_what_the_file_grows() {
     guest.write(fd, b"abcde", 0).await.unwrap();
     guest.write(fd, b"67890", 5).await.unwrap();
     assert_eq!(guest.used(), Used { bytes: 10, files: 1 });
-    assert_eq!(guest.access.quota_refused(), None);
+    assert_eq!(guest.access.limit_refused(), None);
     assert_eq!(guest.write(fd, b"x", 10).await.unwrap_err(), ErrorCode::Quota);
-    assert_eq!(guest.access.quota_refused(), Some("workspace_bytes"));
+    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceBytes));
     assert!(guest.access.take_effects().contains(&effect("quota_exceeded", "f: workspace_bytes")));
     guest.view().set_size(borrow(fd), 3).await.map_err(code).unwrap();
     assert_eq!(guest.used().bytes, 3);
@@ -97,7 +97,7 @@ async fn b2_files_and_folders_are_counted_and_released() {
     guest.put("d/b", b"2").await;
     assert_eq!(guest.create("c").await.unwrap_err(), ErrorCode::Quota);
     assert_eq!(guest.mkdir("c").await.unwrap_err(), ErrorCode::Quota);
-    assert_eq!(guest.access.quota_refused(), Some("workspace_files"));
+    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceFiles));
     assert_eq!(guest.used(), Used { bytes: 2, files: 3 });
     guest.create("a").await.unwrap();
     guest.unlink("d/b").await.unwrap();
@@ -256,7 +256,7 @@ async fn the_intent_is_recorded_once_and_before_the_first_change_only() {
         counter.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
     });
-    let access = FileAccess::new(Some(guest.workspace.clone()), before);
+    let access = FileAccess::new(Some(guest.workspace.clone()), OPEN_FILES, before);
     let mut guest = Guest::with(Arc::clone(&guest.folder), guest.workspace.clone(), access);
     assert_eq!(guest.get("f").await.unwrap(), b"x");
     assert_eq!(guest.list().await, ["f"]);
@@ -274,8 +274,11 @@ async fn the_intent_is_recorded_once_and_before_the_first_change_only() {
 async fn nothing_changes_when_the_intent_cannot_be_recorded() {
     let mut allowed = Guest::new(ROOMY).await;
     allowed.put("f", b"x").await;
-    let access =
-        FileAccess::new(Some(allowed.workspace.clone()), BeforeEffect::new(|| async { Err("full".into()) }));
+    let access = FileAccess::new(
+        Some(allowed.workspace.clone()),
+        OPEN_FILES,
+        BeforeEffect::new(|| async { Err("full".into()) }),
+    );
     let mut guest = Guest::with(Arc::clone(&allowed.folder), allowed.workspace.clone(), access);
     assert_eq!(guest.get("f").await.unwrap(), b"x");
     assert!(!guest.access.effect_refused());

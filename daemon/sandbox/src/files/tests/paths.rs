@@ -18,7 +18,7 @@ async fn b4_a_guest_finds_its_workspace_and_reads_and_writes_in_it() {
 #[tokio::test]
 async fn b4_without_a_workspace_there_is_nothing_to_open() {
     let (mut table, mut ctx) = (ResourceTable::new(), WasiFilesystemCtx::default());
-    let mut access = FileAccess::new(None, BeforeEffect::refused());
+    let mut access = FileAccess::new(None, OPEN_FILES, BeforeEffect::refused());
     let wasi = WasiFilesystemCtxView { ctx: &mut ctx, table: &mut table };
     assert!(preopens::Host::get_directories(&mut FilesView::new(wasi, &mut access)).unwrap().is_empty());
     assert_eq!(access.take_effects(), []);
@@ -27,12 +27,12 @@ async fn b4_without_a_workspace_there_is_nothing_to_open() {
 
 #[tokio::test]
 async fn b4_paths_out_of_the_workspace_are_refused_and_noted() {
-    let mut guest = Guest::new(ROOMY).await;
-    fs::write(guest.folder.path().parent().unwrap().join("toolgate-canary"), "canary").unwrap();
+    let around = TempDir::new().unwrap();
+    let canary = around.path().join("canary");
+    fs::write(&canary, "canary").unwrap();
+    let mut guest = Guest::within(around.path(), ROOMY).await;
     guest.mkdir("a").await.unwrap();
-    for path in
-        ["..", "../toolgate-canary", "a/../../toolgate-canary", "/etc/passwd", "/", "//etc", "a/../.."]
-    {
+    for path in ["..", "../canary", "a/../../canary", "/etc/passwd", "/", "//etc", "a/../.."] {
         assert_eq!(guest.open(path, none(), READ).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.create(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
         assert_eq!(guest.mkdir(path).await.unwrap_err(), ErrorCode::NotPermitted, "{path}");
@@ -47,9 +47,10 @@ async fn b4_paths_out_of_the_workspace_are_refused_and_noted() {
         );
     }
     let effects = guest.access.take_effects();
-    assert!(effects.contains(&effect("file_denied", "../toolgate-canary: it leads out of the workspace")));
+    assert!(effects.contains(&effect("file_denied", "../canary: it leads out of the workspace")));
     assert!(effects.contains(&effect("file_denied", "/etc/passwd: it is absolute")));
     assert_eq!(guest.list().await, ["a"]);
+    assert_eq!(fs::read(&canary).unwrap(), b"canary");
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn b2_a_stream_stops_at_the_quota_and_the_guest_learns_why() {
     assert_eq!(stream_code(&mut guest, refused), Some(ErrorCode::Quota));
     assert!(matches!(stream.check_write(), Err(StreamError::Closed)));
     assert!(matches!(stream.write("x".into()), Err(StreamError::Closed)));
-    assert_eq!(guest.access.quota_refused(), Some("workspace_bytes"));
+    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceBytes));
     assert_eq!(guest.get("f").await.unwrap(), b"1234567890");
     assert_eq!(guest.used().bytes, 10);
 }
