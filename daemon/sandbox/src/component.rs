@@ -7,12 +7,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use toolgate_admission::{CallError, Capabilities, ErrorType, FilesystemAccess};
-use wasmtime::component::types::ComponentItem;
+use wasmtime::Engine;
+use wasmtime::component::types::{self, ComponentItem};
 
-use crate::contract::PluginPre;
+use crate::contract::{Failure, Outcome, PluginPre};
 use crate::engine::{Sandbox, one_line};
 use crate::imports::{GrantKind, ImportClass, classify};
 use crate::state::CallState;
+
+/// The interface that a plugin exports, in any version of the series that is served.
+const TOOLS: &str = "toolgate:plugin/tools@0.1.";
 
 /// A loaded component. Cheap to clone; calls of it share code and nothing else.
 #[derive(Clone)]
@@ -127,10 +131,38 @@ impl Sandbox {
                 "export the interface `tools` of `toolgate:plugin@0.1.0`; the SDK's `plugin!` does it",
             )
         })?;
+        check_signatures(&kind, &self.inner.engine)?;
         // The first instance would pay for this otherwise.
         component.initialize_copy_on_write_image().map_err(|error| LoadError::invalid(one_line(&error)))?;
         Ok(Component(Arc::new(Loaded { plugin, imports, needs })))
     }
+}
+
+/// Refuses functions that have the contract's names and another signature: the bindings look for names alone, and
+/// would find the rest out when the first instance is made, in words that are not for plugin authors.
+fn check_signatures(kind: &types::Component, engine: &Engine) -> Result<(), LoadError> {
+    let here = kind.instance_type();
+    for (interface, item) in kind.exports(engine) {
+        let ComponentItem::ComponentInstance(tools) = item.ty else { continue };
+        if !interface.starts_with(TOOLS) {
+            continue;
+        }
+        for (name, item) in tools.exports(engine) {
+            let ComponentItem::ComponentFunc(function) = item.ty else { continue };
+            let checked = match name {
+                "describe" => function.typecheck::<(), (Result<String, Failure>,)>(&here),
+                "call" => function.typecheck::<(&str, &str), (Result<Outcome, Failure>,)>(&here),
+                _ => Ok(()),
+            };
+            checked.map_err(|error| {
+                LoadError::kind(
+                    format!("the function `{name}` of `{interface}` has another signature than the plugin contract: {}", one_line(&error)),
+                    "build it against `wit/` of version 0.1 of the plugin contract; the SDK's `plugin!` does it",
+                )
+            })?;
+        }
+    }
+    Ok(())
 }
 
 #[allow(unsafe_code)]
