@@ -267,7 +267,7 @@ impl Dispatcher {
             FilesystemAccess::Workspace => {
                 let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
                 let opened = session.workspace(quota).await;
-                Some(opened.map_err(|error| record::workspace_unavailable(&error))?.narrowed(quota))
+                Some(opened.map_err(|error| record::workspace_unavailable(&error))?)
             }
         };
         let setup = &session.setup;

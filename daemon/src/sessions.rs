@@ -77,14 +77,15 @@ impl Session {
         &self.ended
     }
 
-    /// Its files, at most `quota` of them together. The folder is made on first use, since most sessions never have one.
-    pub async fn workspace(&self, quota: Quota) -> Result<&Workspace, WorkspaceError> {
-        self.workspace
-            .get_or_try_init(|| async {
-                tokio::fs::create_dir_all(&self.folder).await.map_err(WorkspaceError::Io)?;
-                Workspace::open(&self.folder, quota, self.files.clone()).await
-            })
-            .await
+    /// Its files, for one who may fill them up to `quota`. The folder is made on first use, since most sessions never
+    /// have one.
+    pub async fn workspace(&self, quota: Quota) -> Result<Workspace, WorkspaceError> {
+        let opened = self.workspace.get_or_try_init(|| async {
+            tokio::fs::create_dir_all(&self.folder).await.map_err(WorkspaceError::Io)?;
+            // Not `quota`: whoever comes first would bind those who come after and may fill it more.
+            Workspace::open(&self.folder, Quota::UNBOUNDED, self.files.clone()).await
+        });
+        Ok(opened.await?.narrowed(quota))
     }
 }
 
@@ -154,10 +155,19 @@ impl Sessions {
     pub async fn end(&self, id: &str) {
         let Some(session) = self.write(id, |shard| shard.remove(id)) else { return };
         session.ended.cancel();
+        // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
+        // being removed would keep the folder.
+        let turn = match session.workspace.get() {
+            Some(workspace) => Some(workspace.turn().await),
+            None => None,
+        };
         let folder = session.folder.clone();
-        let removed = tokio::task::spawn_blocking(move || match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        let removed = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
         });
         if let Ok(Err(error)) = removed.await {
             tracing::warn!(session = id, %error, "the workspace of an ended session cannot be removed");

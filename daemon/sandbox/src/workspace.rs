@@ -61,7 +61,7 @@ struct Shared {
 
 /// The right to change the workspace or to walk through it. There is one.
 #[derive(Debug)]
-pub(crate) struct Turn(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
+pub struct Turn(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
 
 impl Workspace {
     /// Opens a folder that exists, and counts what is in it. There must be no other `Workspace` for it that
@@ -160,7 +160,7 @@ impl Workspace {
     }
 
     /// Waits until nobody else works on the workspace. Costs no thread.
-    pub(crate) async fn turn(&self) -> Turn {
+    pub async fn turn(&self) -> Turn {
         Turn(Arc::clone(&self.shared.turn).lock_owned().await)
     }
 

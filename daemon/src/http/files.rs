@@ -144,7 +144,7 @@ async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Pr
     session.touch(now_ms());
     let limits = Limits::platform(&app.settings().limits);
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    Ok(session.workspace(quota).await.map_err(refused)?.narrowed(quota))
+    session.workspace(quota).await.map_err(refused)
 }
 
 fn refused(error: WorkspaceError) -> Problem {
