@@ -275,6 +275,7 @@ fn listener_settings(config: &Config) -> ListenerSettings {
         connections: usize::try_from(http.connections).unwrap_or(usize::MAX),
         header_bytes: usize::try_from(http.header_bytes).unwrap_or(usize::MAX),
         header_timeout: Duration::from_millis(http.header_timeout_ms),
+        write_timeout: Duration::from_millis(http.write_timeout_ms),
         drain: Duration::from_secs(config.drain_seconds),
     }
 }

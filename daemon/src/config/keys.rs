@@ -160,6 +160,8 @@ settings! {
         header_timeout_ms: u64 = 10_000, number(100, 600_000);
         /// How long a client may take to send a body.
         body_timeout_ms: u64 = 30_000, number(100, 600_000);
+        /// How long a client may leave an answer untaken before its connection is closed.
+        write_timeout_ms: u64 = 30_000, number(100, 600_000);
         /// The body of a request, plugin files and workspace files apart.
         body_bytes: u64 = 8 * MIB, number(KIB, 256 * MIB);
         /// A plugin file.
@@ -201,7 +203,7 @@ settings! {
     /// How long sessions live.
     Sessions in "sessions" {
         /// A session that nobody uses for this long ends.
-        idle_seconds: u64 = DAY_SECONDS, number(60, 30 * DAY_SECONDS);
+        idle_seconds: u64 = DAY_SECONDS, number(1, 30 * DAY_SECONDS);
     }
 }
 

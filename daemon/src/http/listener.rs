@@ -1,7 +1,9 @@
 //! The accept loop: connections are counted, heads and bodies are bounded in size and time, stopping drains.
 //!
 //! The loop is our own because the framework's has no limit on the time a client takes to send a request's
-//! head, and none on the number of connections.
+//! head or to take an answer, and none on the number of connections.
+
+mod taken;
 
 use std::convert::Infallible;
 use std::io;
@@ -21,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use taken::TakenInTime;
+
 /// Pause after the system refused to accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -36,6 +40,8 @@ pub struct ListenerSettings {
     pub header_bytes: usize,
     /// How long a client may take to send them; an idle connection is closed after it too.
     pub header_timeout: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub write_timeout: Duration,
     /// How long running requests may take to end once stopping began.
     pub drain: Duration,
 }
@@ -96,7 +102,7 @@ async fn connection(stream: TcpStream, router: Router, settings: ListenerSetting
         .header_read_timeout(settings.header_timeout)
         .max_buf_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(TakenInTime::new(stream, settings.write_timeout)), service);
     tokio::pin!(serving);
     let ended = tokio::select! {
         ended = &mut serving => ended,
