@@ -27,6 +27,7 @@ use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts as RequestParts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -245,14 +246,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
 
 /// Refuses requests for a host that is not ours, and those that a web page of another origin made.
 async fn expect_host(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {
-    match named_host(request.headers(), &request) {
-        Ok(host) if hosts.contains(&host) => {}
-        Ok(host) => return not_our_host(&host).into_response(),
-        Err(problem) => return problem.into_response(),
+    if let Err(problem) = expect_named(&request, &hosts) {
+        return problem.into_response();
     }
     match header(request.headers(), &ORIGIN) {
         Ok(None) => next.run(request).await,
-        Ok(Some(origin)) if hosts.contains(&host_of_origin(origin)) => next.run(request).await,
+        Ok(Some(origin)) if is_our_origin(origin, &hosts) => next.run(request).await,
         Ok(Some(_)) => Problem::new(
             ErrorType::Forbidden,
             "the request was made by a web page of another origin",
@@ -263,25 +262,39 @@ async fn expect_host(State(hosts): State<Arc<[String]>>, request: Request, next:
     }
 }
 
-fn named_host(headers: &HeaderMap, request: &Request) -> Result<String, Problem> {
-    let named = match request.uri().authority() {
-        Some(authority) => Some(authority.as_str()),
-        None => header(headers, &HOST)?,
-    };
-    Ok(without_port(named.unwrap_or("")).to_ascii_lowercase())
-}
-
-fn host_of_origin(origin: &str) -> String {
-    let host = origin.split_once("://").map_or("", |(_, host)| host);
-    without_port(host).to_ascii_lowercase()
-}
-
-/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`.
-fn without_port(host: &str) -> &str {
-    match host.rfind(']') {
-        Some(end) => &host[..=end],
-        None => host.split_once(':').map_or(host, |(host, _)| host),
+/// The host that a request is for: what its target names, and its `Host` field. Both are looked at where both are
+/// there, since a proxy may have gone by the other one.
+fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
+    let field = header(request.headers(), &HOST)?;
+    let target = request.uri().authority().map(Authority::as_str);
+    let mut named = target.into_iter().chain(field).peekable();
+    if named.peek().is_none() {
+        return Err(not_our_host(""));
     }
+    named.find(|named| !is_ours(named, hosts)).map_or(Ok(()), |other| Err(not_our_host(other)))
+}
+
+/// Whether `HOST` or `HOST:PORT` names one of these hosts.
+fn is_ours(named: &str, hosts: &[String]) -> bool {
+    without_port(named).is_some_and(|host| hosts.contains(&host.to_ascii_lowercase()))
+}
+
+fn is_our_origin(origin: &str, hosts: &[String]) -> bool {
+    origin.split_once("://").is_some_and(|(_, named)| is_ours(named, hosts))
+}
+
+/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`. Nothing where what follows the host is no port: in
+/// `localhost:x@example.com` the host comes last.
+fn without_port(named: &str) -> Option<&str> {
+    let end = match named.find(']') {
+        Some(end) => end + 1,
+        None => named.find(':').unwrap_or(named.len()),
+    };
+    let (host, rest) = named.split_at_checked(end)?;
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = port.is_empty() || digits && port.parse::<u16>().is_ok();
+    (is_port && (rest.is_empty() || rest.starts_with(':'))).then_some(host)
 }
 
 fn not_our_host(host: &str) -> Problem {
