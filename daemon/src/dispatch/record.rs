@@ -1,9 +1,12 @@
 //! What the audit log and the daemon's own log are told of a call.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use ring::digest;
-use toolgate_admission::{Admitted, CallError, ErrorType, Fault, Refusal, ToolId, Verdict};
+use toolgate_admission::{
+    Admitted, Arguments, CallError, ErrorType, Fault, Limits, Refusal, ToolId, Verdict,
+};
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, Finished, LogLevel};
 
@@ -49,7 +52,10 @@ pub(super) fn intent<'a>(
         tool: seen.tool.map_or(Cow::Borrowed(&*call.tool), Cow::Owned),
         wire_name: (&*call.tool).into(),
         // Of a tool that nobody knows, nobody knows either which arguments are secret.
-        arguments: seen.redact.and_then(|pointers| redacted(&call.arguments, pointers)),
+        arguments: seen
+            .redact
+            .filter(|_| seen.verdict == audit::Verdict::Run || is_readable(&call.arguments))
+            .and_then(|pointers| redacted(&call.arguments, pointers)),
         arguments_sha256,
         verdict: seen.verdict,
         reason: seen.reason,
@@ -58,6 +64,13 @@ pub(super) fn intent<'a>(
         source: origin.door.into(),
         principal: Cow::Borrowed(&origin.principal),
     }
+}
+
+/// Whether arguments that were refused can stand in a record: what not every reader can read (a number beyond all
+/// doubles, half of a surrogate pair, a hundred thousand levels) would make the whole log unreadable, and what is
+/// refused for its length would fill it. Their hash is recorded in any case.
+fn is_readable(arguments: &Arc<str>) -> bool {
+    Arguments::parse(arguments, Limits::DEFAULT.arguments_bytes, Limits::CEILING.arguments_depth).is_ok()
 }
 
 /// The parts of a verdict that are recorded.
