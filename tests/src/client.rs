@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -138,8 +139,48 @@ impl Pending {
         Reply::parse(&bytes).ok_or_else(|| io::Error::other("the connection ended without an answer"))
     }
 
+    /// Waits for the end of the connection: all that came, be it one answer, several or none.
+    pub fn all(mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match self.0.read_to_end(&mut bytes) {
+            Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(error),
+            _ => Ok(bytes),
+        }
+    }
+
+    /// Writes one byte after the other, and waits this long after each for an answer. What came once there was one, or
+    /// nothing where the connection ended without.
+    pub fn drip(mut self, bytes: &[u8], pause: Duration) -> io::Result<Vec<u8>> {
+        self.0.set_read_timeout(Some(pause))?;
+        for byte in bytes {
+            let mut first = [0; 1024];
+            let come = self.0.write_all(&[*byte]).and_then(|()| self.0.read(&mut first));
+            match come {
+                Ok(count) => {
+                    self.0.set_read_timeout(Some(PATIENCE))?;
+                    return Ok([&first[..count], &self.all()?].concat());
+                }
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                }
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) =>
+                {
+                    return Ok(Vec::new());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("every byte was taken and there is no answer"))
+    }
+
     /// Writes more of the request.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    /// Writes for as long as somebody takes it within this time.
+    pub fn write_for(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
+        self.0.set_write_timeout(Some(patience))?;
         self.0.write_all(bytes)
     }
 

@@ -14,6 +14,8 @@ pub struct PluginFile {
     outside: String,
     /// Text of the core module: memories, tables, a start function.
     inside: String,
+    /// Bytes of memory for arguments.
+    room: usize,
     /// The body of `call`, in place of the one that answers.
     body: Option<String>,
 }
@@ -28,7 +30,14 @@ impl PluginFile {
             "input_schema": {"type": "object", "properties": {}, "additionalProperties": false},
         });
         let description = json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]});
-        Self { description, answer: "1".into(), outside: String::new(), inside: String::new(), body: None }
+        Self {
+            description,
+            answer: "1".into(),
+            outside: String::new(),
+            inside: String::new(),
+            room: 60 * 1024,
+            body: None,
+        }
     }
 
     /// Changes what it says of itself.
@@ -61,6 +70,12 @@ impl PluginFile {
         self
     }
 
+    /// Takes arguments of that many bytes.
+    pub fn with_room(mut self, bytes: usize) -> Self {
+        self.room = bytes;
+        self
+    }
+
     /// Does this in a call, instead of answering: instructions that leave an address.
     pub fn doing(mut self, body: &str) -> Self {
         self.body = Some(body.into());
@@ -82,12 +97,14 @@ impl PluginFile {
              (i32.const 0)",
             self.answer.len()
         );
-        let pages = (answer_at + self.answer.len()) / 65_536 + 2;
+        let arguments_at = (answer_at + self.answer.len()).next_multiple_of(8);
+        let pages = (arguments_at + self.room) / 65_536 + 1;
         TEMPLATE
             .replace("{outside}", &self.outside)
             .replace("{inside}", &self.inside)
             .replace("{pages}", &pages.to_string())
             .replace("{describe_length}", &description.len().to_string())
+            .replace("{arguments_at}", &arguments_at.to_string())
             .replace("{data_at}", &DATA_AT.to_string())
             .replace("{call}", self.body.as_deref().unwrap_or(&answers))
             .replace("{data}", &escaped(&(description + &self.answer)))
@@ -99,7 +116,7 @@ pub fn assemble(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where the constants lie in memory; below it is room for results and arguments.
+/// Where the constants lie in memory; below it is room for results, behind them for arguments.
 const DATA_AT: usize = 4096;
 
 fn escaped(text: &str) -> String {
@@ -113,7 +130,7 @@ const TEMPLATE: &str = r#"
     (memory (export "memory") {pages})
     (data (i32.const {data_at}) "{data}")
     ;; Arguments all land in the same place: nobody reads them.
-    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+    (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const {arguments_at}))
     (func (export "describe") (result i32)
       (i32.store8 (i32.const 0) (i32.const 0))
       (i32.store (i32.const 4) (i32.const {data_at}))

@@ -1,14 +1,15 @@
 //! Tries to leave its workspace, and to fill it.
 //!
 //! What the host says of an attempt is the tool's failure, word for word, so that a test can look for what must not be
-//! in it. Links are made through the interface itself: the standard library has no way to make them.
+//! in it. What the standard library has no way to ask for is asked through the interface itself, in `raw`.
+
+mod raw;
+mod storm;
 
 use std::fs::{self, File};
 use std::io::Write;
 
 use toolgate_sdk::{Error, plugin, tool};
-use wasip2::filesystem::preopens::get_directories;
-use wasip2::filesystem::types::{Descriptor, ErrorCode, PathFlags};
 
 /// Writes a file of that size.
 #[tool]
@@ -60,6 +61,22 @@ pub fn litter(
         fs::write(format!("{folder}/{at}"), b"x")?;
     }
     Ok(files)
+}
+
+/// Makes a folder in a folder, and one in that.
+#[tool]
+pub fn nest(
+    /// The outermost folder
+    folder: String,
+    /// How many
+    levels: usize,
+) -> Result<usize, Error> {
+    let mut path = folder;
+    for _ in 0..levels {
+        fs::create_dir(&path)?;
+        path += "/d";
+    }
+    Ok(levels)
 }
 
 /// Opens a file again and again and keeps every handle.
@@ -121,36 +138,13 @@ pub fn remove(
     Ok(fs::remove_file(path)?)
 }
 
-/// Makes a symbolic link.
+/// Removes an empty folder.
 #[tool]
-pub fn symlink(
-    /// What it points to
-    target: String,
-    /// The link, from the workspace's root
-    link: String,
+pub fn remove_folder(
+    /// The folder
+    path: String,
 ) -> Result<(), Error> {
-    workspace()?.symlink_at(&target, &link).map_err(refused)
-}
-
-/// Makes a hard link.
-#[tool]
-pub fn hard_link(
-    /// The file, from the workspace's root
-    from: String,
-    /// The link, from the workspace's root
-    to: String,
-) -> Result<(), Error> {
-    let workspace = workspace()?;
-    workspace.link_at(PathFlags::empty(), &from, &workspace, &to).map_err(refused)
-}
-
-fn workspace() -> Result<Descriptor, Error> {
-    let folders = get_directories();
-    folders.into_iter().next().map(|(folder, _)| folder).ok_or_else(|| Error::new("there is no workspace"))
-}
-
-fn refused(code: ErrorCode) -> Error {
-    Error::new(code.name())
+    Ok(fs::remove_dir(path)?)
 }
 
 plugin! {
@@ -158,5 +152,7 @@ plugin! {
     publisher = "Toolgate tests",
     category = "Tests",
     capabilities(filesystem = workspace),
-    write, write_for_ever, sparse, litter, hoard, read, list, rename, remove, symlink, hard_link
+    write, write_for_ever, sparse, litter, nest, hoard, read, list, rename, remove, remove_folder,
+    raw::symlink, raw::hard_link, raw::empty_for_reading, raw::grow_for_reading, raw::write_at, raw::gulp, raw::touch,
+    raw::kind, raw::doors, raw::doors_and_stay, storm::storm, storm::walk
 }

@@ -6,6 +6,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
+mod ends;
+mod host;
+
 use std::time::{Duration, Instant};
 
 use toolgate_tests::component::PluginFile;

@@ -4,6 +4,10 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
+mod bombs;
+mod damaged;
+mod shapes;
+
 use std::fs;
 
 use toolgate_tests::component::assemble;
@@ -92,40 +96,6 @@ fn a_file_that_is_no_component_is_refused_by_its_kind() {
 }
 
 #[test]
-fn a_damaged_file_is_refused() {
-    scene(|scene| {
-        let whole = guests::VANDAL;
-        for part in [9, 100, whole.len() / 2, whole.len() - 1] {
-            scene.refuses("vandal", &whole[..part], "");
-        }
-        let mut longer = whole.to_vec();
-        longer.extend_from_slice(&[0xff; 100]);
-        scene.refuses("vandal", &longer, "");
-    });
-}
-
-/// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
-#[test]
-fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
-    scene(|scene| {
-        let sound = PluginFile::new("flipped").build();
-        let operator = scene.daemon.operator();
-        for at in (8..sound.len()).step_by(sound.len() / 40) {
-            let mut file = sound.clone();
-            file[at] ^= 1 << (at % 8);
-            let reply = operator.upload("flipped", &file);
-            if reply.status == 200 {
-                operator.delete("/v1/plugins/flipped").expect(204);
-            } else {
-                reply.refused(422, "INVALID_PLUGIN");
-            }
-        }
-        scene.serves();
-        operator.load("flipped", &sound);
-    });
-}
-
-#[test]
 fn imports_beyond_the_table_are_refused_by_name() {
     scene(|scene| {
         let cases = [
@@ -158,18 +128,6 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
             .text()
             .replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
         scene.refuses("other-version", &assemble(&next), "plugin contract");
-    });
-}
-
-#[test]
-fn exports_of_another_shape_are_refused() {
-    scene(|scene| {
-        let text = PluginFile::new("shaped").text();
-        let renamed =
-            text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
-        scene.refuses("shaped", &assemble(&renamed), "plugin contract");
-        let fewer = text.replace(r#"(field "retryable" bool)"#, r#"(field "retryable" u8)"#);
-        scene.refuses("shaped", &assemble(&fewer), "retryable");
     });
 }
 
@@ -279,36 +237,6 @@ fn b5_imports_that_the_manifest_does_not_ask_for_are_refused() {
     });
 }
 
-/// A small file that is large once it is compiled: each of many variables meets each of many loops.
-#[test]
-fn a_compile_bomb_ends_in_its_own_process() {
-    scene(|scene| {
-        let (variables, loops) = (20_000, 400);
-        let declared = "(local".to_owned() + &" i32".repeat(variables) + ")";
-        let changed: String = (0..variables)
-            .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.load (i32.const {at}))))"))
-            .collect();
-        let nested = "(loop ".repeat(loops) + &changed + &"(br_if 0 (local.get 0)))".repeat(loops);
-        let bomb = PluginFile::new("bomb").inside(&format!("(func {declared} {nested})")).build();
-        assert!(bomb.len() < 1 << 20, "a small file: {}", bomb.len());
-        scene.refuses("bomb", &bomb, "compiling it");
-    });
-}
-
-#[test]
-fn deep_nesting_is_refused_or_compiled_and_nothing_overflows() {
-    scene(|scene| {
-        let nested = format!("{}{}", "(component ".repeat(90), ")".repeat(90));
-        let operator = scene.daemon.operator();
-        let blocks = format!("(func {}{})", "block ".repeat(50_000), "end ".repeat(50_000));
-        for file in [PluginFile::new("nested").outside(&nested), PluginFile::new("nested").inside(&blocks)] {
-            let reply = operator.upload("nested", &file.build());
-            assert!(reply.status == 200 || reply.status == 422, "{}", reply.text());
-        }
-        scene.serves();
-    });
-}
-
 #[test]
 fn a_plugin_that_does_not_describe_itself_is_refused() {
     scene(|scene| {
@@ -399,45 +327,4 @@ fn schemas_that_take_too_much_together_end_in_their_own_process() {
         let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();
         operator.load("patterns", &modest);
     });
-}
-
-/// The compiled code on disk is believed only with its seal; without, it is compiled again.
-#[test]
-fn a_forged_cache_is_not_run() {
-    let mut daemon = Daemon::start(PROGRAM, "");
-    let operator = daemon.operator();
-    operator.load("answers", &PluginFile::new("answers").build());
-    operator.load("another", &PluginFile::new("another").answering("2").build());
-    daemon.session_within("acme/bot", &json!({}));
-    daemon.crash();
-    let cache = daemon.data().join("cache");
-    let mut files: Vec<_> = files_below(&cache);
-    files.sort();
-    assert!(files.len() >= 4, "{files:?}");
-    let contents: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
-    for (at, file) in files.iter().enumerate() {
-        let mut forged = contents[at].clone();
-        match at % 3 {
-            0 => forged = contents[(at + 1) % contents.len()].clone(),
-            1 => forged[contents[at].len() / 2] ^= 1,
-            _ => forged.truncate(contents[at].len() - 1),
-        }
-        fs::write(file, forged).expect("forged");
-    }
-    let daemon = daemon.crash_and_restart();
-    let session = daemon.operator().open_session("acme/bot");
-    assert_eq!(session.call("answers/answer", json!({})).output(), 1);
-    assert_eq!(session.call("another/answer", json!({})).output(), 2);
-    assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1+1"})).output()["decimal"], "2");
-    let mended: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
-    assert_eq!(mended.len(), contents.len());
-}
-
-fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
-    }
-    found
 }

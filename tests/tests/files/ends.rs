@@ -1,0 +1,88 @@
+//! Workspaces whose session ends, expires, or is taken up again.
+
+use super::*;
+use toolgate_tests::wait;
+
+#[test]
+fn the_end_of_a_session_closes_its_files() {
+    scene(|scene| {
+        let before = Aftermath::before(&scene.daemon);
+        for _ in 0..5 {
+            let session = scene.session();
+            session.call("vandal/hoard", json!({"path": "/workspace/a", "count": 20})).output();
+            session.client.delete(&session.path("")).expect(204);
+        }
+        before.is_clear(&mut scene.daemon);
+    });
+}
+
+#[test]
+fn the_workspace_of_a_session_outlives_a_restart() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let session = daemon.session_within("acme/bot", &json!({}));
+    session.put_file("a.txt", b"still here").expect(204);
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    assert_eq!(session.get_file("a.txt").expect(200).text(), "still here");
+    assert_eq!(session.call("files/read", json!({"path": "a.txt"})).status(), "ok");
+}
+
+/// Files that are made while the folder is being removed would keep it.
+#[test]
+fn a_session_that_ends_while_its_files_are_made_leaves_none() {
+    scene(|scene| {
+        for round in 0..10 {
+            let session = scene.session();
+            let before = Aftermath::before(&scene.daemon);
+            let id = format!("c{round}");
+            let making =
+                session.start(&id, "vandal/storm", json!({"path": "/workspace/a", "rounds": 100_000}));
+            wait::until("a file", || {
+                fs::read_dir(scene.folder(&session)).ok()?.next().is_some().then_some(())
+            });
+            session.client.delete(&session.path("")).expect(204);
+            assert!(!scene.folder(&session).exists(), "round {round}");
+            let reply = CallReply(making.reply().expect(200).json()["results"][0].clone());
+            reply.failed("CANCELLED");
+            let row = session.audited(&scene.daemon.operator(), &id);
+            assert_eq!(row["status"], "cancelled", "{row}");
+            before.is_clear(&mut scene.daemon);
+        }
+        scene.canaries_live();
+    });
+}
+
+#[test]
+fn an_expired_session_runs_nothing_and_shows_nothing() {
+    let mut daemon = Daemon::start(PROGRAM, "[sessions]\nidle_seconds = 2");
+    let operator = daemon.operator();
+    operator.load("vandal", guests::VANDAL);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    session.put_file("a.txt", b"mine").expect(204);
+    session.call_as("c1", "vandal/read", json!({"path": "/workspace/a.txt"})).output();
+    wait::until("the session to expire", || {
+        (session.client.get(&session.path("")).status == 410).then_some(())
+    });
+    let call =
+        json!({"calls": [{"id": "c2", "tool": "vandal/read", "arguments": {"path": "/workspace/a.txt"}}]});
+    let before = Aftermath::before(&daemon);
+    session.post(&call).refused(410, "EXPIRED");
+    for reply in [
+        session.get_file("a.txt"),
+        session.put_file("a.txt", b"other"),
+        session.client.delete(&session.path("/files/a.txt")),
+        session.client.get(&session.path("/files")),
+        session.client.get(&session.path("/tools")),
+        session.client.get(&session.path("/calls/c1")),
+    ] {
+        reply.refused(410, "EXPIRED");
+    }
+    // Asking did not wake it, and the refused call was never opened.
+    session.post(&call).refused(410, "EXPIRED");
+    assert!(operator.audit(&format!("kind=call&session={}&call=c2", session.id)).is_empty());
+    before.is_clear(&mut daemon);
+    let next = operator.open_session("acme/bot");
+    next.get_file("a.txt").refused(404, "NOT_FOUND");
+    next.put_file("a.txt", b"next").expect(204);
+    assert_eq!(next.call("vandal/read", json!({"path": "/workspace/a.txt"})).output(), "next");
+}

@@ -1,0 +1,201 @@
+//! Somebody exchanges what lies in the workspace while a guest, or a route, is at it: between a look and its use
+//! there is always a moment.
+//!
+//! What is exchanged leads to a canary outside. Each test also looks at whether anything went well, since a race
+//! with nobody proves nothing.
+
+use super::*;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use tempfile::TempDir;
+
+/// Does something again and again in a thread of its own, until it is dropped.
+struct Meanwhile {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Meanwhile {
+    fn again(mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                act();
+            }
+        });
+        Self { stop, thread: Some(thread) }
+    }
+
+    /// Exchanges two names. Where one is gone for a moment there is nothing to exchange.
+    fn exchange(one: PathBuf, other: PathBuf) -> Self {
+        Self::again(move || {
+            let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
+        })
+    }
+}
+
+impl Drop for Meanwhile {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A folder outside, with a file in it.
+struct Outside(TempDir);
+
+impl Outside {
+    fn of(scene: &Scene) -> Self {
+        let folder = tempfile::tempdir_in(scene.daemon.folder.path()).expect("a folder");
+        fs::write(folder.path().join("file"), CANARY).expect("a canary");
+        Self(folder)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    #[track_caller]
+    fn is_untouched(&self) {
+        let left: Vec<_> = fs::read_dir(self.path()).expect("a folder").collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert_eq!(fs::read_to_string(self.path().join("file")).expect("the canary lives"), CANARY);
+    }
+}
+
+/// What was read came from the workspace, and some of what was tried went well.
+#[track_caller]
+fn saw_only(reply: &CallReply, contents: &[&str]) {
+    let seen = reply.output()["seen"].as_array().expect("what was seen");
+    assert!(seen.iter().all(|text| text.as_str().is_some_and(|text| contents.contains(&text))), "{seen:?}");
+    assert!(reply.output()["done"].as_u64() > Some(0), "{}", reply.0);
+}
+
+#[test]
+fn a_file_exchanged_for_a_link_never_leads_out() {
+    scene(|scene| {
+        let session = scene.session();
+        let raced = scene.folder(&session).join("raced");
+        let outside = Outside::of(scene);
+        let target = outside.path().join("file");
+        let storm = json!({"path": "/workspace/raced", "rounds": 300});
+        let racing = {
+            let raced = raced.clone();
+            Meanwhile::again(move || {
+                let _ = fs::remove_file(&raced);
+                let _ = symlink(&target, &raced);
+                let _ = fs::remove_file(&raced);
+                // Never through a link that the guest moved there.
+                let made = OpenOptions::new().write(true).create_new(true).open(&raced);
+                let _ = made.and_then(|mut file| file.write_all(b"inside"));
+            })
+        };
+        let reply = scene.after(&session, "storm", storm.clone());
+        drop(racing);
+        saw_only(&reply, &["inside", "vandal", ""]);
+        assert!(reply.output()["refused"].as_u64() > Some(0), "raced with nobody: {}", reply.0);
+        outside.is_untouched();
+        let _ = fs::remove_file(&raced);
+        let calm = scene.after(&session, "storm", storm);
+        saw_only(&calm, &["vandal"]);
+    });
+}
+
+#[test]
+fn a_folder_exchanged_for_a_link_never_leads_out() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("d/file", b"inside").expect(204);
+        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        symlink(outside.path(), folder.join("link")).expect("a link");
+        let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
+        let reply = scene.after(&session, "storm", json!({"path": "/workspace/d/file", "rounds": 300}));
+        saw_only(&reply, &["inside", "vandal", ""]);
+        let walked = scene.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        saw_only(&walked, &["inside", "vandal", ""]);
+        drop(racing);
+        outside.is_untouched();
+    });
+}
+
+#[test]
+fn a_folder_exchanged_during_a_walk_never_leads_out() {
+    scene(|scene| {
+        let session = scene.session();
+        for at in 0..10 {
+            session.put_file(&format!("d/e/f{at}"), b"inside").expect(204);
+        }
+        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        symlink(outside.path(), folder.join("link")).expect("a link");
+        let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
+        let reply = scene.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        saw_only(&reply, &["inside"]);
+        for _ in 0..50 {
+            let listed = session.client.get(&session.path("/files"));
+            assert_ne!(listed.status, 500, "{}", listed.text());
+            assert!(!listed.text().contains("link/file"), "{}", listed.text());
+        }
+        drop(racing);
+        outside.is_untouched();
+    });
+}
+
+#[test]
+fn the_routes_of_files_are_not_led_out_either() {
+    scene(|scene| {
+        let session = scene.session();
+        session.put_file("d/file", b"inside").expect(204);
+        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        symlink(outside.path(), folder.join("link")).expect("a link");
+        let before = Aftermath::before(&scene.daemon);
+        let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
+        let mut good = 0;
+        for _ in 0..150 {
+            for reply in [
+                session.put_file("d/file", b"inside"),
+                session.get_file("d/file"),
+                session.put_file("d/deep/new", b"inside"),
+                session.client.delete(&session.path("/files/d/deep/new")),
+                session.client.delete(&session.path("/files/d/file")),
+            ] {
+                assert!(!reply.text().contains(CANARY), "{}", reply.text());
+                assert_ne!(reply.status, 500, "{}", reply.text());
+                good += u32::from(reply.status < 300);
+            }
+        }
+        drop(racing);
+        assert!(good > 0);
+        outside.is_untouched();
+        before.is_clear(&mut scene.daemon);
+    });
+}
+
+#[test]
+fn the_end_of_a_session_removes_nothing_outside() {
+    scene(|scene| {
+        for _ in 0..5 {
+            let session = scene.session();
+            for at in 0..20 {
+                session.put_file(&format!("d/e/f{at}"), b"inside").expect(204);
+            }
+            let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+            symlink(outside.path(), folder.join("link")).expect("a link");
+            let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
+            session.client.delete(&session.path("")).expect(204);
+            drop(racing);
+            outside.is_untouched();
+            scene.canaries_live();
+        }
+    });
+}

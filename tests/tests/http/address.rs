@@ -1,0 +1,192 @@
+//! What a request is for: its host, its origin, its path, in every spelling that somebody might read otherwise.
+
+use super::*;
+
+/// Names that look like ours, and names that another reader would take for another.
+const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
+    "localhost.",
+    "127.0.0.1.",
+    "localhost:99999",
+    "localhost:x",
+    "localhost:80:80",
+    "localhost:+80",
+    "localhost:x@evil.example",
+    "localhost:80@evil.example",
+    "localhost@evil.example",
+    "evil.example@localhost",
+    "[::1]evil.example",
+    "[::1]:x@evil.example",
+    "[::1",
+    "::1",
+    "evil[::1]",
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0.0.0.0",
+    "localhost%2eevil.example",
+    "localhost,evil.example",
+    "localhost/evil.example",
+    "localhost#",
+    "local\u{2024}host",
+];
+
+#[test]
+fn a_request_for_another_host_is_refused() {
+    scene(|scene| {
+        let (stranger, operator) = (scene.daemon.stranger(), scene.daemon.operator());
+        for path in ["/healthz", "/openapi.json", "/v1/plugins", "/nosuch"] {
+            for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "10.0.0.1:7300"] {
+                operator.send("GET", path, &[("Host", host)], b"").refused(403, "FORBIDDEN");
+            }
+        }
+        for host in HOSTS_THAT_ARE_NOT_OURS {
+            let reply = operator.send("GET", "/healthz", &[("Host", host)], b"");
+            assert!(matches!(reply.status, 400 | 403), "{host}: {}", reply.text());
+            let origin = format!("http://{host}");
+            let reply = operator.send("GET", "/healthz", &[("Origin", &origin)], b"");
+            assert!(matches!(reply.status, 400 | 403), "{origin}: {}", reply.text());
+        }
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:7300"] {
+            stranger.send("GET", "/healthz", &[("Host", host)], b"").expect(200);
+        }
+        let absolute =
+            "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stranger.raw(absolute.as_bytes()).reply().refused(403, "FORBIDDEN");
+        let twice =
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+        stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
+        assert_ne!(stranger.raw(none.as_bytes()).reply().status, 200);
+    });
+}
+
+#[test]
+fn a_request_of_another_origins_page_is_refused() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        for origin in ["http://evil.example", "null", "https://localhost.evil.example", "evil", "file://"] {
+            operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
+            operator.send("GET", "/healthz", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
+        }
+        operator
+            .send("GET", "/v1/plugins", &[("Origin", &format!("http://{}", operator.address))], b"")
+            .expect(200);
+    });
+}
+
+#[test]
+fn a_target_with_a_host_in_it_is_for_that_host() {
+    scene(|scene| {
+        scene.leaves_nothing(|scene| {
+            let stranger = scene.daemon.stranger();
+            let get = |target: &str, host: &str| {
+                let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+                stranger.raw(text.as_bytes()).reply()
+            };
+            assert_eq!(get("http://localhost/healthz", "localhost").status, 200);
+            assert_eq!(get("http://LOCALHOST:7300/healthz", "localhost:7300").status, 200);
+            for target in [
+                "http://evil.example/healthz",
+                "http://localhost:x@evil.example/healthz",
+                "http://localhost@evil.example/healthz",
+                "http://evil.example@localhost/healthz",
+                "http://localhost:80@evil.example:80/healthz",
+                "http://localhost./healthz",
+                "http://[::1]evil.example/healthz",
+                "//evil.example/healthz",
+                "evil.example/healthz",
+                "http:/healthz",
+                "http://",
+                "file:///etc/passwd",
+            ] {
+                let reply = get(target, "localhost");
+                assert!((400..500).contains(&reply.status), "{target}: {}", reply.text());
+            }
+            // What the target names and what the field names must both be ours.
+            get("http://localhost/healthz", "evil.example").refused(403, "FORBIDDEN");
+            let twice = "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+            stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+            for (method, target) in [
+                ("CONNECT", "localhost:80"),
+                ("CONNECT", "evil.example:80"),
+                ("OPTIONS", "*"),
+                ("TRACE", "/healthz"),
+                ("PROPFIND", "/healthz"),
+                ("get", "/healthz"),
+                ("GET", "*"),
+            ] {
+                let text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nX-Canary: canary\r\nConnection: close\r\n\r\n");
+                let reply = stranger.raw(text.as_bytes()).reply();
+                assert!((400..500).contains(&reply.status), "{method} {target}: {}", reply.text());
+                assert!(!reply.text().contains("canary"), "{}", reply.text());
+            }
+        });
+    });
+}
+
+/// No spelling of a path leads past the token, the role or the organization.
+#[test]
+fn a_path_has_one_spelling() {
+    scene(|scene| {
+        let owner = scene.of_role("owner", "acme");
+        let (stranger, operator) = (scene.daemon.stranger(), scene.daemon.operator());
+        scene.leaves_nothing(|_| {
+            for path in [
+                "//v1/plugins",
+                "/v1//plugins",
+                "/v1/plugins/",
+                "/./v1/plugins",
+                "/v1/./plugins",
+                "/healthz/../v1/plugins",
+                "/healthz/%2e%2e/v1/plugins",
+                "/healthz%2f..%2fv1/plugins",
+                "/v1/x/../plugins",
+                "/v1/x/%2E%2E/plugins",
+                "/v1\\plugins",
+                "/v1%5cplugins",
+                "/v1%2fplugins",
+                "/V1/plugins",
+                "/v1/plugins;x=y",
+                "/v1/plugins%00",
+                "/v1/plugins%20",
+                "/v1/plugins%",
+                "/v1/plugins%zz",
+                "/v1/plugins%c0%ae",
+                "/v1/plugins.json",
+                "/%76%31/plugins",
+            ] {
+                let reply = operator.get(path);
+                assert!(matches!(reply.status, 400 | 404), "{path}: {}", reply.text());
+                assert!(matches!(stranger.get(path).status, 400 | 401 | 404), "{path}");
+            }
+            operator.get("/v1/plugins").expect(200);
+            for path in [
+                "/v1/orgs/acme/../rival/agents",
+                "/v1/orgs/acme/%2e%2e/rival/agents",
+                "/v1/orgs/acme%2f..%2frival/agents",
+                "/v1/orgs/acme/agents/..%2f..%2frival%2fagents",
+                "/v1/orgs/acme/agents/../../rival/agents/bot",
+                "/v1/orgs/rival%2fagents",
+                "/v1/orgs/RIVAL/agents",
+                "/v1/orgs/rival%20/agents",
+                "/v1/orgs/%72ival/agents",
+                "/v1/orgs/riv%61l/agents/bot",
+                "/v1/orgs/rival%00/agents",
+                "/v1/orgs/acme%00rival/agents",
+                "/v1/orgs/\u{ff41}cme/agents",
+                "/v1/orgs/%ef%bd%81cme/agents",
+                "/v1/orgs/acme,rival/agents",
+                "/v1/orgs//agents",
+                "/v1/orgs/acme/agents?organization=rival&x=1",
+            ] {
+                let reply = owner.get(path);
+                assert!(matches!(reply.status, 400 | 403 | 404), "{path}: {} {}", reply.status, reply.text());
+            }
+            // An escape that needs none names the same, for who may have it.
+            assert_eq!(
+                owner.get("/v1/orgs/%61cme/agents").expect(200).json(),
+                owner.get("/v1/orgs/acme/agents").expect(200).json()
+            );
+        });
+    });
+}

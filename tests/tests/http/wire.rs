@@ -1,0 +1,335 @@
+//! Requests as bytes: too slow, too large, too many, framed in two ways, or in another version of the protocol.
+
+use super::*;
+
+use std::time::{Duration, Instant};
+
+/// Statuses of the answers that came, in order.
+fn statuses(bytes: &[u8]) -> Vec<u16> {
+    let text = String::from_utf8_lossy(bytes);
+    text.match_indices("HTTP/1.").filter_map(|(at, _)| text[at..].split(' ').nth(1)?.parse().ok()).collect()
+}
+
+/// The head of a good request for a call, up to what says how long its body is.
+fn head_of_call(client: &Client, path: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\n",
+        client.token.as_deref().unwrap_or_default()
+    )
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let large = vec![b' '; 3 << 20];
+        let headers = [("Content-Type", "application/json")];
+        operator.send("POST", &session.path("/calls"), &headers, &large).refused(413, "TOO_LARGE");
+        operator.upload("huge", &vec![0; 5 << 20]).refused(413, "TOO_LARGE");
+        // The length alone is not believed: a body in pieces meets the same limit.
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+            session.path("/calls"),
+            operator.address,
+            operator.token.as_deref().unwrap_or_default()
+        );
+        let mut pending = operator.raw(head.as_bytes());
+        let piece = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+        for _ in 0..40 {
+            if pending.write(&piece).is_err() {
+                break;
+            }
+        }
+        pending.reply().refused(413, "TOO_LARGE");
+        // What fits is read.
+        let mut fits = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#.to_vec();
+        fits.resize(1 << 20, b' ');
+        operator.send("POST", &session.path("/calls"), &headers, &fits).expect(200);
+    });
+}
+
+#[test]
+fn a_client_that_takes_its_time_is_cut_off() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let slow = |bytes: &str| {
+            let began = Instant::now();
+            let ended = stranger.raw(bytes.as_bytes()).try_reply();
+            (ended, began.elapsed())
+        };
+        for head in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
+            let (ended, took) = slow(head);
+            assert!(ended.as_ref().map_or(true, |reply| reply.status == 408), "{ended:?}");
+            assert!(took < Duration::from_secs(10), "{took:?}");
+        }
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let head = format!(
+            "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
+             Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{",
+            session.path("/calls"),
+            operator.token.as_deref().unwrap_or_default()
+        );
+        let reply = stranger.raw(head.as_bytes()).reply();
+        assert_eq!(reply.error_type(), "DEADLINE_EXCEEDED", "{}", reply.text());
+    });
+}
+
+#[test]
+fn headers_are_bounded_in_number_and_size() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let with = |count: usize, bytes: usize| {
+            let fields: String = (0..count).map(|at| format!("X-{at}: {}\r\n", "x".repeat(bytes))).collect();
+            let head =
+                format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
+            stranger.raw(head.as_bytes()).try_reply()
+        };
+        assert_eq!(with(50, 10).expect("an answer").status, 200);
+        for (count, bytes) in [(200, 1), (10, 10_000), (100_000, 10)] {
+            let reply = with(count, bytes);
+            assert!(
+                reply.as_ref().map_or(true, |reply| reply.status == 431),
+                "{count} of {bytes}: {reply:?}"
+            );
+        }
+        let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
+        let reply = stranger.raw(long.as_bytes()).try_reply();
+        assert!(reply.as_ref().map_or(true, |reply| matches!(reply.status, 414 | 431)), "{reply:?}");
+    });
+}
+
+#[test]
+fn connections_are_counted_and_idle_ones_make_room() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        // All that there are, and twenty more, none of which says anything.
+        let idle: Vec<_> = (0..84).map(|_| stranger.raw(b"")).collect();
+        // This one waits until their time is over, and is served.
+        stranger.get("/healthz").expect(200);
+        drop(idle);
+    });
+}
+
+/// Each byte comes in time, the whole never.
+#[test]
+fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        scene.leaves_nothing(|_| {
+            let pause = Duration::from_millis(40);
+            let began = Instant::now();
+            let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200));
+            let answer = operator.raw(b"").drip(head.as_bytes(), pause).expect("an end");
+            assert!(statuses(&answer).iter().all(|status| *status == 408), "{answer:?}");
+            assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+            let head = head_of_call(&operator, &session.path("/calls")) + "Content-Length: 1000\r\n\r\n";
+            let answer = operator.raw(head.as_bytes()).drip(&[b' '; 200], pause).expect("an answer");
+            assert_eq!(statuses(&answer), [504], "{}", String::from_utf8_lossy(&answer));
+            assert!(String::from_utf8_lossy(&answer).contains("DEADLINE_EXCEEDED"));
+        });
+        // Slow, but in time.
+        let whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let answer = operator.raw(b"").drip(whole, Duration::from_millis(2)).expect("an answer");
+        assert_eq!(statuses(&answer), [200]);
+    });
+}
+
+/// Who asks and does not read holds a connection for as long as the daemon waits.
+#[test]
+fn clients_that_do_not_read_their_answers_make_room() {
+    scene(|scene| {
+        scene.leaves_nothing(|scene| {
+            let stranger = scene.daemon.stranger();
+            let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
+            let held: Vec<_> = (0..64)
+                .map(|_| {
+                    let mut pending = stranger.raw(b"");
+                    // The daemon stops taking requests when its answers are not taken.
+                    let _ = pending.write_for(asked.as_bytes(), Duration::from_millis(50));
+                    pending
+                })
+                .collect();
+            stranger.get("/healthz").expect(200);
+            drop(held);
+        });
+    });
+}
+
+#[test]
+fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
+    scene(|scene| {
+        scene.leaves_nothing(|scene| {
+            let stranger = scene.daemon.stranger();
+            let good = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            let last = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+            let missing = "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            let all = |text: String| statuses(&stranger.raw(text.as_bytes()).all().expect("answers"));
+            assert_eq!(all(format!("{good}{missing}{last}")), [200, 401, 200]);
+            let many = all(good.repeat(999) + last);
+            assert_eq!(many.len(), 1000);
+            assert!(many.iter().all(|status| *status == 200));
+            // After one that cannot be read, nothing that follows is believed.
+            assert_eq!(
+                all(format!("{good}GET  / HTTP/1.1\r\nHost : x\r\n\r\n{good}{good}{last}")),
+                [200, 400]
+            );
+            // A refused request's body is not taken for the next request.
+            let hidden = format!(
+                "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{good}{last}",
+                good.len()
+            );
+            let answers = all(hidden);
+            assert!(answers == [401, 200] || answers == [401], "{answers:?}");
+        });
+    });
+}
+
+#[test]
+fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
+    scene(|scene| {
+        scene.leaves_nothing(|scene| {
+            let stranger = scene.daemon.stranger();
+            let all = |text: &str| stranger.raw(text.as_bytes()).all().expect("an end");
+            assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200]);
+            let kept = "GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
+            let last = "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n";
+            assert_eq!(statuses(&all(&format!("{kept}{last}"))), [200, 200]);
+            assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\n\r\n")), [403]);
+            let chunked = "POST /v1/sessions HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+            assert!(!statuses(&all(&format!("{chunked}{kept}{last}"))).contains(&200));
+            for text in ["GET /healthz\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.2\r\nHost: localhost\r\n\r\n"] {
+                assert!(!statuses(&all(text)).contains(&200), "{text:?}");
+            }
+            // An upgrade is not taken, the request is.
+            let upgrade = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n";
+            assert_eq!(statuses(&all(upgrade)), [200]);
+            // The beginning of TLS, and noise.
+            let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+            assert!(!statuses(&stranger.raw(tls).all().expect("an end")).contains(&200));
+            let mut seed = 0x5EED_u64;
+            for _ in 0..50 {
+                let noise: Vec<u8> = (0..200)
+                    .map(|_| {
+                        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        seed.to_be_bytes()[2]
+                    })
+                    .chain(*b"\r\n\r\n")
+                    .collect();
+                assert!(!statuses(&stranger.raw(&noise).all().expect("an end")).contains(&200));
+            }
+        });
+    });
+}
+
+#[test]
+fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let body = r#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
+        let head = head_of_call(&operator, &session.path("/calls"));
+        let asking =
+            |length: usize| format!("{head}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
+        scene.leaves_nothing(|scene| {
+            // Nobody is told to send what is refused anyway.
+            let stranger = scene.daemon.stranger();
+            let refused = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
+            assert_eq!(statuses(&stranger.raw(refused.as_bytes()).all().expect("an answer")), [401]);
+            // A flood of those that ask and then say nothing: each has its time and makes room.
+            let flood: Vec<_> = (0..80).map(|_| operator.raw(asking(1000).as_bytes())).collect();
+            stranger.get("/healthz").expect(200);
+            for pending in flood {
+                let answer = pending.all().expect("an answer");
+                assert_eq!(statuses(&answer).last(), Some(&504), "{}", String::from_utf8_lossy(&answer));
+            }
+        });
+        let answer =
+            operator.raw(format!("{}{body}", asking(body.len())).as_bytes()).all().expect("an answer");
+        assert_eq!(statuses(&answer).last(), Some(&200), "{}", String::from_utf8_lossy(&answer));
+    });
+}
+
+#[test]
+fn a_request_that_two_readers_could_read_differently_is_refused() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let heads = [
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5, 50\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: +5\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: xchunked\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n folded: x\r\n\r\n",
+            "GET /healthz HTTP/1.1\nHost: localhost\nX: a\rb\n\n",
+            "GET /healthz HTTP/9.9\r\nHost: localhost\r\n\r\n",
+            "\u{0}\u{1}\u{2}\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x5\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length:\r\n\r\n",
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-\u{e9}: x\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\n: x\r\n\r\n",
+            "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\u{0}b\r\n\r\n",
+            "GET /hea lthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "GET\t/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ];
+        for head in heads {
+            let reply = stranger.raw(format!("{head}{inner}").as_bytes()).try_reply();
+            assert!(
+                reply.as_ref().map_or(true, |reply| reply.status == 400 || reply.status == 505),
+                "{head:?}: {reply:?}"
+            );
+        }
+        // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
+        let both = format!(
+            "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{inner}"
+        );
+        let reply = stranger.raw(both.as_bytes()).try_reply();
+        assert!(reply.as_ref().map_or(true, |reply| !reply.text().contains("HTTP/1.1 200")), "{reply:?}");
+    });
+}
+
+#[test]
+fn a_body_in_broken_pieces_is_refused() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let head = head_of_call(&operator, &session.path("/calls")) + "Transfer-Encoding: chunked\r\n\r\n";
+        let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        scene.leaves_nothing(|_| {
+            let flood = "1;".to_owned() + &"x=y;".repeat(20_000) + "\r\n{\r\n";
+            let trailers: String = (0..20_000).map(|at| format!("X-{at}: y\r\n")).collect();
+            for body in [
+                "FFFFFFFFFFFFFFFFF\r\n{".to_owned(),
+                "fffffffffffffff\r\n{".to_owned(),
+                "-1\r\n{\r\n0\r\n\r\n".to_owned(),
+                "0x1\r\n{\r\n0\r\n\r\n".to_owned(),
+                "1\r\n{}}\r\n0\r\n\r\n".to_owned(),
+                "5\r\n{}\r\n0\r\n\r\n".to_owned(),
+                "g\r\n{}\r\n0\r\n\r\n".to_owned(),
+                flood,
+                format!("0\r\n{trailers}\r\n"),
+            ] {
+                let answer = operator.raw(format!("{head}{body}{inner}").as_bytes()).all().expect("an end");
+                let shown = &body[..body.len().min(40)];
+                let statuses = statuses(&answer);
+                assert!(!statuses.contains(&200), "{shown:?}: {statuses:?}");
+                assert!(
+                    statuses.iter().all(|status| (400..=504).contains(status)),
+                    "{shown:?}: {statuses:?}"
+                );
+            }
+        });
+        let body = r#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
+        let good = format!("{head}{:x};x=y\r\n{body}\r\n0\r\nX: y\r\n\r\n", body.len());
+        assert_eq!(statuses(&operator.raw(good.as_bytes()).all().expect("an answer")), [200]);
+    });
+}

@@ -1,0 +1,137 @@
+//! Files that were whole once: cut, flipped, exchanged on the way or on the disk.
+
+use super::*;
+
+#[test]
+fn a_damaged_file_is_refused() {
+    scene(|scene| {
+        let whole = guests::VANDAL;
+        for part in [9, 100, whole.len() / 2, whole.len() - 1] {
+            scene.refuses("vandal", &whole[..part], "");
+        }
+        let mut longer = whole.to_vec();
+        longer.extend_from_slice(&[0xff; 100]);
+        scene.refuses("vandal", &longer, "");
+    });
+}
+
+/// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
+#[test]
+fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
+    scene(|scene| {
+        let sound = PluginFile::new("flipped").build();
+        let operator = scene.daemon.operator();
+        let before = Aftermath::before(&scene.daemon);
+        for (turn, at) in (0..sound.len()).step_by(sound.len() / 60).enumerate() {
+            let mut file = sound.clone();
+            file[at] ^= 1 << (turn % 8);
+            let reply = operator.upload("flipped", &file);
+            if reply.status == 200 {
+                let called = scene.good.call("flipped/answer", json!({}));
+                let code = called.error_type().unwrap_or("none");
+                assert!(!["INTERNAL", "UNAVAILABLE"].contains(&code), "byte {at}: {}", called.0);
+                operator.delete("/v1/plugins/flipped").expect(204);
+            } else {
+                reply.refused(422, "INVALID_PLUGIN");
+            }
+        }
+        scene.serves();
+        operator.load("flipped", &sound);
+        operator.delete("/v1/plugins/flipped").expect(204);
+        before.is_clear(&mut scene.daemon);
+    });
+}
+
+#[test]
+fn a_file_cut_anywhere_is_refused() {
+    scene(|scene| {
+        let sound = PluginFile::new("cut").build();
+        let operator = scene.daemon.operator();
+        let (before, files) = (Aftermath::before(&scene.daemon), scene.files());
+        for end in (0..sound.len()).step_by(sound.len() / 60) {
+            operator.upload("cut", &sound[..end]).refused(422, "INVALID_PLUGIN");
+        }
+        operator.get("/v1/plugins/cut").refused(404, "NOT_FOUND");
+        assert_eq!(scene.files(), files);
+        operator.load("cut", &sound);
+        assert_eq!(scene.good.call("cut/answer", json!({})).output(), 1);
+        operator.delete("/v1/plugins/cut").expect(204);
+        before.is_clear(&mut scene.daemon);
+    });
+}
+
+/// The compiled code on disk is believed only with its seal; without, it is compiled again.
+#[test]
+fn a_forged_cache_is_not_run() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("answers", &PluginFile::new("answers").build());
+    operator.load("another", &PluginFile::new("another").answering("2").build());
+    daemon.session_within("acme/bot", &json!({}));
+    daemon.crash();
+    let cache = daemon.data().join("cache");
+    let mut files: Vec<_> = files_below(&cache);
+    files.sort();
+    assert!(files.len() >= 4, "{files:?}");
+    let contents: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
+    for (at, file) in files.iter().enumerate() {
+        let mut forged = contents[at].clone();
+        match at % 3 {
+            0 => forged = contents[(at + 1) % contents.len()].clone(),
+            1 => forged[contents[at].len() / 2] ^= 1,
+            _ => forged.truncate(contents[at].len() - 1),
+        }
+        fs::write(file, forged).expect("forged");
+    }
+    let daemon = daemon.crash_and_restart();
+    let session = daemon.operator().open_session("acme/bot");
+    assert_eq!(session.call("answers/answer", json!({})).output(), 1);
+    assert_eq!(session.call("another/answer", json!({})).output(), 2);
+    assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1+1"})).output()["decimal"], "2");
+    let mended: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
+    assert_eq!(mended.len(), contents.len());
+}
+
+/// A file in the data folder is the one that was loaded, or it is not served.
+#[test]
+fn an_exchanged_or_damaged_component_file_is_not_served() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let answering = |namespace: &str, answer: &str| PluginFile::new(namespace).answering(answer).build();
+    let (one, two, three) = (answering("one", "1"), answering("two", "2"), answering("three", "3"));
+    for (namespace, file) in [("one", &one), ("two", &two), ("three", &three)] {
+        operator.load(namespace, file);
+    }
+    daemon.session_within("acme/bot", &json!({}));
+    daemon.crash();
+    let components = daemon.data().join("components");
+    for path in files_below(&components) {
+        let file = fs::read(&path).expect("a component");
+        if file == one {
+            fs::write(&path, &two).expect("exchanged");
+        } else if file == two {
+            let mut damaged = two.clone();
+            let last = damaged.len() - 1;
+            damaged[last] ^= 1;
+            fs::write(&path, damaged).expect("damaged");
+        }
+    }
+    let daemon = daemon.crash_and_restart();
+    let session = daemon.operator().open_session("acme/bot");
+    for gone in ["one/answer", "two/answer"] {
+        session.call(gone, json!({})).failed("TOOL_NOT_FOUND");
+    }
+    assert_eq!(session.call("three/answer", json!({})).output(), 3);
+    daemon.logged("why", |line| line.contains("cannot be served any more"));
+    daemon.operator().load("one", &one);
+    assert_eq!(session.call("one/answer", json!({})).output(), 1);
+}
+
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
+    }
+    found
+}
