@@ -59,6 +59,8 @@ pub use record::{
     AdminRecord, CallIntent, CallOutcome, Cut, EffectRecord, Executed, Kind, Lost, OutputStamp, PluginStamp,
     Reason, Recovery, Sha256, Status, Usage, Verdict,
 };
+#[doc(hidden)]
+pub use recover::recover_folder;
 pub use search::{Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
 pub use verify::{Anchor, BadPlace, NotedRecovery, VerifyReport, verify_folder};
 

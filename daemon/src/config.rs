@@ -252,6 +252,21 @@ mod tests {
         }
     }
 
+    /// Start-up messages are read in terminals and logs.
+    #[test]
+    fn what_a_message_quotes_of_the_file_is_one_line_of_visible_characters() {
+        assert_eq!(refusal("\"a\\nb\" = 1").0, "toolgate.toml:1:1: unknown key `a\\nb`");
+        assert_eq!(refusal("[\"\\u001b[2J\"]").0, "toolgate.toml:1:2: unknown section `[\\u{1b}[2J]`");
+    }
+
+    #[test]
+    fn a_host_in_brackets_is_an_address() {
+        for text in ["[]", "[a:b]c]", "[::1", "[::1]:80"] {
+            assert!(parse(&format!("allowed_hosts = [\"{text}\"]")).is_err(), "{text}");
+        }
+        assert_eq!(parse("allowed_hosts = [\"[::A]\"]").expect("an address").hosts(), ["[::a]"]);
+    }
+
     #[test]
     fn text_that_is_no_toml_names_its_line() {
         let (message, _) = refusal("listen = \"127.0.0.1:1\"\nhttp = {");

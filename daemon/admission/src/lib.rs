@@ -41,3 +41,4 @@ pub use rules::{
     Rules, Tool, ToolList, ToolPattern, ToolSet, Warning,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation};
+pub use text::show;

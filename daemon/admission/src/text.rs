@@ -32,7 +32,7 @@ pub(crate) fn hidden_character(text: &str) -> Option<char> {
 }
 
 /// At most `max_chars` characters of a text on one line, with hidden ones written out.
-pub(crate) fn show(text: &str, max_chars: usize) -> String {
+pub fn show(text: &str, max_chars: usize) -> String {
     let mut shown = String::new();
     let mut left = max_chars;
     for letter in text.chars() {

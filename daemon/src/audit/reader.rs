@@ -119,7 +119,7 @@ impl Reader {
         {
             return Step::Bad(what);
         }
-        *link = Link { hash: header.hash, sequence: header.sequence + 1 };
+        *link = Link { hash: header.hash, sequence: header.sequence.saturating_add(1) };
         self.advance(header.bytes());
         Step::Record { offset, header, payload: &self.buffer[from..from + length] }
     }
@@ -152,6 +152,9 @@ impl Reader {
 fn judge(header: &RecordHeader, bytes: &[u8], link: &Link) -> Result<(), String> {
     if header.sequence != link.sequence {
         return Err(format!("record {} stands where record {} belongs", header.sequence, link.sequence));
+    }
+    if header.sequence == u64::MAX {
+        return Err("no record can follow the one of the greatest number".to_owned());
     }
     let (payload_end, end) =
         (RECORD_HEADER_BYTES + header.length as usize, format::record_bytes(header.length as usize));

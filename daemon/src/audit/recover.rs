@@ -7,7 +7,7 @@
 //! | the same, and a later intact record was written after this place was synced | damage in the middle | refuse to start |
 //! | nothing or half a record, but `head` names a later one | the end was cut off by something else than a crash | start (what is gone is gone), reported, noted in the chain for good |
 //! | a whole record that does not belong, and `head` names it or a later one | damage or an edit at the end | refuse to start |
-//! | `head` names a segment that is not there, or numbers are missing | files were removed | refuse to start |
+//! | `head` names a segment that is not there or has no header, or numbers are missing | files were removed | refuse to start |
 //!
 //! Only the newest segment is read: its header lists the calls that were open when it began. `verify` reads
 //! them all.
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -34,8 +34,11 @@ pub struct Recovered {
     pub current: Current,
     /// Bytes that the current segment still has space for.
     pub left_bytes: u64,
+    /// What the next record is chained to: the last record, or the header of a segment that has none yet.
     pub last_hash: Hash,
     pub last_sequence: u64,
+    /// The hash of the last record, wherever it is.
+    pub last_record_hash: Hash,
     /// Intents that have no outcome and will never get one from whoever wrote them.
     pub open_calls: BTreeSet<u64>,
     pub head: HeadFile,
@@ -45,8 +48,22 @@ pub struct Recovered {
 impl Recovered {
     pub fn reached(&self) -> Head {
         let Current { number: segment, end: offset, .. } = self.current;
-        Head { sequence: self.last_sequence, segment, offset, hash: Sha256(self.last_hash) }
+        Head { sequence: self.last_sequence, segment, offset, hash: Sha256(self.last_record_hash) }
     }
+}
+
+/// What the start of a log does first, with nothing written behind it: tells what was found, and where the log ends.
+/// What is cut here stays unrecorded, so this is for tests that try it on copies.
+#[doc(hidden)]
+pub fn recover_folder(
+    dir: &Path,
+    key: Option<&[u8; 32]>,
+    segment_bytes: u64,
+) -> Result<(Recovery, Head), StartError> {
+    let folder = Folder::at(dir);
+    let _lock = folder.lock()?;
+    let recovered = recover(&folder, Sealer::new(key), segment_bytes)?;
+    Ok((recovered.recovery.clone(), recovered.reached()))
 }
 
 /// Reads what is there, cuts what was torn, or begins a new log. The folder must be locked.
@@ -60,6 +77,7 @@ pub fn recover(folder: &Folder, sealer: Sealer, segment_bytes: u64) -> Result<Re
     let mut recovery = Recovery { anchor_missing: anchor.is_none(), ..Recovery::default() };
     let mut end = find_end(folder, newest, anchor.as_ref())?;
     if let End::NoSegment { cut_bytes } = end {
+        refuse_acknowledged(folder, newest, anchor.as_ref())?;
         recovery.cut = Some(Cut { segment: newest, offset: 0, bytes: cut_bytes });
         let path = folder.segment(newest);
         remove_if_there(&path).map_err(StartError::io("remove", &path))?;
@@ -87,6 +105,19 @@ fn check_numbers(folder: &Folder, segments: &[u64], anchor: Option<&Head>) -> Re
     let newest = segments.last().copied().unwrap_or(0);
     let named = anchor.filter(|head| head.sequence > 0).map_or(0, |head| head.segment);
     if named > newest { Err(missing(newest + 1)) } else { Ok(()) }
+}
+
+/// A segment gets its name when its header is on disk, so a crash leaves no segment without one that has records. To
+/// remove it would also take away what a later start looks for.
+fn refuse_acknowledged(folder: &Folder, segment: u64, anchor: Option<&Head>) -> Result<(), StartError> {
+    match anchor.filter(|head| head.sequence > 0 && head.segment == segment) {
+        None => Ok(()),
+        Some(head) => {
+            let what =
+                format!("its header is damaged; `head` says that record {} was acknowledged", head.sequence);
+            Err(StartError::corrupt(&folder.segment(segment), 0, what))
+        }
+    }
 }
 
 fn lost(anchor: Option<&Head>, last_sequence: u64) -> Option<Lost> {
@@ -117,6 +148,7 @@ fn begin(
         left_bytes,
         last_hash,
         last_sequence: 0,
+        last_record_hash: nothing.hash.0,
         open_calls: BTreeSet::new(),
         head,
         recovery,
@@ -151,6 +183,7 @@ fn resume(
         left_bytes,
         last_hash: end.link.hash,
         last_sequence: end.link.sequence - 1,
+        last_record_hash: end.last_record_hash,
         head: HeadFile::open(folder, sealer, &end.head())?,
         open_calls: end.open_calls,
         recovery,
@@ -170,6 +203,7 @@ struct GoodEnd {
     offset: u64,
     file_bytes: u64,
     link: Link,
+    last_record_hash: Hash,
     open_calls: BTreeSet<u64>,
     rest: Rest,
 }
@@ -185,7 +219,7 @@ impl GoodEnd {
             sequence: self.link.sequence - 1,
             segment: self.segment,
             offset: self.offset,
-            hash: Sha256(self.link.hash),
+            hash: Sha256(self.last_record_hash),
         }
     }
 }
@@ -212,8 +246,12 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Head>) -> Result<End,
             format!("it is segment {} under another name", header.segment),
         ));
     }
+    let Some(before) = header.first_sequence.checked_sub(1) else {
+        return Err(StartError::corrupt(&place.path, 0, "it begins with record 0, and records begin with 1"));
+    };
     let mut link = Link { hash, sequence: header.first_sequence };
-    place.check_anchor(header.first_sequence - 1, &header.previous_hash, 0)?;
+    place.check_anchor(before, &header.previous_hash, 0)?;
+    let mut last_record_hash = header.previous_hash;
     let mut open_calls = BTreeSet::from_iter(header.open_calls);
     let what = loop {
         match reader.next(&mut link).map_err(StartError::io("read", &place.path))? {
@@ -221,6 +259,7 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Head>) -> Result<End,
             Step::Bad(what) => break what,
             Step::Record { offset, header, .. } => {
                 place.check_anchor(header.sequence, &header.hash, offset)?;
+                last_record_hash = header.hash;
                 match header.kind {
                     RecordKind::CallOpen => drop(open_calls.insert(header.sequence)),
                     RecordKind::CallClose => drop(open_calls.remove(&header.of)),
@@ -233,7 +272,15 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Head>) -> Result<End,
     let rest = place.examine(offset, link.sequence)?;
     place.refuse_proven(offset, &rest, &what)?;
     place.refuse_anchored(offset, &rest, link.sequence, &what)?;
-    Ok(End::At(GoodEnd { segment, offset, file_bytes: rest.file_bytes, link, open_calls, rest }))
+    Ok(End::At(GoodEnd {
+        segment,
+        offset,
+        file_bytes: rest.file_bytes,
+        link,
+        last_record_hash,
+        open_calls,
+        rest,
+    }))
 }
 
 /// What lies behind the last good record.

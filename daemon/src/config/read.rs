@@ -6,16 +6,19 @@
 //! complaints speak of Rust types and know no nearest key.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
-use toolgate_admission::{LIMITS, nearest};
+use toolgate_admission::{LIMITS, nearest, show};
 
 use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, Values};
+
+/// Longest message and hint, in characters: the names of all keys of a section fit.
+const MESSAGE_CHARS: usize = 1_500;
 
 /// Settings that cannot be used: where, why, and the way out.
 #[derive(Debug, thiserror::Error)]
@@ -146,8 +149,9 @@ impl Source<'_> {
         let (line, column) = self.line_and_column(span.start);
         ConfigError {
             place: Place(Some((self.file.display().to_string(), line, column))),
-            message: message.into(),
-            hint: hint.into(),
+            // Both may quote the file.
+            message: show(&message.into(), MESSAGE_CHARS),
+            hint: show(&hint.into(), MESSAGE_CHARS),
         }
     }
 
@@ -211,9 +215,12 @@ fn fits(value: &DeValue<'_>, wanted: Values) -> bool {
 /// A name or an address as the `Host` header writes it, without a port: an entry
 /// with one would never match.
 fn is_host(text: &str) -> bool {
-    let bracketed = text.starts_with('[') && text.ends_with(']');
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    !text.is_empty() && (bracketed || text.bytes().all(plain))
+    match bracketed {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !text.is_empty() && text.bytes().all(plain),
+    }
 }
 
 fn whole_number(value: &DeValue<'_>) -> Option<u64> {

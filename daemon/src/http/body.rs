@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use toolgate_admission::ErrorType;
+use serde_json::json;
+use toolgate_admission::{CallError, ErrorType};
 
 use super::App;
 use super::problem::Problem;
@@ -44,12 +45,19 @@ pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Byt
             format!("the body ended early: {error}"),
             "send the whole body",
         )),
-        Err(_) => Err(Problem::new(
-            ErrorType::DeadlineExceeded,
-            format!("the body did not arrive within {} ms", timeout.as_millis()),
-            "send it faster, or ask the operator to raise the limit",
-        )),
+        Err(_) => Err(too_slow(timeout)),
     }
+}
+
+/// The caller's fault, unlike other deadlines: the status is 408 (RFC 9110, section 15.5.9).
+fn too_slow(timeout: Duration) -> Problem {
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let error = CallError::new(
+        ErrorType::DeadlineExceeded,
+        format!("the body did not arrive within {timeout_ms} ms"),
+        "send it faster, or ask the operator to raise the limit",
+    );
+    error.with_details(json!({"body_timeout_ms": timeout_ms})).into()
 }
 
 /// JSON text as this type; an error names the place.

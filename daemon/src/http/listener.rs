@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -92,7 +93,11 @@ async fn accept(
     Ok((stream, permit))
 }
 
-async fn connection(stream: TcpStream, router: Router, settings: ListenerSettings, stop: CancellationToken) {
+/// Answers the requests of one connection until it ends; after `stop`, until the one under way is answered.
+pub async fn connection<S>(stream: S, router: Router, settings: ListenerSettings, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let router = router.clone();
         async move { answer(router, request.map(Body::new)).await }

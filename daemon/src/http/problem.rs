@@ -6,8 +6,11 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_admission::{CallError, ErrorType, show};
 use utoipa::ToSchema;
+
+/// Longest text of a problem, in characters.
+const DETAIL_CHARS: usize = 2_000;
 
 /// A refused request.
 #[derive(Debug)]
@@ -53,12 +56,13 @@ impl Problem {
         )
     }
 
-    /// The HTTP status of this problem. Preconditions have codes of their own (RFC 9110, RFC 6585).
+    /// The HTTP status of this problem. Preconditions and slow clients have codes of their own (RFC 9110, RFC 6585).
     fn status(&self) -> StatusCode {
-        let precondition = self.0.details.as_ref().and_then(|details| details.get("precondition"));
-        let code = match precondition.and_then(serde_json::Value::as_str) {
+        let detail = |name: &str| self.0.details.as_ref().and_then(|details| details.get(name));
+        let code = match detail("precondition").and_then(serde_json::Value::as_str) {
             Some("required") => 428,
             Some("failed") => 412,
+            _ if detail("body_timeout_ms").is_some() => 408,
             _ => self.0.error_type.http_status(),
         };
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
@@ -88,7 +92,8 @@ impl Problem {
             kind: format!("urn:toolgate:error:{error_type}"),
             title: error_type.to_ascii_lowercase().replace('_', " "),
             status: status.as_u16(),
-            detail: self.0.message,
+            // It may quote the request, and people read it in terminals.
+            detail: show(&self.0.message, DETAIL_CHARS),
             error_type,
             hint: self.0.hint,
             retryable: self.0.retryable,

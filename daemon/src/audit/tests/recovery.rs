@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use super::super::head::Sealer;
+use super::super::format::SegmentHeader;
+use super::super::head::{HeadFile, Sealer};
 use super::super::recover::recover;
 use super::*;
 
@@ -204,6 +205,81 @@ async fn a_segment_of_another_version_is_refused() {
         Place::with_segment(&bytes).refused().await,
         StartError::Version { found: 2, known: 1, .. }
     ));
+}
+
+/// A crash may come when the next segment has its header and no record yet: nothing is lost, and nothing is odd.
+#[tokio::test]
+async fn a_segment_that_has_no_record_yet_is_gone_on_in() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let details = format!("{{\"text\":\"{}\"}}", "x".repeat(9000));
+    while audit.head().segment == 1 {
+        audit
+            .admin(AdminRecord { details: Some(raw(&details)), ..act("load") })
+            .await
+            .expect("it is on disk");
+    }
+    drop(audit);
+    let folder = place.folder();
+    let last = records(&folder, 1).pop().expect("records");
+    let second = std::fs::read(folder.segment(2)).expect("a segment");
+    std::fs::write(folder.segment(2), &second[..112]).expect("its header");
+    std::fs::remove_file(folder.head()).expect("an anchor");
+    let (sequence, hash) = (last.header.sequence, Sha256(last.header.hash));
+    let anchor = Head { sequence, segment: 1, offset: last.end.next_multiple_of(8) as u64, hash };
+    drop(HeadFile::open(&folder, Sealer::new(None), &anchor).expect("an anchor"));
+
+    for _ in 0..2 {
+        let (audit, recovery) = place.start_after_crash().await;
+        assert_eq!(recovery, Recovery::default());
+        assert_eq!((audit.head().sequence, audit.head().hash), (sequence, hash));
+        let report = audit.verify().await.expect("it is read");
+        assert!(report.ok, "{report:?}");
+    }
+    // The same where the anchor is gone and made anew from what is there.
+    std::fs::remove_file(folder.head()).expect("an anchor");
+    drop(recover(&folder, Sealer::new(None), SEGMENT_BYTES).expect("recovered"));
+    let audit = place.start().await;
+    call(&audit, "next").await;
+    assert!(audit.verify().await.expect("it is read").ok);
+}
+
+/// An acknowledged record lay in it, so that a crash does not explain it; removing the file would only hide it.
+#[tokio::test]
+async fn a_segment_that_lost_its_header_is_refused_if_the_anchor_names_it() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    drop(audit);
+    let before = place.segment(1);
+    for length in [0, 60] {
+        std::fs::write(place.folder().segment(1), &before[..length]).expect("a segment");
+        match place.refused().await {
+            StartError::Corrupt { what, .. } => assert!(what.contains("`head` says"), "{what}"),
+            other => panic!("{other}"),
+        }
+        let after = std::fs::read(place.folder().segment(1)).expect("a segment");
+        assert_eq!(after, &before[..length], "it is left as it was");
+    }
+}
+
+/// Numbers that no log comes to, under digests that fit.
+#[tokio::test]
+async fn impossible_numbers_are_refused() {
+    let header = |first_sequence| {
+        let open_calls = Vec::new();
+        SegmentHeader { segment: 1, first_sequence, made_at_ms: 0, previous_hash: [0; 32], open_calls }
+            .encode()
+    };
+    let place = Place::with_segment(&header(0).0);
+    assert!(matches!(place.refused().await, StartError::Corrupt { .. }));
+    let (mut bytes, hash) = header(u64::MAX);
+    let mut record = entry::encode(RecordKind::Admin, 0, &act("load"));
+    format::seal(&mut record, u64::MAX, 0, &hash);
+    bytes.extend(record);
+    let place = Place::with_segment(&bytes);
+    let recovered = recover(&place.folder(), Sealer::new(None), SEGMENT_BYTES).expect("recovered");
+    assert!(recovered.recovery.cut.is_some());
 }
 
 /// A crash may come between the cut and the first new record; nothing of what was torn may come back then.

@@ -1,0 +1,143 @@
+//! A validator of its own for the part of JSON Schema (2020-12) that tools' schemas are made of.
+//!
+//! Small enough to be read beside the specification. Where a schema says something that is not here, or that
+//! doubles cannot compare exactly, it has no opinion.
+
+use serde_json::{Map, Value};
+
+/// Above it not every integer is a double.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// Whether the value fits the schema; none where the schema is beyond what is known here.
+pub fn fits(schema: &Value, value: &Value) -> Option<bool> {
+    let keywords = match schema {
+        Value::Bool(anything) => return Some(*anything),
+        Value::Object(keywords) => keywords,
+        _ => return None,
+    };
+    let mut all = true;
+    for (keyword, argument) in keywords {
+        all &= keyword_fits(keywords, keyword, argument, value)?;
+    }
+    Some(all)
+}
+
+fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, value: &Value) -> Option<bool> {
+    Some(match keyword {
+        "title" | "description" | "default" | "examples" | "$comment" => true,
+        "type" => match argument {
+            Value::String(name) => has_type(name, value)?,
+            Value::Array(names) => any(names.iter().map(|name| has_type(name.as_str()?, value)))?,
+            _ => return None,
+        },
+        "enum" => any(argument.as_array()?.iter().map(|one| same(one, value)))?,
+        "const" => same(argument, value)?,
+        "properties" => match value {
+            Value::Object(members) => every(members.iter().map(|(name, member)| {
+                argument.as_object()?.get(name).map_or(Some(true), |schema| fits(schema, member))
+            }))?,
+            _ => true,
+        },
+        "additionalProperties" => match value {
+            Value::Object(members) if !beside.contains_key("patternProperties") => {
+                let named = beside.get("properties");
+                let others =
+                    members.iter().filter(|(name, _)| named.is_none_or(|named| named.get(name).is_none()));
+                every(others.map(|(_, member)| fits(argument, member)))?
+            }
+            Value::Object(_) => return None,
+            _ => true,
+        },
+        "required" => match value {
+            Value::Object(members) => argument
+                .as_array()?
+                .iter()
+                .all(|name| name.as_str().is_some_and(|name| members.contains_key(name))),
+            _ => true,
+        },
+        "items" if !beside.contains_key("prefixItems") && !argument.is_array() => match value {
+            Value::Array(items) => every(items.iter().map(|item| fits(argument, item)))?,
+            _ => true,
+        },
+        "minItems" | "maxItems" => within(keyword, argument, value.as_array().map(Vec::len))?,
+        "minLength" | "maxLength" => {
+            within(keyword, argument, value.as_str().map(|text| text.chars().count()))?
+        }
+        "minProperties" | "maxProperties" => within(keyword, argument, value.as_object().map(Map::len))?,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => match value {
+            Value::Number(_) => {
+                let (value, bound) = (exact(value)?, exact(argument)?);
+                match keyword {
+                    "minimum" => value >= bound,
+                    "maximum" => value <= bound,
+                    "exclusiveMinimum" => value > bound,
+                    _ => value < bound,
+                }
+            }
+            _ => true,
+        },
+        "allOf" => every(argument.as_array()?.iter().map(|schema| fits(schema, value)))?,
+        "anyOf" => any(argument.as_array()?.iter().map(|schema| fits(schema, value)))?,
+        "oneOf" => {
+            let fitting: Option<Vec<bool>> =
+                argument.as_array()?.iter().map(|schema| fits(schema, value)).collect();
+            fitting?.into_iter().filter(|fits| *fits).count() == 1
+        }
+        "not" => !fits(argument, value)?,
+        _ => return None,
+    })
+}
+
+fn has_type(name: &str, value: &Value) -> Option<bool> {
+    Some(match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "number" => value.is_number(),
+        "integer" => {
+            value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+        }
+        _ => return None,
+    })
+}
+
+/// JSON's equality: numbers by what they are worth, objects without order.
+fn same(one: &Value, other: &Value) -> Option<bool> {
+    Some(match (one, other) {
+        (Value::Number(_), Value::Number(_)) => one == other || (exact(one)? - exact(other)?).abs() <= 0.0,
+        (Value::Array(ones), Value::Array(others)) => {
+            ones.len() == others.len() && every(ones.iter().zip(others).map(|(one, other)| same(one, other)))?
+        }
+        (Value::Object(ones), Value::Object(others)) => {
+            ones.len() == others.len()
+                && every(
+                    ones.iter()
+                        .map(|(key, one)| others.get(key).map_or(Some(false), |other| same(one, other))),
+                )?
+        }
+        _ => one == other,
+    })
+}
+
+fn within(keyword: &str, argument: &Value, count: Option<usize>) -> Option<bool> {
+    let (bound, Some(count)) = (exact(argument)?, count) else { return Some(true) };
+    #[expect(clippy::cast_precision_loss, reason = "no value here has 2^53 parts")]
+    let count = count as f64;
+    Some(if keyword.starts_with("min") { count >= bound } else { count <= bound })
+}
+
+/// A number that a double holds exactly, with its neighbours.
+fn exact(number: &Value) -> Option<f64> {
+    number.as_f64().filter(|number| number.abs() < EXACT)
+}
+
+/// All of them, as far as each is known.
+fn every(mut verdicts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    verdicts.try_fold(true, |all, verdict| Some(all & verdict?))
+}
+
+fn any(mut verdicts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+    verdicts.try_fold(false, |any, verdict| Some(any | verdict?))
+}

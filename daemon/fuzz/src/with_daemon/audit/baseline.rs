@@ -1,0 +1,189 @@
+//! A log of some segments, written by the daemon's own writer, as a killed daemon leaves it: with a call under way.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use toolgate::audit::{
+    AdminRecord, Audit, AuditSettings, CallIntent, CallOutcome, EffectRecord, Executed, Reason, Sha256,
+    Status, Usage, Verdict,
+};
+
+use super::super::place;
+use super::segment;
+use super::walk::{Good, walk};
+
+pub const KEY: [u8; 32] = [9; 32];
+pub const SEGMENT_BYTES: u64 = 64 * 1024;
+const SEGMENTS: u64 = 3;
+
+pub static BASELINE: LazyLock<Baseline> = LazyLock::new(Baseline::write);
+
+/// The files of the log, without the zeros at their ends, and what is in them.
+pub struct Baseline {
+    segments: Vec<Vec<u8>>,
+    head: Vec<u8>,
+    pub good: Vec<Good>,
+}
+
+impl Baseline {
+    pub fn last_sequence(&self) -> u64 {
+        self.good.last().map_or(0, |last| last.sequence)
+    }
+
+    /// Lays the files into a folder.
+    pub fn lay_out(&self, folder: &Path) {
+        for (number, bytes) in (1..).zip(&self.segments) {
+            fs::write(segment(folder, number), bytes).expect("a segment");
+        }
+        fs::write(folder.join("head"), &self.head).expect("the anchor");
+    }
+
+    /// Whether anything is other than it was, zeros behind the end apart.
+    pub fn is_changed(&self, folder: &Path) -> bool {
+        (1..).zip(&self.segments).any(|(number, bytes)| {
+            fs::read(segment(folder, number)).map_or(true, |now| without_zeros(&now) != without_zeros(bytes))
+        })
+    }
+
+    /// Where a record of a segment begins and ends.
+    pub fn record(&self, segment: usize, record: usize) -> Option<(usize, usize)> {
+        let walked = walk(self.segments.get(segment.checked_sub(1)?)?)?;
+        let end = walked.good.get(record)?.end;
+        let start = match record.checked_sub(1) {
+            Some(before) => walked.good.get(before)?.end,
+            None => 112 + 8 * open_calls(self.segments.get(segment.checked_sub(1)?)?),
+        };
+        Some((start, end))
+    }
+
+    fn write() -> Self {
+        let folder = place::folder();
+        let dir = folder.path().join("audit");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(write_log(&dir));
+        let segments: Vec<Vec<u8>> = (1..=SEGMENTS)
+            .map(|number| fs::read(folder.path().join("kept").join(format!("{number}"))).expect("a segment"))
+            .collect();
+        let mut good = Vec::new();
+        for bytes in &segments {
+            let walked = walk(bytes).expect("the daemon writes what is sound");
+            assert!(walked.is_whole(bytes) && !walked.good.is_empty(), "a segment of nothing");
+            good.extend(walked.good);
+        }
+        let head = fs::read(folder.path().join("kept/head")).expect("the anchor");
+        Self { segments: segments.iter().map(|bytes| with_padding(bytes)).collect(), head, good }
+    }
+}
+
+fn open_calls(bytes: &[u8]) -> usize {
+    bytes
+        .get(12..16)
+        .and_then(|count| count.first_chunk())
+        .map_or(0, |count| u32::from_le_bytes(*count) as usize)
+}
+
+fn without_zeros(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.get(..end).unwrap_or_default()
+}
+
+/// Some of the space that is set aside stays, so that edits can reach it.
+fn with_padding(bytes: &[u8]) -> Vec<u8> {
+    let mut kept = without_zeros(bytes).to_vec();
+    kept.resize(kept.len().next_multiple_of(8) + 256, 0);
+    kept
+}
+
+/// Writes until there are enough segments, and copies the files while a call is open.
+async fn write_log(dir: &Path) {
+    let settings = AuditSettings {
+        key: Some(KEY),
+        segment_bytes: SEGMENT_BYTES,
+        reserve_bytes: 8 * 1024,
+        ..AuditSettings::new(dir)
+    };
+    let (audit, _) = Audit::start(&settings).await.expect("the log starts");
+    let mut calls = 0;
+    while audit.head().segment < SEGMENTS || calls % 4 != 3 {
+        let id = format!("c{calls}");
+        let entry = audit.open(intent(&id, calls)).expect("it is taken");
+        audit
+            .effect(&entry, EffectRecord { effect: "workspace_write".into(), detail: "notes.txt".into() })
+            .expect("it is taken");
+        audit.close(entry, outcome()).await.expect("it is on disk");
+        if calls % 3 == 0 {
+            audit.admin(act()).await.expect("it is on disk");
+        }
+        calls += 1;
+    }
+    let open = audit.open(intent("open", 0)).expect("it is taken");
+    audit.synced().await.expect("it is on disk");
+    // The anchor follows the log, and does not hold anybody up.
+    while !anchor_names(dir, audit.head().sequence) {
+        tokio::task::yield_now().await;
+    }
+    let kept = dir.with_file_name("kept");
+    fs::create_dir(&kept).expect("a folder");
+    for number in 1..=SEGMENTS {
+        fs::copy(segment(dir, number), kept.join(format!("{number}"))).expect("a copy");
+    }
+    fs::copy(dir.join("head"), kept.join("head")).expect("a copy");
+    drop(open);
+}
+
+fn anchor_names(dir: &Path, sequence: u64) -> bool {
+    let text = fs::read(dir.join("head")).unwrap_or_default();
+    serde_json::from_slice::<Value>(&text).is_ok_and(|signed| signed["head"]["sequence"] == sequence)
+}
+
+/// Of different lengths, so that padding has every length as well.
+fn intent(call: &str, number: usize) -> CallIntent<'_> {
+    let arguments = format!("{{\"text\":\"{}\"}}", "x".repeat(number * 397 % 9000));
+    CallIntent {
+        organization: "acme".into(),
+        session: "s1".into(),
+        call: call.into(),
+        agent: "helper".into(),
+        user: Some("u1".into()),
+        conversation: None,
+        channel: None,
+        tool: "files/read".into(),
+        wire_name: "call_files_read".into(),
+        arguments_sha256: Sha256::of(arguments.as_bytes()),
+        arguments: Some(Cow::Owned(RawValue::from_string(arguments).expect("JSON"))),
+        verdict: Verdict::Run,
+        reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        policy_revision: 3,
+        plugin: None,
+        source: "http".into(),
+        principal: "token-1".into(),
+    }
+}
+
+fn outcome() -> CallOutcome<'static> {
+    CallOutcome {
+        status: Status::Ok,
+        error_type: None,
+        executed: Executed::Yes,
+        usage: Usage::default(),
+        duration_us: 12,
+        output: None,
+    }
+}
+
+fn act() -> AdminRecord<'static> {
+    AdminRecord {
+        organization: None,
+        principal: "token-0".into(),
+        action: "plugin.load".into(),
+        target: "files".into(),
+        outcome: "ok".into(),
+        revision: Some(1),
+        details: None,
+        source: "http".into(),
+    }
+}

@@ -1,0 +1,173 @@
+//! A second reader of requests, which splits a stream of bytes where RFC 9112 does, and stops where it would refuse.
+
+/// The requests of one connection.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Those whose beginning and end are beyond doubt, and the last one, whose end may be missing.
+    pub requests: Vec<Asking>,
+    /// Something follows that is no request, or that must not be read on after: one answer to it, or none.
+    pub is_unclear: bool,
+    /// Every byte belongs to one of the requests.
+    pub is_complete: bool,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Asking {
+    pub method: String,
+    pub path: String,
+    /// Whom it is for; none where nobody is named, or two are.
+    pub host: Option<String>,
+    pub has_token: bool,
+}
+
+struct Field<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+/// Where the body of a request ends.
+enum End {
+    At(usize),
+    /// It is not all there.
+    Missing,
+    /// Nobody can say.
+    Unclear,
+}
+
+pub fn split(bytes: &[u8]) -> Asked {
+    let mut asked = Asked::default();
+    let mut at = 0;
+    loop {
+        while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"\n")) {
+            at += if bytes[at] == b'\r' { 2 } else { 1 };
+        }
+        if at == bytes.len() {
+            asked.is_complete = true;
+            return asked;
+        }
+        let head = head(&bytes[at..]);
+        let Some((request, fields, body_at)) = head else {
+            asked.is_unclear = true;
+            return asked;
+        };
+        asked.requests.push(request);
+        match end(bytes, at + body_at, &fields) {
+            End::At(end) => at = end,
+            End::Missing => return asked,
+            End::Unclear => return asked,
+        }
+    }
+}
+
+/// A whole head and where it ends; none where there is none, or where it is not well-formed.
+fn head(bytes: &[u8]) -> Option<(Asking, Vec<Field<'_>>, usize)> {
+    let (first, mut at) = line(bytes)?;
+    let mut words = first.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    if words.next().is_some() || !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+        return None;
+    }
+    let mut fields = Vec::new();
+    loop {
+        let (text, length) = line(bytes.get(at..)?)?;
+        at += length;
+        if text.is_empty() {
+            break;
+        }
+        let (name, value) = text.split_once(':')?;
+        fields.push(Field { name, value: value.trim_matches([' ', '\t']) });
+    }
+    let request = Asking {
+        method: method.to_owned(),
+        path: path_of(target).to_owned(),
+        host: host(target, &fields),
+        has_token: fields.iter().any(|field| field.name.eq_ignore_ascii_case("authorization")),
+    };
+    Some((request, fields, at))
+}
+
+/// A line without its end, and its length with it.
+fn line(bytes: &[u8]) -> Option<(&str, usize)> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let text = bytes.get(..end)?;
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    // What is not ASCII splits no line and names no framing.
+    Some((str::from_utf8(text).unwrap_or("\u{fffd}: "), end + 1))
+}
+
+fn path_of(target: &str) -> &str {
+    let path = match target.split_once("://") {
+        Some((_, rest)) => rest.find('/').and_then(|slash| rest.get(slash..)).unwrap_or("/"),
+        None => target,
+    };
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+fn host(target: &str, fields: &[Field<'_>]) -> Option<String> {
+    if let Some((_, rest)) = target.split_once("://") {
+        return Some(rest.split(['/', '?', '#']).next().unwrap_or_default().to_owned());
+    }
+    if !target.starts_with('/') && target != "*" {
+        return Some(target.to_owned());
+    }
+    let mut hosts = fields.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
+    let host = hosts.next()?;
+    hosts.next().is_none().then(|| host.value.to_owned())
+}
+
+fn end(bytes: &[u8], at: usize, fields: &[Field<'_>]) -> End {
+    let of = |name: &str| -> Vec<&str> {
+        fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value).collect()
+    };
+    let (lengths, codings) = (of("content-length"), of("transfer-encoding"));
+    match (lengths.as_slice(), codings.as_slice()) {
+        ([], []) => End::At(at),
+        ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
+            Some(length) if at.saturating_add(length) <= bytes.len() => End::At(at + length),
+            Some(_) => End::Missing,
+            None => End::Unclear,
+        },
+        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => chunks(bytes, at),
+        // Two framings, or codings that we do not speak: after it the connection must end.
+        _ => End::Unclear,
+    }
+}
+
+fn length(text: &str) -> Option<usize> {
+    let is_digits = !text.is_empty() && text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits.then(|| text.parse().ok())?
+}
+
+fn chunks(bytes: &[u8], mut at: usize) -> End {
+    loop {
+        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return End::Missing };
+        let size = text.split(';').next().unwrap_or_default().trim_end_matches([' ', '\t']);
+        let Some(size) = hexadecimal(size) else { return End::Unclear };
+        at += line_bytes;
+        if size == 0 {
+            return trailers(bytes, at);
+        }
+        at = at.saturating_add(size);
+        match bytes.get(at..) {
+            Some(rest) if rest.starts_with(b"\r\n") => at += 2,
+            Some(rest) if rest.len() >= 2 => return End::Unclear,
+            _ => return End::Missing,
+        }
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<usize> {
+    let is_digits = !text.is_empty() && text.len() <= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_digits.then(|| usize::from_str_radix(text, 16).ok())?
+}
+
+fn trailers(bytes: &[u8], mut at: usize) -> End {
+    loop {
+        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return End::Missing };
+        at += line_bytes;
+        if text.is_empty() {
+            return End::At(at);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Folders for what is tried on files: in memory where the machine has such a place.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+pub fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(base).expect("a folder")
+}

@@ -1,0 +1,70 @@
+//! Every file of every corpus through its target, on stable: what a fuzzer found once stays found.
+//!
+//! The files are named for what they say. One that libFuzzer made is named by its hash until somebody gives it a name.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+/// The largest that is worth keeping.
+const FILE_BYTES: u64 = 64 * 1024;
+
+macro_rules! targets {
+    ($($target:ident)+) => {
+        const TARGETS: &[&str] = &[$(stringify!($target)),+];
+
+        $(
+            #[test]
+            fn $target() {
+                holds_for_its_corpus(stringify!($target), toolgate_fuzz::$target);
+            }
+        )+
+    };
+}
+
+targets! { arguments audit_log audit_segment component config describe documents frame http json names }
+
+fn holds_for_its_corpus(target: &str, run: fn(&[u8])) {
+    let files = files(&package().join("corpus").join(target));
+    assert!(!files.is_empty(), "the corpus of `{target}` is empty");
+    run(b"");
+    let mut failed = Vec::new();
+    for file in &files {
+        let data = fs::read(file).expect("a file of the corpus");
+        assert!(data.len() as u64 <= FILE_BYTES, "`{}` is too large to be kept", file.display());
+        // Each is tried, so that one that fails hides no other.
+        if catch_unwind(|| run(&data)).is_err() {
+            failed.push(file.file_name().unwrap_or_default().to_os_string());
+        }
+    }
+    assert!(failed.is_empty(), "`{target}` does not hold for {failed:?}");
+}
+
+#[test]
+fn every_target_has_a_fuzzer_and_a_corpus() {
+    let targets: BTreeSet<String> = TARGETS.iter().map(|&target| target.to_owned()).collect();
+    let names = |folder: &str| -> BTreeSet<String> {
+        let names = entries(&package().join(folder)).into_iter();
+        names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
+    };
+    assert_eq!(names("fuzz_targets"), targets);
+    assert_eq!(names("corpus"), targets);
+}
+
+fn package() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    entries(folder).into_iter().filter(|path| path.is_file()).collect()
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("`{}`: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
