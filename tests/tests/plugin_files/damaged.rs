@@ -22,7 +22,7 @@ fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
         let sound = PluginFile::new("flipped").build();
         let operator = scene.daemon.operator();
         let before = Aftermath::before(&scene.daemon);
-        for (turn, at) in (0..sound.len()).step_by(sound.len() / 60).enumerate() {
+        for (turn, at) in (0..sound.len()).step_by(sound.len() / 40).enumerate() {
             let mut file = sound.clone();
             file[at] ^= 1 << (turn % 8);
             let reply = operator.upload("flipped", &file);
@@ -48,7 +48,7 @@ fn a_file_cut_anywhere_is_refused() {
         let sound = PluginFile::new("cut").build();
         let operator = scene.daemon.operator();
         let (before, files) = (Aftermath::before(&scene.daemon), scene.files());
-        for end in (0..sound.len()).step_by(sound.len() / 60) {
+        for end in (0..sound.len()).step_by(sound.len() / 40) {
             operator.upload("cut", &sound[..end]).refused(422, "INVALID_PLUGIN");
         }
         operator.get("/v1/plugins/cut").refused(404, "NOT_FOUND");
