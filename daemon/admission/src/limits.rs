@@ -15,6 +15,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::nearest::nearest;
+use crate::text::show;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -143,6 +144,9 @@ impl fmt::Display for LimitName {
     }
 }
 
+/// Longest piece of what was written that a message shows, in characters.
+const NAME_CHARS: usize = 64;
+
 /// A key that is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct LimitsError {
@@ -154,7 +158,7 @@ pub struct LimitsError {
 
 impl fmt::Display for LimitsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` is not a limit", self.name.escape_debug())?;
+        write!(formatter, "`{}` is not a limit", show(&self.name, NAME_CHARS))?;
         match self.nearest {
             Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
             None => write!(formatter, "; the limits are {}", Limits::names().collect::<Vec<_>>().join(", ")),
@@ -283,6 +287,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_long_key_is_shown_short_and_visible() {
+        let error = LimitName::parse(&format!("a\u{202e}\n{}", "x".repeat(1_000_000))).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.starts_with("`a\\u{202e}\\nxxx") && shown.len() < 1_000, "{shown}");
+    }
 
     #[test]
     fn the_defaults_are_the_published_ones() {
