@@ -28,7 +28,7 @@ use crate::queue::{Queue, QueueError};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{CallState, Opened, Recorded, RunningCall, Session};
 
-pub use answer::{Answer, Executed, Status};
+pub use answer::{Answer, Executed, PluginStamp, Status, Status as CallStatus, WireUsage as CallUsage};
 
 /// One call as a request brought it.
 #[derive(Clone, Debug)]

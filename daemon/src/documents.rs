@@ -75,8 +75,10 @@ pub enum Judgement {
 #[serde(default, deny_unknown_fields)]
 pub struct OrganizationDocument {
     /// What people call it.
+    #[schema(example = "Acme Inc.")]
     pub display_name: Option<String>,
     /// Integrations whose credentials live elsewhere; an operator's word.
+    #[schema(example = json!(["stripe"]))]
     pub connected: Vec<String>,
 }
 

@@ -1,51 +1,53 @@
 //! The HTTP interface: requests become calls and acts, outcomes become responses.
 //!
-//! Nothing is decided here. A handler reads its request, asks `identity` whether the caller may, hands on to
-//! the room that does it, and puts the result into wire form. The OpenAPI document is made from these very
-//! handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
+//! Nothing is decided here. The guard of a route asks `identity` whether the caller's role may, and the handler
+//! whether this thing is the caller's; then it hands on to the room that does it, and puts the result into wire
+//! form. The OpenAPI document is made from these very guards and handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
 
+mod address;
 mod agents;
 mod audit;
 mod body;
 mod calls;
+mod document;
 mod documents;
 mod extract;
 mod files;
+mod guard;
 mod health;
 pub mod listener;
 mod organizations;
 mod plugins;
 mod policies;
 mod problem;
+mod refusal;
+mod schema;
 mod sessions;
 mod tokens;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
-use axum::http::request::Parts as RequestParts;
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
-use utoipa::OpenApi;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::audit::{AdminRecord, Audit};
 use crate::config::Config;
 use crate::dispatch::{Dispatcher, now_ms};
-use crate::identity::{Caller, Identity};
+use crate::identity::{Access, Caller, Identity};
 use crate::plugins::Plugins;
 use crate::registry::Registry;
 use crate::sessions::{Session, Sessions};
 use crate::store::Store;
+use guard::{Authenticated, Routes};
 use problem::Problem;
 
 /// The name of this door in the audit log.
@@ -77,10 +79,9 @@ pub struct AppParts {
     pub background: TaskTracker,
     /// Held while a document is written and put in force, so that both happen in the same order.
     pub documents: tokio::sync::Mutex<()>,
+    /// The OpenAPI document, as JSON text; made with the routes.
+    pub openapi: OnceLock<String>,
 }
-
-/// The caller behind a valid token.
-pub struct Authenticated(pub Arc<Caller>);
 
 impl App {
     /// An interface over these parts.
@@ -95,11 +96,10 @@ impl App {
 
     /// Every route, with its document.
     pub fn router(self) -> Router {
-        let (router, document) = routes().split_for_parts();
-        let document: Arc<str> = document.to_json().unwrap_or_default().into();
+        let (router, document) = routes(&self).into_parts();
+        self.0.openapi.get_or_init(|| document::text(document));
         let hosts: Arc<[String]> = self.settings().hosts().into();
         router
-            .route("/openapi.json", axum::routing::get(move || health::openapi(Arc::clone(&document))))
             .fallback(async || Problem::not_found("address"))
             .method_not_allowed_fallback(wrong_method)
             .layer(middleware::from_fn_with_state(hosts, expect_host))
@@ -174,60 +174,34 @@ impl App {
     }
 }
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Toolgate",
-        description = "Runs the tools of AI agents: gated, validated, sandboxed, recorded.",
-        license(name = "Apache-2.0", identifier = "Apache-2.0"),
-    ),
-    modifiers(&BearerToken),
-)]
-struct Document;
-
-struct BearerToken;
-
-impl utoipa::Modify for BearerToken {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let scheme = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
-        document.components.get_or_insert_default().add_security_scheme("token", scheme);
-    }
-}
-
-fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
-        .routes(routes!(health::healthz))
-        .routes(routes!(health::readyz))
-        .routes(routes!(plugins::list))
-        .routes(routes!(plugins::get, plugins::put, plugins::delete))
-        .routes(routes!(plugins::rollback))
-        .routes(routes!(plugins::disable))
-        .routes(routes!(plugins::enable))
-        .routes(routes!(organizations::list))
-        .routes(routes!(organizations::get, organizations::put, organizations::delete))
-        .routes(routes!(policies::get, policies::put))
-        .routes(routes!(agents::list))
-        .routes(routes!(agents::get, agents::put, agents::delete))
-        .routes(routes!(tokens::list, tokens::post))
-        .routes(routes!(tokens::delete))
-        .routes(routes!(sessions::post))
-        .routes(routes!(sessions::get, sessions::delete))
-        .routes(routes!(sessions::tools))
-        .routes(routes!(calls::post))
-        .routes(routes!(calls::get, calls::delete))
-        .routes(routes!(files::list))
-        .routes(routes!(files::get, files::put, files::delete))
-        .routes(routes!(audit::search))
-        .routes(routes!(audit::verify))
-}
-
-impl FromRequestParts<App> for Authenticated {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut RequestParts, app: &App) -> Result<Self, Problem> {
-        let authorization = header(&parts.headers, &AUTHORIZATION)?;
-        Ok(Self(app.0.identity.authenticate(authorization)?))
-    }
+/// INVARIANT: every route but those of health has a guard. Whoever has one finds the caller in it.
+fn routes(app: &App) -> Routes {
+    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, Verify};
+    Routes::new(app.clone(), document::outline())
+        .open(routes!(health::healthz))
+        .open(routes!(health::readyz))
+        .open(routes!(health::openapi))
+        .guarded(Operate, routes!(plugins::list))
+        .guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
+        .guarded(Operate, routes!(plugins::rollback))
+        .guarded(Operate, routes!(plugins::disable))
+        .guarded(Operate, routes!(plugins::enable))
+        .guarded(Operate, routes!(organizations::list))
+        .guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
+        .guarded(Own, routes!(policies::get, policies::put))
+        .guarded(Own, routes!(agents::list))
+        .guarded(Own, routes!(agents::get, agents::put, agents::delete))
+        .guarded(Own, routes!(tokens::list, tokens::post))
+        .guarded(Own, routes!(tokens::delete))
+        .guarded(Orchestrate, routes!(sessions::post))
+        .guarded(Orchestrate, routes!(sessions::get, sessions::delete))
+        .guarded(Orchestrate, routes!(sessions::tools))
+        .guarded(Orchestrate, routes!(calls::post))
+        .guarded(Orchestrate, routes!(calls::get, calls::delete))
+        .guarded(Orchestrate, routes!(files::list))
+        .guarded(Orchestrate, routes!(files::get, files::put, files::delete))
+        .guarded(ReadAudit, routes!(audit::search))
+        .guarded(Verify, routes!(audit::verify))
 }
 
 /// One header field as text; twice, or not text, is an error rather than a guess.
@@ -322,13 +296,15 @@ async fn wrong_method() -> Response {
 struct Page {
     /// The `next_cursor` of the page before.
     cursor: Option<String>,
-    /// Entries on a page, at most 1000.
+    /// Entries on a page.
+    #[serde(default, deserialize_with = "extract::page_limit::<1000, _>")]
+    #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }
 
 impl Page {
     fn limit(&self) -> u32 {
-        self.limit.unwrap_or(100).clamp(1, 1000)
+        self.limit.unwrap_or(100)
     }
 }
 
@@ -337,6 +313,7 @@ impl Page {
 struct List<T> {
     /// The entries.
     items: Vec<T>,
-    /// Where the next page begins; null on the last one.
+    /// What to send as `cursor` for the next page; null on the last one.
+    #[schema(required)]
     next_cursor: Option<String>,
 }

@@ -25,7 +25,7 @@ use toolgate_admission::{CallError, ErrorType, Name};
 
 use crate::store::{Store, StoreError, TokenRow};
 
-pub use caller::{Caller, Role};
+pub use caller::{Access, Caller, Role, one_of};
 pub use token::{Secret, TokenHash};
 
 /// A label is for people; this is plenty, and keeps a row small.

@@ -154,6 +154,7 @@ impl Prepared {
             stop.clone(),
         ));
         let app = App::new(AppParts {
+            openapi: std::sync::OnceLock::new(),
             config: self.config,
             dispatcher,
             identity,

@@ -23,12 +23,17 @@ use super::record::Sha256;
 const HEAD_BYTES: usize = 512;
 
 /// The last record of a chain: acknowledged, or reached by whoever reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = AuditHead)]
 pub struct Head {
+    /// Its place in the order of the log.
     pub sequence: u64,
+    /// The number of the file that it is in.
     pub segment: u64,
     /// Where in the segment the record after it begins.
     pub offset: u64,
+    /// SHA-256 over the record and the hash before it.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub hash: Sha256,
 }
 

@@ -12,6 +12,7 @@ use std::fmt;
 use ring::digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 /// Bytes kept of an effect's detail, so that a plugin that is refused a thousand long paths cannot fill the
 /// log.
@@ -23,11 +24,15 @@ pub(super) const EFFECT_NAME_BYTES: usize = 64;
 pub(super) const ERROR_TYPE_BYTES: usize = 64;
 
 /// What a record is about. One call is two records, folded into one row of a search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AuditKind)]
 pub enum Kind {
+    /// A call: what was asked for, and what became of it.
     Call,
+    /// Something that a call did or tried outside of itself.
     Effect,
+    /// An act of administration.
     Admin,
     /// Written by the log itself when it started after a crash.
     Recovery,
@@ -35,17 +40,28 @@ pub enum Kind {
 
 /// An intent: this call was attempted, and this is what the gate said. A refused call has one too, closed at
 /// once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditIntent)]
 pub struct CallIntent<'a> {
+    /// The agent's organization.
     pub organization: Cow<'a, str>,
+    /// The session.
     pub session: Cow<'a, str>,
+    /// The call's id.
     pub call: Cow<'a, str>,
+    /// The agent's name.
     pub agent: Cow<'a, str>,
+    /// Whom the orchestrator acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub user: Option<Cow<'a, str>>,
+    /// The orchestrator's conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub conversation: Option<Cow<'a, str>>,
+    /// Where the session takes place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub channel: Option<Cow<'a, str>>,
     /// `namespace/tool`, or the name as it was called where there is no such tool.
     pub tool: Cow<'a, str>,
@@ -53,13 +69,20 @@ pub struct CallIntent<'a> {
     pub wire_name: Cow<'a, str>,
     /// Redacted arguments; none where what came was not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
     pub arguments: Option<Cow<'a, RawValue>>,
     /// Over the bytes as they came, before redaction.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub arguments_sha256: Sha256,
+    /// What the gate decided.
     pub verdict: Verdict,
+    /// Which layer decided, by which rule.
     pub reason: Reason<'a>,
+    /// The number of the rules that decided; it grows with every change.
     pub policy_revision: u64,
+    /// The plugin as it was when the call was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PluginStamp<'a>, required = false)]
     pub plugin: Option<PluginStamp<'a>>,
     /// The door it came in by: `http`, `mcp`, `try`, `quickstart`.
     pub source: Cow<'a, str>,
@@ -68,8 +91,9 @@ pub struct CallIntent<'a> {
 }
 
 /// What the gate decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AuditVerdict)]
 pub enum Verdict {
     Run,
     NeedsApproval,
@@ -77,32 +101,46 @@ pub enum Verdict {
 }
 
 /// Which layer decided, by which rule.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditReason)]
 pub struct Reason<'a> {
+    /// `platform`, `organization`, `agent`, `session`, …
     pub layer: Cow<'a, str>,
+    /// The rule within it.
     pub rule: Cow<'a, str>,
 }
 
 /// The plugin as it was when the call was decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditPlugin)]
 pub struct PluginStamp<'a> {
+    /// As the plugin says.
     pub version: Cow<'a, str>,
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
     pub digest: Cow<'a, str>,
 }
 
 /// An outcome: what became of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditOutcome)]
 pub struct CallOutcome<'a> {
+    /// How it ended.
     pub status: Status,
+    /// The code, where it ended in an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub error_type: Option<Cow<'a, str>>,
+    /// Whether guest code began.
     pub executed: Executed,
+    /// What it used, also when it was stopped.
     #[serde(default)]
     pub usage: Usage,
-    /// From the intent to the outcome, waits included.
+    /// From the intent to the outcome, waits included, in microseconds.
     #[serde(default)]
     pub duration_us: u64,
+    /// What proves the output, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = OutputStamp, required = false)]
     pub output: Option<OutputStamp>,
 }
 
@@ -119,8 +157,9 @@ impl CallOutcome<'_> {
 }
 
 /// `running` is never written; it is what a search shows of an intent without an outcome.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AuditStatus)]
 pub enum Status {
     Running,
     Ok,
@@ -136,8 +175,9 @@ pub enum Status {
 }
 
 /// Whether guest code began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AuditExecuted)]
 pub enum Executed {
     Yes,
     No,
@@ -145,26 +185,38 @@ pub enum Executed {
 }
 
 /// What the call used, also when it was stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AuditUsage)]
 pub struct Usage {
+    /// Guest instructions.
     pub fuel: u64,
+    /// The most memory that it had at one time, in bytes.
     pub memory_bytes: u64,
+    /// Time in the sandbox, in microseconds.
     pub duration_us: u64,
+    /// Calls of the guest into the host.
     pub host_calls: u64,
+    /// Bytes over the network, both ways together.
     pub egress_bytes: u64,
+    /// What it wrote to the log, in bytes.
     pub log_bytes: u64,
 }
 
 /// The output is a tenant's data and stays out of the log; this is enough to prove what it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditOutput)]
 pub struct OutputStamp {
+    /// Over the output as JSON text.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub sha256: Sha256,
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 /// Something a call did or tried outside of itself: a write, a request, a denial.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditEffect)]
 pub struct EffectRecord<'a> {
     /// The kind of effect: `workspace_write`, `file_denied`, `network_denied`.
     pub effect: Cow<'a, str>,
@@ -173,10 +225,12 @@ pub struct EffectRecord<'a> {
 }
 
 /// An administrative act.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditAct)]
 pub struct AdminRecord<'a> {
     /// The organization that it concerns; none for the platform's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     pub organization: Option<Cow<'a, str>>,
     /// The id of the token that acted.
     pub principal: Cow<'a, str>,
@@ -186,24 +240,32 @@ pub struct AdminRecord<'a> {
     pub target: Cow<'a, str>,
     /// `ok`, or an `error_type`.
     pub outcome: Cow<'a, str>,
+    /// The number of the rules that were in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
     pub revision: Option<u64>,
+    /// More, in a form that depends on the action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
     pub details: Option<Cow<'a, RawValue>>,
+    /// The door it came in by: `http`.
     pub source: Cow<'a, str>,
 }
 
 /// What the log found when it was started after a crash. Also a record of its own in the chain, so that what
 /// was cut stays known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
+#[schema(as = AuditRecovery)]
 pub struct Recovery {
     /// The end of the newest segment that was not a whole record.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Cut, required = false)]
     pub cut: Option<Cut>,
     /// Acknowledged records that the `head` file names and the folder no longer has. A crash cannot do this:
     /// somebody, or a disk that lies about syncs, shortened the file.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Lost, required = false)]
     pub lost: Option<Lost>,
     /// The `head` file was not there, so that nobody can say whether the end of the log is.
     pub anchor_missing: bool,
@@ -223,16 +285,20 @@ impl Recovery {
 }
 
 /// A torn end, made of bytes that were never acknowledged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditCut)]
 pub struct Cut {
+    /// The number of the segment.
     pub segment: u64,
+    /// Where in it, in bytes.
     pub offset: u64,
     /// From there to the last byte that was not zero.
     pub bytes: u64,
 }
 
 /// What should be there and is not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditLost)]
 pub struct Lost {
     /// The last record that is still there.
     pub after_sequence: u64,

@@ -12,6 +12,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool};
+use utoipa::ToSchema;
 
 use super::error::AuditError;
 use super::fold::{kind_code, status_code};
@@ -52,11 +53,13 @@ pub struct Query {
 }
 
 /// Newest first unless asked otherwise; oldest first is for following the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
+    /// For looking back.
     #[default]
     NewestFirst,
+    /// For following the log.
     OldestFirst,
 }
 
@@ -70,31 +73,50 @@ pub struct Page {
 
 /// One call with what became of it, one effect, one act, or one recovery; `kind` says which of the last
 /// members are there.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = AuditRecord)]
 pub struct Row {
     /// Place in the order of the log; never given twice.
     pub sequence: u64,
+    /// What it is about.
     pub kind: Kind,
+    /// When it was recorded, in milliseconds since 1970.
     pub at_ms: u64,
+    /// How the call ended, or `running`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Status, required = false)]
     pub status: Option<Status>,
+    /// The call, where it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CallIntent<'static>, required = false)]
     pub call: Option<CallIntent<'static>>,
+    /// When it ended, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
     pub closed_at_ms: Option<u64>,
+    /// What became of it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
     /// Effects of the call that found no room in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
     pub effects_lost: Option<u64>,
     /// The sequence of the call that an effect belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
     pub of: Option<u64>,
+    /// The effect.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = EffectRecord<'static>, required = false)]
     pub effect: Option<EffectRecord<'static>>,
+    /// The act.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = AdminRecord<'static>, required = false)]
     pub admin: Option<AdminRecord<'static>>,
+    /// What a start after a crash found.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Recovery, required = false)]
     pub recovery: Option<Recovery>,
 }
 

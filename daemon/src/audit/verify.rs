@@ -11,6 +11,7 @@ use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::error::StartError;
 use super::folder::Folder;
@@ -21,43 +22,62 @@ use super::record::{Recovery, Sha256};
 use super::recover::last_data;
 
 /// What a reading of the whole log found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuditVerification)]
 pub struct VerifyReport {
+    /// Whether everything is as it was written.
     pub ok: bool,
     /// Good records before the first bad place.
     pub records: u64,
+    /// Files read.
     pub segments: u64,
     /// The last good record; write its hash down elsewhere to hold the log to it.
     pub head: Head,
+    /// What the end of the chain was held against.
     pub anchor: Anchor,
+    /// Where the log first is not what was written.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BadPlace, required = false)]
     pub first_bad: Option<BadPlace>,
     /// Recoveries that noted more than a crash explains.
     pub suspicious: Vec<NotedRecovery>,
 }
 
 /// What the end of the chain was held against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = AuditAnchor)]
 pub enum Anchor {
     /// The running daemon, which knows what it synced.
     Daemon,
+    /// What the daemon wrote down last.
     HeadFile,
     /// Nothing: a missing end cannot be seen.
     None,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// Where the log is not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuditBadPlace)]
 pub struct BadPlace {
+    /// The file on the host of the daemon.
+    #[schema(value_type = String)]
     pub file: PathBuf,
+    /// Where in it, in bytes.
     pub offset: u64,
+    /// What is wrong there.
     pub what: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A recovery that noted more than a crash explains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuditNotedRecovery)]
 pub struct NotedRecovery {
+    /// Its place in the order of the log.
     pub sequence: u64,
+    /// When, in milliseconds since 1970.
     pub at_ms: u64,
+    /// What it found.
     pub recovery: Recovery,
 }
 

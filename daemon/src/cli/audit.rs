@@ -61,7 +61,7 @@ pub struct Search {
     /// Before: the same
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
-    /// Rows of the page
+    /// Rows of the page, at most 500
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Go on where a page ended

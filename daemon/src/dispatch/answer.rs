@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId, read_called_name};
 use toolgate_sandbox::{Component, Usage};
+use utoipa::ToSchema;
 
 use super::RequestedCall;
 use crate::audit::{self, Row};
@@ -13,8 +14,9 @@ use crate::frame;
 use crate::sessions::{CallState, Recorded};
 
 /// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = CallStatus)]
 pub enum Status {
     /// The tool did it.
     Ok,
@@ -39,7 +41,7 @@ impl Status {
 }
 
 /// Whether guest code began to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Executed {
     /// It did.
@@ -63,9 +65,11 @@ pub struct Answer {
 }
 
 /// The plugin that a call ran, or would have run.
-#[derive(Clone, Debug, Serialize)]
-struct PluginStamp {
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PluginStamp {
+    /// As the plugin says.
     version: String,
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
     digest: String,
 }
 
@@ -334,14 +338,23 @@ impl<'a> From<&'a CallError> for WireError<'a> {
     }
 }
 
-#[derive(Serialize)]
-struct WireUsage {
+/// What a call used.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CallUsage)]
+pub struct WireUsage {
+    /// Guest instructions.
     fuel: u64,
+    /// The most memory that it had at one time, in bytes.
     memory_bytes: u64,
+    /// Time in the sandbox, in microseconds.
     duration_us: u64,
+    /// Calls of the guest into the host.
     host_calls: u64,
+    /// Bytes over the network, both ways together.
     egress_bytes: u64,
+    /// Size of the result as JSON text, in bytes.
     output_bytes: u64,
+    /// What it wrote to the log, standard output and error included, in bytes.
     log_bytes: u64,
 }
 

@@ -6,25 +6,31 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use toolgate_admission::AgentDocument;
 
+use super::address::{AgentAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::documents::{
-    DocumentAccepted, DocumentView, Strictness, accepted, body_text, documents, end_with, name, precondition,
-    stored, warned,
+    DocumentAccepted, DocumentEntry, DocumentView, Strictness, accepted, body_text, documents, end_with,
+    name, precondition, stored, warned,
 };
 use super::extract::{Path, Query};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{
+    Changed, NoAgent, NoOrganization, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+};
+use super::schema::AgentForm;
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
 use crate::documents::{DocumentKey, DocumentKind};
 
-/// The agents of an organization.
+/// List the agents of an organization.
+///
+/// By name.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/agents", tag = "agents",
-    params(("org" = String, Path, description = "The organization"), Page),
+    get, path = "/v1/orgs/{org}/agents", tag = "agents", operation_id = "list_agents",
+    params(OrganizationAddress, Page),
     responses(
-        (status = 200, description = "By name", body = List<DocumentView>),
-        (status = 404, description = "No such organization", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "A page of the agents.", body = List<DocumentEntry<AgentForm>>),
+        NoOrganization, Unreadable,
     ),
-    security(("token" = [])),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -40,15 +46,13 @@ pub async fn list(
     documents(&app, DocumentKind::Agent, organization.as_str(), &page).await
 }
 
-/// One agent.
+/// Get one agent.
+///
+/// Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents",
-    params(("org" = String, Path, description = "The organization"), ("agent" = String, Path, description = "The agent")),
-    responses(
-        (status = 200, description = "The document, with its `ETag`", body = Object),
-        (status = 404, description = "No such agent", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "get_agent",
+    params(AgentAddress),
+    responses((status = 200, description = "The document.", body = AgentForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAgent, Unreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -60,21 +64,20 @@ pub async fn get(
     stored(&app, &DocumentKey::agent(&organization, &agent)).await
 }
 
-/// Make or replace an agent. It holds at once, for open sessions too.
+/// Make or replace an agent.
+///
+/// It holds at once, for open sessions too. `If-None-Match: *` makes a new one, `If-Match` with the `ETag`
+/// that was read replaces one. A field that nothing enforces is refused; a tool that nothing loaded answers to
+/// is warned of, since policies come before plugins.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents",
-    params(("org" = String, Path, description = "The organization"), ("agent" = String, Path, description = "The agent"),
-        ("If-Match" = Option<String>, Header, description = "The tag of what is replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*` for a new one"), Strictness),
-    request_body = Object,
+    put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "put_agent",
+    params(AgentAddress, WriteHeaders, Strictness),
+    request_body(content = AgentForm, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
     responses(
-        (status = 200, description = "Replaced", body = DocumentAccepted), (status = 201, description = "Made", body = DocumentAccepted),
-        (status = 404, description = "No such organization", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "It was changed in between", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The document is not sound", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 428, description = "The request does not say what it replaces", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -102,17 +105,13 @@ pub async fn put(
     Ok(accepted(&written, warnings))
 }
 
-/// Delete an agent; its sessions end.
+/// Delete an agent.
+///
+/// Its sessions end and their running calls are cancelled.
 #[utoipa::path(
-    delete, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents",
-    params(("org" = String, Path, description = "The organization"), ("agent" = String, Path, description = "The agent"),
-        ("If-Match" = Option<String>, Header, description = "The tag of what is deleted")),
-    responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "No such agent", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 428, description = "The request does not say what it deletes", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "delete_agent",
+    params(AgentAddress, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoAgent, Changed, NothingSaid, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -10,11 +10,15 @@ use serde_json::value::RawValue;
 use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
+use super::address::{CallAddress, SessionAddress};
 use super::body::Json;
 use super::extract::Path;
-use super::problem::{Problem, ProblemBody};
+use super::problem::{ErrorTypeForm, Problem};
+use super::refusal::{NoCall, NoSession, SessionEnded, Unreadable};
 use super::{App, Authenticated, DOOR};
-use crate::dispatch::{Answer, BatchAnswer, Origin, RequestedCall, now_ms};
+use crate::dispatch::{
+    Answer, BatchAnswer, CallStatus, CallUsage, Executed, Origin, PluginStamp, RequestedCall, now_ms,
+};
 use crate::identifier;
 use crate::sessions::{CallState, Session};
 
@@ -29,7 +33,7 @@ pub struct CallsRequest {
     #[serde(default)]
     #[allow(dead_code, reason = "accepted because the published form has it")]
     turn: Option<String>,
-    /// The calls. They run at the same time.
+    /// The calls, at most 32 unless the operator allows more. They run at the same time.
     #[schema(min_items = 1)]
     calls: Vec<CallRequest>,
 }
@@ -39,11 +43,13 @@ pub struct CallsRequest {
 #[serde(deny_unknown_fields)]
 pub struct CallRequest {
     /// Unique in the session; the same id answers the same call again. Made where absent.
+    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
     id: Option<String>,
     /// `call_NAMESPACE_TOOL` or `namespace/tool`.
     tool: String,
-    /// An object that fits the tool's input schema.
-    #[schema(value_type = Object)]
+    /// An object that fits the tool's input schema; left out, an empty one. What does not fit is that call's
+    /// `INVALID_ARGUMENTS`.
+    #[schema(value_type = Value, required = false, example = json!({"expression": "6*7"}))]
     arguments: Option<Box<RawValue>>,
 }
 
@@ -52,11 +58,13 @@ pub struct CallRequest {
 pub struct CallsAnswer {
     /// The session.
     session: String,
-    /// The orchestrator's conversation.
+    /// The orchestrator's conversation, where the session has one.
+    #[schema(value_type = String, required = false)]
     conversation: Option<String>,
     /// One result a call, in the order of the request.
     results: Vec<CallResult>,
-    /// What the orchestrator does next: `model`.
+    /// What the orchestrator does next: `model` is to give the results to the model.
+    #[schema(pattern = "^model$")]
     next: String,
 }
 
@@ -67,33 +75,35 @@ pub struct CallResult {
     id: String,
     /// The tool as it was called.
     tool: String,
-    /// The namespace.
+    /// The namespace; the tool as it was called, where that is no name of a tool.
     tool_name: String,
     /// The tool in its namespace.
+    #[schema(value_type = String, required = false)]
     action: Option<String>,
-    /// `ok`, `error`, `running` or `unknown`.
-    status: String,
-    /// Whether guest code began: `yes`, `no`, `unknown`.
-    executed: String,
-    /// The result, where the status is `ok`.
-    #[schema(value_type = Option<Object>)]
+    /// How it ended, or that it has not.
+    status: CallStatus,
+    /// Whether guest code began.
+    executed: Executed,
+    /// The result, any JSON, where the status is `ok`.
+    #[schema(value_type = Value, required = false)]
     output: Option<serde_json::Value>,
     /// Why not, where the status is `error`.
+    #[schema(value_type = CallResultError, required = false)]
     error: Option<CallResultError>,
     /// The result as text for a model's context, marked as data.
     text: String,
     /// What the call used.
-    #[schema(value_type = Object)]
-    usage: serde_json::Value,
-    /// The version and digest of the plugin that ran.
-    #[schema(value_type = Option<Object>)]
-    plugin: Option<serde_json::Value>,
+    usage: CallUsage,
+    /// The plugin that ran, or would have.
+    #[schema(value_type = PluginStamp, required = false)]
+    plugin: Option<PluginStamp>,
 }
 
 /// Why a call has no result.
 #[derive(serde::Serialize, ToSchema)]
 pub struct CallResultError {
-    /// One of the closed list.
+    /// The stable code.
+    #[schema(value_type = ErrorTypeForm)]
     error_type: String,
     /// What happened, for a model.
     message: String,
@@ -102,24 +112,28 @@ pub struct CallResultError {
     /// Whether the same call can succeed later.
     retryable: bool,
     /// More, in a form that depends on the `error_type`.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     details: Option<serde_json::Value>,
 }
 
-/// Carry out calls.
+/// Call tools.
 ///
-/// They run at the same time. Whatever becomes of each is in the answer, which is 200 whenever the request
-/// itself was sound. Hanging up cancels what still runs.
+/// The calls of one request run at the same time. Whatever becomes of each is in the answer, which is 200
+/// whenever the request itself was sound: a call that was refused, failed or took too long has `error` there.
+/// An id that was used before in the session is not run again: the same arguments get the recorded answer,
+/// others `CONFLICT`. Hanging up cancels what still runs.
 #[utoipa::path(
-    post, path = "/v1/sessions/{id}/calls", tag = "calls",
-    params(("id" = String, Path, description = "The session")),
-    request_body = CallsRequest,
+    post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
+    params(SessionAddress),
+    request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
-        (status = 200, description = "What became of each call", body = CallsAnswer),
-        (status = 400, description = "The request is not sound", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "What became of each call.", body = CallsAnswer,
+            links(
+                ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
+                ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
+            )),
+        NoSession, SessionEnded,
     ),
-    security(("token" = [])),
 )]
 pub async fn post(
     State(app): State<App>,
@@ -137,14 +151,13 @@ pub async fn post(
 }
 
 /// Ask what became of a call.
+///
+/// While it runs its `status` is `running`. Answers are kept for a time; after that, and after a restart of the
+/// daemon, what is known is whether it ended, and the answer is `EXPIRED`.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls",
-    params(("id" = String, Path, description = "The session"), ("call" = String, Path, description = "The call's id")),
-    responses(
-        (status = 200, description = "What is known of the call", body = CallResult),
-        (status = 404, description = "No such call", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
+    params(CallAddress),
+    responses((status = 200, description = "What is known of the call.", body = CallResult), NoCall, SessionEnded, Unreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -161,15 +174,11 @@ pub async fn get(
 
 /// Cancel a running call.
 ///
-/// One that has ended stays as it ended.
+/// It ends with `CANCELLED`. One that has ended stays as it ended.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls",
-    params(("id" = String, Path, description = "The session"), ("call" = String, Path, description = "The call's id")),
-    responses(
-        (status = 204, description = "It does not run any more"),
-        (status = 404, description = "No such call", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call",
+    params(CallAddress),
+    responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -14,15 +14,24 @@ use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision};
 use crate::store::{Removed, Written};
 
 /// A document in a list.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 pub struct DocumentView {
+    name: String,
+    etag: String,
+    document: serde_json::Value,
+}
+
+/// How a [`DocumentView`] looks. Documents are kept as they came, so they are not read into `T` to be shown.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub struct DocumentEntry<T> {
     /// The organization's or the agent's name.
     name: String,
-    /// The tag to replace it by.
+    /// The tag to replace or delete it by, its quotes included.
+    #[schema(example = "\"17\"")]
     etag: String,
     /// The document.
-    #[schema(value_type = Object)]
-    document: serde_json::Value,
+    document: T,
 }
 
 /// What came of putting a document in force.
@@ -46,8 +55,9 @@ pub struct DocumentWarning {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Strictness {
-    /// Refuse what would only be warned of.
+    /// Refuse with `INVALID_POLICY` what would only be warned of.
     #[serde(default)]
+    #[param(required = false, default = false)]
     pub(super) strict: bool,
 }
 

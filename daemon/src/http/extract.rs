@@ -2,11 +2,12 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use serde::de::DeserializeOwned;
+use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use toolgate_admission::ErrorType;
 
 use super::App;
 use super::problem::Problem;
+use super::schema::SAFE_INTEGER;
 
 /// The variable parts of an address.
 pub struct Path<T>(pub T);
@@ -41,4 +42,22 @@ fn unreadable(what: &str, why: String) -> Problem {
         format!("the {what} is not what this route takes: {why}"),
         "compare it with `/openapi.json`",
     )
+}
+
+/// How many entries a page may have: from 1 to `MOST`. More is refused rather than quietly cut.
+pub(super) fn page_limit<'de, const MOST: u32, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(from)? {
+        limit if (1..=MOST).contains(&limit) => Ok(Some(limit)),
+        limit => Err(de::Error::custom(format!("a page has 1 to {MOST} entries, not {limit}"))),
+    }
+}
+
+/// A time in milliseconds since 1970, as far as every JSON reader keeps it exactly.
+pub(super) fn time_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    match u64::deserialize(from)? {
+        time if time <= SAFE_INTEGER => Ok(Some(time)),
+        time => Err(de::Error::custom(format!("{time} is no time in milliseconds since 1970"))),
+    }
 }

@@ -11,8 +11,11 @@ use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 use utoipa::ToSchema;
 
+use super::address::{FileAddress, SessionAddress};
 use super::extract::Path;
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{NoFile, NoRoom, NoSession, NotEmpty, SessionEnded, Unreadable};
+use super::schema::FileBytes;
 use super::{App, Authenticated, body};
 use crate::dispatch::now_ms;
 use crate::identity::Caller;
@@ -32,20 +35,19 @@ pub struct FileView {
     /// From the top of the workspace.
     path: String,
     /// `file` or `folder`.
+    #[schema(pattern = "^(file|folder)$")]
     kind: &'static str,
-    /// Size of a file; 0 for a folder.
+    /// Size of a file in bytes; 0 for a folder.
     bytes: u64,
 }
 
-/// List the workspace.
+/// List the workspace of a session.
+///
+/// Every file and folder in it, at most 10,000 of them.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/files", tag = "files",
-    params(("id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "Everything in it, at most 10,000 entries", body = FileList),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
+    params(SessionAddress),
+    responses((status = 200, description = "What is in it.", body = FileList), NoSession, SessionEnded, Unreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -62,14 +64,17 @@ pub async fn list(
 }
 
 /// Read a file of the workspace.
+///
+/// The bytes as they are, whatever the guest that wrote them says they are: never to be shown as a page.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
-    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
+    get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
+    params(FileAddress),
     responses(
-        (status = 200, description = "The file's bytes", content_type = "application/octet-stream"),
-        (status = 404, description = "No such file or session", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The file's bytes.", body = FileBytes, content_type = "application/octet-stream",
+            headers(("Content-Disposition" = String, description = "`attachment`: a browser must not show it as a page."),
+                ("X-Content-Type-Options" = String, description = "`nosniff`"))),
+        NoFile, SessionEnded, Unreadable,
     ),
-    security(("token" = [])),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -92,18 +97,15 @@ pub async fn get(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Put a file into the workspace, whole, with the folders on its way.
+/// Put a file into the workspace.
+///
+/// Whole, with the folders on its way, in place of a file that is there. It counts against the same quota as
+/// what tools write.
 #[utoipa::path(
-    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
-    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
-    responses(
-        (status = 204, description = "It is there"),
-        (status = 400, description = "The path is refused", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "It does not fit", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
+    params(FileAddress),
+    request_body(content = FileBytes, content_type = "application/octet-stream", description = "The file's bytes, any at all. No body is an empty file."),
+    responses((status = 204, description = "It is there."), NoSession, SessionEnded, NoRoom, Unreadable),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -120,14 +122,12 @@ pub async fn put(
 }
 
 /// Remove a file or an empty folder.
+///
+/// A folder that is not empty is refused.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files",
-    params(("id" = String, Path, description = "The session"), ("path" = String, Path, description = "From the top of the workspace")),
-    responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "No such file or session", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
+    params(FileAddress),
+    responses((status = 204, description = "It is gone."), NoFile, NotEmpty, SessionEnded, Unreadable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -1,6 +1,5 @@
 //! Whether the daemon lives, whether it takes work, and what it serves. No token is needed, no tenant named.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
@@ -11,32 +10,39 @@ use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
 use super::App;
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::NotReady;
 
 /// That the daemon lives.
 #[derive(Serialize, ToSchema)]
 pub struct Health {
     /// `ok`.
+    #[schema(pattern = "^ok$")]
     status: &'static str,
-    /// The daemon's version.
+    /// The daemon's version (semver.org).
     version: &'static str,
 }
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// Whether the daemon lives.
-#[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "It lives", body = Health)))]
+/// Tell that the daemon lives.
+///
+/// For a supervisor that restarts what does not answer. It looks at nothing else: a daemon that lives may
+/// still take no work.
+#[utoipa::path(
+    get, path = "/healthz", tag = "health", operation_id = "get_health",
+    responses((status = 200, description = "It lives.", body = Health)),
+)]
 pub async fn healthz() -> axum::Json<Health> {
     axum::Json(HEALTHY)
 }
 
-/// Whether the daemon takes work: the store answers, and it is not stopping.
+/// Tell whether the daemon takes work.
+///
+/// It does while its store answers and it is not stopping. For a load balancer.
 #[utoipa::path(
-    get, path = "/readyz", tag = "health",
-    responses(
-        (status = 200, description = "It takes work", body = Health),
-        (status = 503, description = "It does not", body = ProblemBody, content_type = "application/problem+json"),
-    ),
+    get, path = "/readyz", tag = "health", operation_id = "get_readiness",
+    responses((status = 200, description = "It takes work.", body = Health), NotReady),
 )]
 pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Health>, Problem> {
     if !app.0.serving.load(Ordering::Acquire) {
@@ -46,7 +52,14 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Health>, Proble
     Ok(axum::Json(HEALTHY))
 }
 
-/// The OpenAPI document, made from the handlers.
-pub async fn openapi(document: Arc<str>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], document.to_string()).into_response()
+/// Get this document.
+///
+/// It is made from the routes that this very daemon serves.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "health", operation_id = "get_openapi",
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object)),
+)]
+pub async fn openapi(State(app): State<App>) -> Response {
+    let document = app.0.openapi.get().cloned().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
 }

@@ -5,61 +5,65 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use toolgate_admission::{CallError, ErrorType};
 
+use super::address::{DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::body::Json;
-use super::documents::{DocumentView, documents, end_with, name, precondition, status, stored, tagged};
+use super::documents::{
+    DocumentEntry, DocumentView, documents, end_with, name, precondition, status, stored, tagged,
+};
 use super::extract::{Path, Query};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{Changed, NoOrganization, NothingSaid, Unreadable, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
 use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
-/// All organizations.
+/// List the organizations.
+///
+/// By name.
 #[utoipa::path(
-    get, path = "/v1/orgs", tag = "organizations", params(Page),
-    responses((status = 200, description = "By name", body = List<DocumentView>)),
-    security(("token" = [])),
+    get, path = "/v1/orgs", tag = "organizations", operation_id = "list_organizations", params(Page),
+    responses((status = 200, description = "A page of the organizations.", body = List<DocumentEntry<OrganizationDocument>>), Unreadable),
 )]
 pub async fn list(
     State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    _: Authenticated,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<DocumentView>>, Problem> {
-    caller.may_operate()?;
     documents(&app, DocumentKind::Organization, "", &page).await
 }
 
-/// One organization.
+/// Get one organization.
+///
+/// Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}", tag = "organizations",
-    params(("org" = String, Path, description = "The organization")),
+    get, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "get_organization",
+    params(OrganizationAddress),
     responses(
-        (status = 200, description = "The document, with its `ETag`", body = OrganizationDocument),
-        (status = 404, description = "No such organization", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "The document.", body = OrganizationDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        NoOrganization, Unreadable,
     ),
-    security(("token" = [])),
 )]
 pub async fn get(
     State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    _: Authenticated,
     Path(organization): Path<String>,
 ) -> Result<Response, Problem> {
-    caller.may_operate()?;
     stored(&app, &DocumentKey::Organization(name(&organization)?)).await
 }
 
 /// Make or replace an organization.
+///
+/// The document is replaced whole. `If-None-Match: *` makes a new one, `If-Match` with the `ETag` that was
+/// read replaces one.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}", tag = "organizations",
-    params(("org" = String, Path, description = "The organization"),
-        ("If-Match" = Option<String>, Header, description = "The tag of what is replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*` for a new one")),
+    put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization",
+    params(OrganizationAddress, WriteHeaders),
     request_body = OrganizationDocument,
     responses(
-        (status = 200, description = "Replaced"), (status = 201, description = "Made"),
-        (status = 412, description = "It was changed in between", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 428, description = "The request does not say what it replaces", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "It is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        Changed, NothingSaid, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -68,7 +72,6 @@ pub async fn put(
     headers: HeaderMap,
     Json(document): Json<OrganizationDocument>,
 ) -> Result<Response, Problem> {
-    caller.may_operate()?;
     let organization = name(&organization)?;
     let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;
@@ -85,16 +88,12 @@ pub async fn put(
 }
 
 /// Delete an organization with its agents, sessions and tokens.
+///
+/// Running calls are cancelled, and nothing of it can be used any more. Its records in the audit log stay.
 #[utoipa::path(
-    delete, path = "/v1/orgs/{org}", tag = "organizations",
-    params(("org" = String, Path, description = "The organization"),
-        ("If-Match" = Option<String>, Header, description = "The tag of what is deleted")),
-    responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "No such organization", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 428, description = "The request does not say what it deletes", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
+    params(OrganizationAddress, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoOrganization, Changed, NothingSaid, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -102,7 +101,6 @@ pub async fn delete(
     Path(organization): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    caller.may_operate()?;
     let organization = name(&organization)?;
     let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;

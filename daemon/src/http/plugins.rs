@@ -8,8 +8,11 @@ use serde::Deserialize;
 use toolgate_admission::{CallError, ErrorType, Namespace};
 use utoipa::IntoParams;
 
+use super::address::PluginAddress;
 use super::extract::{Path, Query};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{BuiltIn, NamespaceTaken, NoPlugin, NoneBefore, Unrecordable, UnsoundPlugin};
+use super::schema::ComponentFile;
 use super::{App, Authenticated, List, Page, body};
 use crate::plugins::{Expected, PluginView};
 
@@ -22,18 +25,19 @@ pub struct UploadQuery {
     version: Option<String>,
 }
 
-/// The loaded plugins.
+/// List the loaded plugins.
+///
+/// By namespace, the built-in ones too. What is still being loaded, or could not be, is only at its own
+/// address.
 #[utoipa::path(
-    get, path = "/v1/plugins", tag = "plugins", params(Page),
-    responses((status = 200, description = "The loaded plugins, by namespace", body = List<PluginView>)),
-    security(("token" = [])),
+    get, path = "/v1/plugins", tag = "plugins", operation_id = "list_plugins", params(Page),
+    responses((status = 200, description = "A page of the loaded plugins.", body = List<PluginView>)),
 )]
 pub async fn list(
     State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    _: Authenticated,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
-    caller.may_operate()?;
     let after = page.cursor.as_deref().unwrap_or("");
     let mut items: Vec<PluginView> =
         app.0.plugins.list().await.into_iter().filter(|plugin| plugin.namespace.as_str() > after).collect();
@@ -44,42 +48,38 @@ pub async fn list(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-/// One plugin with its versions.
+/// Get one plugin with the versions that are kept of it.
+///
+/// Also shows one that is being loaded with `Prefer: respond-async`, and why it failed.
 #[utoipa::path(
-    get, path = "/v1/plugins/{namespace}", tag = "plugins",
-    params(("namespace" = String, Path, description = "The plugin's namespace")),
-    responses(
-        (status = 200, description = "The plugin", body = PluginView),
-        (status = 404, description = "It is not loaded", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
+    params(PluginAddress),
+    responses((status = 200, description = "The plugin.", body = PluginView), NoPlugin),
 )]
 pub async fn get(
     State(app): State<App>,
-    Authenticated(caller): Authenticated,
+    _: Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    caller.may_operate()?;
     Ok(axum::Json(app.0.plugins.find(&named(&namespace)?).await?))
 }
 
 /// Load a plugin, or a new version of one.
 ///
-/// Waits until it is decided, or answers 202 at once where `Prefer: respond-async` is sent; `GET` then shows
+/// The body is the component itself. The daemon compiles it, checks its imports, asks it what it is, and
+/// holds that against the contract; a file that fails anywhere leaves what served before serving on. It waits
+/// until that is decided, or answers 202 at once where `Prefer: respond-async` is sent; `GET` then shows
 /// what became of it. Calls in flight end on the version they began with.
 #[utoipa::path(
-    put, path = "/v1/plugins/{namespace}", tag = "plugins",
-    params(("namespace" = String, Path, description = "The namespace that the plugin describes itself with"), UploadQuery,
-        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait")),
-    request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component"),
+    put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
+    params(PluginAddress, UploadQuery,
+        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
+    request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
     responses(
-        (status = 200, description = "It serves", body = PluginView),
-        (status = 202, description = "It is being loaded", body = PluginView),
-        (status = 409, description = "The namespace is taken", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 413, description = "The file is too large", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The file is not a plugin", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "It serves.", body = PluginView),
+        (status = 202, description = "It is being loaded.", body = PluginView),
+        NamespaceTaken, UnsoundPlugin, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -88,7 +88,6 @@ pub async fn put(
     Query(query): Query<UploadQuery>,
     request: Request,
 ) -> Result<(StatusCode, axum::Json<PluginView>), Problem> {
-    caller.may_operate()?;
     let namespace = named(&namespace)?;
     expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
@@ -115,22 +114,18 @@ pub async fn put(
 }
 
 /// Remove a plugin and its versions.
+///
+/// Its tools are gone at once; calls in flight end as they began. A built-in plugin can only be disabled.
 #[utoipa::path(
-    delete, path = "/v1/plugins/{namespace}", tag = "plugins",
-    params(("namespace" = String, Path, description = "The plugin's namespace")),
-    responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "It is not loaded", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "It is built in", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "delete_plugin",
+    params(PluginAddress),
+    responses((status = 204, description = "It is gone."), NoPlugin, BuiltIn, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    caller.may_operate()?;
     let namespace = named(&namespace)?;
     let removing = app.0.plugins.remove(&namespace);
     app.act(&caller, None, "plugin.remove", namespace.as_str(), removing).await?;
@@ -138,64 +133,54 @@ pub async fn delete(
 }
 
 /// Serve the version before this one again.
+///
+/// Four versions are kept. What is rolled back from stays until something newer is loaded.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins",
-    params(("namespace" = String, Path, description = "The plugin's namespace")),
-    responses(
-        (status = 200, description = "The version before serves", body = PluginView),
-        (status = 404, description = "It is not loaded", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "There is none before", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
+    params(PluginAddress),
+    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoneBefore, Unrecordable),
 )]
 pub async fn rollback(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    caller.may_operate()?;
     let namespace = named(&namespace)?;
     let rolling = app.0.plugins.roll_back(&namespace);
     Ok(axum::Json(app.act(&caller, None, "plugin.rollback", namespace.as_str(), rolling).await?))
 }
 
 /// Keep a plugin and take its tools out of every agent's reach.
+///
+/// Their calls get `TOOL_DISABLED`, in open sessions too. Doing it again changes nothing.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/disable", tag = "plugins",
-    params(("namespace" = String, Path, description = "The plugin's namespace")),
-    responses(
-        (status = 200, description = "It takes no calls", body = PluginView),
-        (status = 404, description = "It is not loaded", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    post, path = "/v1/plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_plugin",
+    params(PluginAddress),
+    responses((status = 200, description = "It takes no calls.", body = PluginView), NoPlugin, Unrecordable),
 )]
 pub async fn disable(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    caller.may_operate()?;
     let namespace = named(&namespace)?;
     let switching = app.0.plugins.set_disabled(&namespace, true);
     Ok(axum::Json(app.act(&caller, None, "plugin.disable", namespace.as_str(), switching).await?))
 }
 
 /// Let the tools of a disabled plugin back in.
+///
+/// Doing it again changes nothing.
 #[utoipa::path(
-    post, path = "/v1/plugins/{namespace}/enable", tag = "plugins",
-    params(("namespace" = String, Path, description = "The plugin's namespace")),
-    responses(
-        (status = 200, description = "It takes calls", body = PluginView),
-        (status = 404, description = "It is not loaded", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
+    params(PluginAddress),
+    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, Unrecordable),
 )]
 pub async fn enable(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    caller.may_operate()?;
     let namespace = named(&namespace)?;
     let switching = app.0.plugins.set_disabled(&namespace, false);
     Ok(axum::Json(app.act(&caller, None, "plugin.enable", namespace.as_str(), switching).await?))

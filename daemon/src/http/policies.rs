@@ -6,24 +6,27 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use toolgate_admission::{OrgDocument, OrgRules};
 
+use super::address::{OrganizationAddress, WriteHeaders};
 use super::documents::{
     DocumentAccepted, Strictness, accepted, body_text, name, precondition, stored, warned,
 };
 use super::extract::{Path, Query};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{
+    Changed, NoOrganization, NoPolicy, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+};
+use super::schema::PolicyForm;
 use super::{App, Authenticated};
 use crate::dispatch::now_ms;
 use crate::documents::DocumentKey;
 
-/// The policy of an organization.
+/// Get the policy of an organization.
+///
+/// Its `ETag` is what `PUT` asks for in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/policy", tag = "organizations",
-    params(("org" = String, Path, description = "The organization")),
-    responses(
-        (status = 200, description = "The document, with its `ETag`", body = Object),
-        (status = 404, description = "No such organization, or it has no policy", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/orgs/{org}/policy", tag = "organizations", operation_id = "get_organization_policy",
+    params(OrganizationAddress),
+    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoPolicy, Unreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -35,23 +38,19 @@ pub async fn get(
     stored(&app, &DocumentKey::Policy(organization)).await
 }
 
-/// Make or replace the policy of an organization. It holds at once, for open sessions too.
+/// Make or replace the policy of an organization.
 ///
-/// It has `limits`, which narrow those of every call for the organization.
+/// It holds at once, for open sessions too. It has `limits`, which narrow those of every call for the
+/// organization. A field that nothing enforces is refused.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}/policy", tag = "organizations",
-    params(("org" = String, Path, description = "The organization"),
-        ("If-Match" = Option<String>, Header, description = "The tag of what is replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*` for a new one"), Strictness),
-    request_body = Object,
+    put, path = "/v1/orgs/{org}/policy", tag = "organizations", operation_id = "put_organization_policy",
+    params(OrganizationAddress, WriteHeaders, Strictness),
+    request_body(content = PolicyForm, example = json!({"limits": {"deadline_ms": 5000}})),
     responses(
-        (status = 200, description = "Replaced", body = DocumentAccepted), (status = 201, description = "Made", body = DocumentAccepted),
-        (status = 404, description = "No such organization", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 412, description = "It was changed in between", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The document is not sound", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 428, description = "The request does not say what it replaces", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn put(
     State(app): State<App>,

@@ -7,7 +7,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use toolgate_admission::{CallError, ErrorType, show};
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 /// Longest text of a problem, in characters.
 const DETAIL_CHARS: usize = 2_000;
@@ -16,29 +18,69 @@ const DETAIL_CHARS: usize = 2_000;
 #[derive(Debug)]
 pub struct Problem(pub CallError);
 
-/// How a refused request looks.
+/// Why a request was refused (RFC 9457).
 #[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[schema(as = Problem, examples(json!({
+    "type": "urn:toolgate:error:NOT_FOUND",
+    "title": "not found",
+    "status": 404,
+    "detail": "no agent `acme/support`",
+    "error_type": "NOT_FOUND",
+    "hint": "check the name, and that it was made before",
+    "retryable": false,
+})))]
 pub struct ProblemBody {
     /// A URN that ends with the `error_type`.
     #[serde(rename = "type")]
+    #[schema(pattern = "^urn:toolgate:error:[A-Z_]+$")]
     kind: String,
     /// The `error_type` in words.
     title: String,
     /// The HTTP status.
+    #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What happened, for a person or a model.
+    /// What happened, for a person or a model. It can be worded anew; programs look at `error_type`.
     detail: String,
-    /// One of the closed list of error types.
+    /// The stable code.
+    #[schema(value_type = ErrorTypeForm)]
     error_type: &'static str,
     /// What to do about it.
     hint: String,
-    /// Whether the same request can succeed later.
+    /// Whether the same request can succeed later, unchanged.
     retryable: bool,
-    /// More, in a form that depends on the `error_type`.
+    /// More, in a form that depends on the `error_type`: `pointer` into an unsound document, `precondition`
+    /// (`required` or `failed`), `retry_after_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Object, required = false)]
     details: Option<serde_json::Value>,
+}
+
+/// The closed list of error types.
+pub(super) struct ErrorTypeForm;
+
+impl PartialSchema for ErrorTypeForm {
+    fn schema() -> RefOr<Schema> {
+        let meanings: Vec<String> = ErrorType::ALL
+            .iter()
+            .map(|error_type| format!("- `{error_type}`, HTTP {}", error_type.http_status()))
+            .collect();
+        let description = format!(
+            "What went wrong, as a stable code. The list is closed. The HTTP status is that of a refused request; an \
+             error of a call is in a 200.\n\n{}",
+            meanings.join("\n")
+        );
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(ErrorType::ALL.iter().map(|error_type| error_type.as_str())))
+            .description(Some(description))
+            .into()
+    }
+}
+
+impl ToSchema for ErrorTypeForm {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ErrorType".into()
+    }
 }
 
 impl Problem {

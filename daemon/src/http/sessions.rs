@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{self as admission, CallError, ErrorType, Name, SessionFacts};
 use utoipa::ToSchema;
 
+use super::address::SessionAddress;
 use super::body::Json;
 use super::extract::Path;
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{NoAgent, NoSession, NoTools, SessionEnded, Unrecordable};
 use super::{App, Authenticated};
 use crate::dispatch::now_ms;
 use crate::identifier;
@@ -24,12 +26,20 @@ const LABEL_BYTES: usize = 200;
 #[serde(deny_unknown_fields)]
 pub struct SessionRequest {
     /// `ORGANIZATION/AGENT`.
+    #[schema(
+        pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?/[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
+        max_length = 129,
+        example = "acme/support"
+    )]
     agent: String,
-    /// Whom the orchestrator acts for.
+    /// Whom the orchestrator acts for: an id of its own, at most 200 bytes.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "u-17")]
     user: Option<String>,
-    /// The orchestrator's conversation.
+    /// The orchestrator's conversation: an id of its own, at most 200 bytes.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     conversation: Option<String>,
     /// Where it takes place: `sms`, `email`, `webchat`, …
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "webchat")]
     channel: Option<String>,
 }
 
@@ -41,10 +51,13 @@ pub struct SessionView {
     /// `ORGANIZATION/AGENT`.
     agent: String,
     /// Whom the orchestrator acts for.
+    #[schema(required)]
     user: Option<String>,
     /// The orchestrator's conversation.
+    #[schema(required)]
     conversation: Option<String>,
     /// Where it takes place.
+    #[schema(required)]
     channel: Option<String>,
     /// The tools that can be called.
     tools: Vec<ToolDefinition>,
@@ -63,7 +76,7 @@ pub struct ToolDefinition {
     #[schema(value_type = Object)]
     input_schema: serde_json::Value,
     /// JSON Schema of the result, where the tool declares one.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Object>, required)]
     output_schema: Option<serde_json::Value>,
     /// Whether it changes nothing.
     read_only: bool,
@@ -77,16 +90,24 @@ pub struct ToolList {
 }
 
 /// Open a session for an agent.
+///
+/// Calls are made in a session, which has a workspace of its own and ends when it is not used for long. None
+/// is opened for an agent that could call nothing.
 #[utoipa::path(
-    post, path = "/v1/sessions", tag = "sessions",
-    request_body = SessionRequest,
+    post, path = "/v1/sessions", tag = "sessions", operation_id = "open_session",
+    request_body(content = SessionRequest, example = json!({"agent": "acme/support", "user": "u-17", "channel": "webchat"})),
     responses(
-        (status = 201, description = "It is open", body = SessionView),
-        (status = 400, description = "The request is not sound", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 403, description = "The agent has no tools, or the token does not speak for it", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 404, description = "No such agent", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 201, description = "It is open.", body = SessionView,
+            headers(("Location" = String, description = "The session's address.")),
+            links(
+                ("session" = (operation_id = "get_session", parameters(("id" = "$response.body#/session")), description = "Look at it.")),
+                ("end" = (operation_id = "end_session", parameters(("id" = "$response.body#/session")), description = "End it.")),
+                ("tools" = (operation_id = "list_session_tools", parameters(("id" = "$response.body#/session")), description = "What can be called in it.")),
+                ("calls" = (operation_id = "call_tools", parameters(("id" = "$response.body#/session")), description = "Call tools in it.")),
+                ("files" = (operation_id = "list_files", parameters(("id" = "$response.body#/session")), description = "Its workspace.")),
+            )),
+        NoAgent, NoTools, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn post(
     State(app): State<App>,
@@ -122,14 +143,12 @@ pub async fn post(
 }
 
 /// Look at a session.
+///
+/// With the tools that can be called in it now, which follow every change of plugins and policies.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The session and its tools as they are now", body = SessionView),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
+    params(SessionAddress),
+    responses((status = 200, description = "The session.", body = SessionView), NoSession, SessionEnded),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -141,15 +160,13 @@ pub async fn get(
     Ok(axum::Json(view(&app, &session, tools)))
 }
 
-/// End a session: running calls are cancelled, its files removed.
+/// End a session.
+///
+/// Running calls are cancelled and its files removed.
 #[utoipa::path(
-    delete, path = "/v1/sessions/{id}", tag = "sessions",
-    params(("id" = String, Path, description = "The session")),
-    responses(
-        (status = 204, description = "It has ended"),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session",
+    params(SessionAddress),
+    responses((status = 204, description = "It has ended."), NoSession, SessionEnded, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -166,15 +183,13 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The tools that can be called now.
+/// List the tools that can be called in a session now.
+///
+/// With names, descriptions and JSON Schemas as a model is told of them.
 #[utoipa::path(
-    get, path = "/v1/sessions/{id}/tools", tag = "sessions",
-    params(("id" = String, Path, description = "The session")),
-    responses(
-        (status = 200, description = "The callable tools", body = ToolList),
-        (status = 404, description = "No such session", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
+    params(SessionAddress),
+    responses((status = 200, description = "The callable tools.", body = ToolList), NoSession, SessionEnded),
 )]
 pub async fn tools(
     State(app): State<App>,

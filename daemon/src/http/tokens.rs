@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa::ToSchema;
 
+use super::address::TokenAddress;
 use super::body::Json;
 use super::extract::{Path, Query};
-use super::problem::{Problem, ProblemBody};
+use super::problem::Problem;
+use super::refusal::{NoOrganization, NoToken, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
@@ -17,14 +19,19 @@ use crate::identity::{NewToken, Role, TokenSummary};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// `operator`, `owner`, `orchestrator` or `auditor`.
+    /// What it is good for. An `operator` has no organization, an `owner` and an `orchestrator` need one, an
+    /// `auditor` without one reads the whole log.
+    #[schema(value_type = Role)]
     role: String,
     /// The organization; needed for all but operators and auditors of the whole platform.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     organization: Option<String>,
     /// The agents that an orchestrator may speak for; absent means all of the organization.
+    #[schema(min_items = 1)]
     agents: Option<Vec<String>>,
-    /// For people.
+    /// For people: at most 200 bytes.
     #[serde(default)]
+    #[schema(max_length = 200)]
     label: String,
 }
 
@@ -34,25 +41,32 @@ pub struct TokenView {
     /// Its id.
     id: String,
     /// What it is good for.
+    #[schema(value_type = Role)]
     role: &'static str,
-    /// The organization.
+    /// The organization; null for the whole platform.
+    #[schema(required)]
     organization: Option<String>,
-    /// The agents.
+    /// The agents that it may speak for; null where it is not for single agents.
+    #[schema(required)]
     agents: Option<Vec<String>>,
     /// For people.
     label: String,
     /// When it was made, in milliseconds since 1970.
+    #[schema(minimum = 0)]
     created_ms: u64,
     /// The token itself, in the answer that made it and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     token: Option<String>,
 }
 
-/// The tokens that the caller may see.
+/// List the tokens that the caller may see.
+///
+/// Oldest first. Operators see all, owners those of their organization. Those that were revoked are not in
+/// it, and never the token itself.
 #[utoipa::path(
-    get, path = "/v1/tokens", tag = "tokens", params(Page),
-    responses((status = 200, description = "Oldest first", body = List<TokenView>)),
-    security(("token" = [])),
+    get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens", params(Page),
+    responses((status = 200, description = "A page of the tokens.", body = List<TokenView>)),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -69,14 +83,17 @@ pub async fn list(
 }
 
 /// Make a token.
+///
+/// Its text is in this answer and nowhere else; the daemon keeps a hash. Nobody gives away more than they
+/// have: owners make tokens for their organization alone.
 #[utoipa::path(
-    post, path = "/v1/tokens", tag = "tokens",
-    request_body = TokenRequest,
+    post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
+    request_body(content = TokenRequest, example = json!({"role": "orchestrator", "organization": "acme", "agents": ["support"], "label": "chat backend"})),
     responses(
-        (status = 201, description = "The token, shown once", body = TokenView),
-        (status = 403, description = "The caller may not give that away", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 201, description = "The token, shown this once.", body = TokenView,
+            links(("revoke" = (operation_id = "revoke_token", parameters(("id" = "$response.body#/id")), description = "The `id` is what revokes it.")))),
+        NoOrganization, Unrecordable,
     ),
-    security(("token" = [])),
 )]
 pub async fn post(
     State(app): State<App>,
@@ -101,15 +118,13 @@ pub async fn post(
     Ok((StatusCode::CREATED, axum::Json(view(made.summary, Some(secret)))))
 }
 
-/// Revoke a token. It ends with this request.
+/// Revoke a token.
+///
+/// It ends with this request; calls that run for it are cancelled. One can revoke the token one asks with.
 #[utoipa::path(
-    delete, path = "/v1/tokens/{id}", tag = "tokens",
-    params(("id" = String, Path, description = "The token's id")),
-    responses(
-        (status = 204, description = "It is no longer good"),
-        (status = 404, description = "No such token", body = ProblemBody, content_type = "application/problem+json"),
-    ),
-    security(("token" = [])),
+    delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
+    params(TokenAddress),
+    responses((status = 204, description = "It is no longer good."), NoToken, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,

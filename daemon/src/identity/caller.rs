@@ -1,8 +1,8 @@
 //! What a caller may do.
 //!
 //! `operator` includes `owner`, which includes `orchestrator` within its
-//! organization; `auditor` stands apart. Each question looks at the role first
-//! and answers `FORBIDDEN`, the same for whatever organization was named. Then it
+//! organization; `auditor` stands apart. [`Access`] is the table of that. Each question looks at the role
+//! first and answers `FORBIDDEN`, the same for whatever organization was named. Then it
 //! looks at whose the thing is, and answers for another organization's what it
 //! answers for one that does not exist (requirements, 9.5).
 
@@ -26,11 +26,17 @@ pub struct Caller {
     pub revoked: CancellationToken,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a token is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
 pub enum Role {
+    /// Everything.
     Operator,
+    /// One organization.
     Owner,
+    /// Sessions and calls for agents of one organization.
     Orchestrator,
+    /// Reading the audit log, of one organization or of all.
     Auditor,
 }
 
@@ -49,32 +55,63 @@ impl Role {
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
+}
 
-    fn includes(self, needed: Self) -> bool {
-        match needed {
-            Self::Operator => self == Self::Operator,
-            Self::Owner => matches!(self, Self::Operator | Self::Owner),
-            Self::Orchestrator => matches!(self, Self::Operator | Self::Owner | Self::Orchestrator),
-            Self::Auditor => self == Self::Auditor,
+/// What callers come to do, as far as their role decides it.
+///
+/// INVARIANT: this is the only place that says which role may do what. The guard of the HTTP interface asks
+/// it before a request is read, the questions below ask it again for whoever comes by another door, and the
+/// OpenAPI document shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// The platform: plugins and organizations.
+    Operate,
+    /// What an organization owns: its agents, policies and tokens.
+    Own,
+    /// Sessions, their calls and their files.
+    Orchestrate,
+    /// Reading the audit log.
+    Audit,
+    /// Verifying the audit log's chain.
+    Verify,
+}
+
+impl Access {
+    /// The roles that have it, the least of them last.
+    pub fn roles(self) -> &'static [Role] {
+        match self {
+            Self::Operate => &[Role::Operator],
+            Self::Own => &[Role::Operator, Role::Owner],
+            Self::Orchestrate => &[Role::Operator, Role::Owner, Role::Orchestrator],
+            Self::Audit => &[Role::Operator, Role::Owner, Role::Auditor],
+            Self::Verify => &[Role::Operator, Role::Auditor],
         }
     }
 }
 
 impl Caller {
-    /// The platform: plugins, organizations.
-    pub fn may_operate(&self) -> Result<(), CallError> {
-        self.need(Role::Operator)
+    /// Whether the role is one of those that have this access.
+    pub fn may(&self, access: Access) -> Result<(), CallError> {
+        let roles = access.roles();
+        if roles.contains(&self.role) {
+            return Ok(());
+        }
+        Err(CallError::new(
+            ErrorType::Forbidden,
+            format!("a token of role `{}` may not do this", self.role.as_str()),
+            format!("use a token of role {}", one_of(roles)),
+        ))
     }
 
     /// What an organization owns: its agents and policies.
     pub fn may_own(&self, organization: &Name) -> Result<(), CallError> {
-        self.need(Role::Owner)?;
+        self.may(Access::Own)?;
         self.need_scope(organization, || DocumentKey::Organization(organization.clone()).to_string())
     }
 
     /// Opening sessions for an agent.
     pub fn may_orchestrate(&self, organization: &Name, agent: &Name) -> Result<(), CallError> {
-        self.need(Role::Orchestrator)?;
+        self.may(Access::Orchestrate)?;
         self.need_scope(organization, || DocumentKey::agent(organization, agent).to_string())?;
         if self.speaks_for(agent) {
             return Ok(());
@@ -89,7 +126,7 @@ impl Caller {
     /// Using a session, given whose it is; none for a session that is not there,
     /// which gets the very answer of one that the caller may not use.
     pub fn may_use_session(&self, session: &str, agent: Option<(&Name, &Name)>) -> Result<(), CallError> {
-        self.need(Role::Orchestrator)?;
+        self.may(Access::Orchestrate)?;
         match agent {
             Some((organization, agent)) if self.covers(organization) && self.speaks_for(agent) => Ok(()),
             _ => Err(not_found(&format!("session `{session}`"))),
@@ -99,9 +136,7 @@ impl Caller {
     /// Reading the audit log, of one organization or of all that the caller may
     /// read; answers the organization to search in, none for every one.
     pub fn may_audit(&self, organization: Option<&Name>) -> Result<Option<Name>, CallError> {
-        if !matches!(self.role, Role::Operator | Role::Owner | Role::Auditor) {
-            return Err(self.forbidden("owner` or `auditor"));
-        }
+        self.may(Access::Audit)?;
         match organization {
             None => Ok(self.organization.clone()),
             Some(asked) => {
@@ -111,19 +146,11 @@ impl Caller {
         }
     }
 
-    /// Verifying the audit log's chain.
-    pub fn may_verify(&self) -> Result<(), CallError> {
-        match self.role {
-            Role::Operator | Role::Auditor => Ok(()),
-            Role::Owner | Role::Orchestrator => Err(self.forbidden("operator` or `auditor")),
-        }
-    }
-
     /// Making a token of `role` for `organization`: nobody gives away more than they have.
     pub fn may_issue(&self, role: Role, organization: Option<&Name>) -> Result<(), CallError> {
         match (role, organization) {
             (_, Some(organization)) if role != Role::Operator => self.may_own(organization),
-            _ => self.may_operate(),
+            _ => self.may(Access::Operate),
         }
     }
 
@@ -138,12 +165,8 @@ impl Caller {
 
     /// The organization whose tokens the caller may list; none for all of them.
     pub fn token_scope(&self) -> Result<Option<&Name>, CallError> {
-        self.need(Role::Owner)?;
+        self.may(Access::Own)?;
         Ok(self.organization.as_ref())
-    }
-
-    fn need(&self, role: Role) -> Result<(), CallError> {
-        if self.role.includes(role) { Ok(()) } else { Err(self.forbidden(role.as_str())) }
     }
 
     fn need_scope(&self, organization: &Name, what: impl Fn() -> String) -> Result<(), CallError> {
@@ -157,13 +180,15 @@ impl Caller {
     fn speaks_for(&self, agent: &Name) -> bool {
         self.agents.as_deref().is_none_or(|agents| agents.contains(agent))
     }
+}
 
-    fn forbidden(&self, needed: &str) -> CallError {
-        CallError::new(
-            ErrorType::Forbidden,
-            format!("a token of role `{}` may not do this", self.role.as_str()),
-            format!("use a token of role `{needed}`"),
-        )
+/// `operator`, `owner` or `auditor`: as hints and the document name roles, each in backticks.
+pub fn one_of(roles: &[Role]) -> String {
+    let quoted: Vec<String> = roles.iter().map(|role| format!("`{}`", role.as_str())).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -212,7 +237,10 @@ mod tests {
 
     #[test]
     fn only_operators_operate() {
-        assert_eq!(answers(Caller::may_operate), [OK, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN]);
+        assert_eq!(
+            answers(|caller| caller.may(Access::Operate)),
+            [OK, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN]
+        );
     }
 
     #[test]
@@ -258,7 +286,7 @@ mod tests {
 
     #[test]
     fn operators_and_auditors_verify() {
-        assert_eq!(answers(Caller::may_verify), [OK, FORBIDDEN, FORBIDDEN, OK, OK]);
+        assert_eq!(answers(|caller| caller.may(Access::Verify)), [OK, FORBIDDEN, FORBIDDEN, OK, OK]);
     }
 
     #[test]
@@ -324,6 +352,14 @@ mod tests {
             stranger.may_orchestrate(&acme, &bot).expect_err("foreign"),
             absent(DocumentKey::agent(&acme, &bot))
         );
+    }
+
+    #[test]
+    fn a_refusal_names_the_roles_that_would_do() {
+        let error = caller(Role::Owner, Some("acme")).may(Access::Verify).expect_err("no auditor");
+        assert_eq!(error.hint, "use a token of role `operator` or `auditor`");
+        let error = caller(Role::Auditor, None).may(Access::Operate).expect_err("no operator");
+        assert_eq!(error.hint, "use a token of role `operator`");
     }
 
     #[test]

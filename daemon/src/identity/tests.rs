@@ -210,7 +210,7 @@ async fn the_first_start_writes_an_operator_token_that_works_and_can_be_revoked(
     assert_eq!(file.metadata().expect("the file").permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&file).expect("the token");
     let caller = house.caller(text.trim()).expect("a caller");
-    caller.may_operate().expect("an operator");
+    caller.may(Access::Operate).expect("an operator");
     house.identity.revoke(&caller, &caller.token_id, 2).await.expect("revoked");
     assert!(house.caller(text.trim()).is_err());
 }

@@ -178,17 +178,20 @@ pub enum PluginState {
 /// A plugin as the interface shows it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PluginView {
-    /// Its namespace.
+    /// Its namespace: what its tools are called by.
     pub namespace: String,
-    /// The serving version, as the plugin says.
+    /// The serving version, as the plugin says; empty while it is not known.
     pub version: String,
     /// SHA-256 of the serving component: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// Who answers for it, as the plugin says.
+    #[schema(required)]
     pub publisher: Option<String>,
     /// Where a catalogue lists it.
+    #[schema(required)]
     pub category: Option<String>,
     /// What it is for.
+    #[schema(required)]
     pub purpose: Option<String>,
     /// Whether it came with the daemon.
     pub built_in: bool,
@@ -199,6 +202,7 @@ pub struct PluginView {
     /// What the serving version is doing.
     pub state: PluginState,
     /// Why, where there is something to say.
+    #[schema(required)]
     pub reason: Option<String>,
     /// Fields of its description that this daemon does not know and ignores.
     pub ignored_fields: Vec<String>,
@@ -254,7 +258,8 @@ impl ToolView {
 /// What a plugin may reach.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CapabilitiesView {
-    /// `none` or `workspace`.
+    /// Which files its calls see: `none`, or those of the session's `workspace`.
+    #[schema(pattern = "^(none|workspace)$")]
     pub filesystem: &'static str,
 }
 
@@ -281,5 +286,6 @@ pub struct VersionView {
     /// What it is doing.
     pub state: PluginState,
     /// Why, where there is something to say.
+    #[schema(required)]
     pub reason: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! The door: what a request may look like, who may ask, and what a tenant learns of others.
+//! The door: what a request may look like, who may ask, and what a tenant learns of others. That every operation holds
+//! for every role and tenant what the document says is in `rights.rs`.
 //!
 //! After each bad request the daemon answers a good one. What is refused here never becomes a call, so the audit log
 //! has nothing of it.
@@ -145,32 +146,6 @@ fn a_request_without_a_good_token_is_refused() {
         );
         stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
         stranger.send("GET", "/v1/plugins", &[("Authorization", &good)], b"").expect(200);
-    });
-}
-
-/// Every route of the OpenAPI document, without a token.
-#[test]
-fn every_route_but_health_needs_a_token() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
-        let document = stranger.get("/openapi.json").expect(200).json();
-        let mut asked = 0;
-        for (path, operations) in document["paths"].as_object().expect("paths") {
-            if ["/healthz", "/readyz"].contains(&path.as_str()) {
-                continue;
-            }
-            let path = path.replace("{*path}", "x").replace(['{', '}'], "");
-            for method in ["get", "put", "post", "delete"] {
-                if operations[method].is_object() {
-                    let headers = [("Content-Type", "application/json")];
-                    stranger
-                        .send(&method.to_uppercase(), &path, &headers, b"{}")
-                        .refused(401, "UNAUTHENTICATED");
-                    asked += 1;
-                }
-            }
-        }
-        assert!(asked > 25, "{asked} routes");
     });
 }
 

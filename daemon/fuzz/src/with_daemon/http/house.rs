@@ -194,6 +194,7 @@ async fn app(folder: &Path) -> (App, String) {
         serving: AtomicBool::new(true),
         background: TaskTracker::new(),
         documents: tokio::sync::Mutex::default(),
+        openapi: std::sync::OnceLock::new(),
     };
     (App::new(parts), operator)
 }

@@ -1,0 +1,105 @@
+//! The variable parts of addresses and the headers of writes, as the OpenAPI document describes them.
+//!
+//! Handlers read them as text and parse them into names (`Name`, `Namespace`), whose rules the patterns here
+//! repeat; a test holds the two together.
+
+#![allow(dead_code, reason = "these are read by the derive alone")]
+
+use utoipa::IntoParams;
+
+/// An organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OrganizationAddress {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+}
+
+/// An agent of an organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct AgentAddress {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The agent's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "support")]
+    agent: String,
+}
+
+/// A plugin.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct PluginAddress {
+    /// The plugin's namespace: lower-case words joined by hyphens.
+    #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "arithmetic")]
+    namespace: String,
+}
+
+/// A token.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct TokenAddress {
+    /// The token's id, which is not the token.
+    #[param(min_length = 1, example = "2eee2cedbf97cb68")]
+    id: String,
+}
+
+/// A session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct SessionAddress {
+    /// The session's id.
+    #[param(min_length = 1)]
+    id: String,
+}
+
+/// A call in a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct CallAddress {
+    /// The session's id.
+    #[param(min_length = 1)]
+    id: String,
+    /// The call's id.
+    #[param(min_length = 1, example = "c1")]
+    call: String,
+}
+
+/// A file in the workspace of a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct FileAddress {
+    /// The session's id.
+    #[param(min_length = 1)]
+    id: String,
+    /// The path from the top of the workspace, its parts separated by `/`, which may be sent as it is or as
+    /// `%2F`. A part can be neither `.` nor `..`.
+    #[param(min_length = 1, example = "notes.txt")]
+    path: String,
+}
+
+/// What a write of a document says about the one that it replaces.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct WriteHeaders {
+    /// The `ETag` of the document that is replaced, or several with commas between, or `*` for whichever is
+    /// there. Either this or `If-None-Match` must be sent.
+    #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"),
+        value_type = String, required = false)]
+    if_match: Option<String>,
+    /// `*` for a document that must not be there yet.
+    #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
+    if_none_match: Option<String>,
+}
+
+/// What a delete of a document says about it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct DeleteHeaders {
+    /// The `ETag` of the document that is deleted, or several with commas between, or `*` for whichever is
+    /// there.
+    #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"))]
+    if_match: String,
+}

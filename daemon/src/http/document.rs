@@ -1,0 +1,84 @@
+//! The OpenAPI document around what guards and handlers say of themselves.
+
+use utoipa::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{RefOr, Required};
+
+use super::guard::SCHEME;
+use super::problem::ProblemBody;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Toolgate",
+        description = "Runs the tools of AI agents: gated, validated, sandboxed, recorded.\n\n\
+            An **operator** loads plugins and makes organizations. The **owner** of an organization makes its \
+            agents and says what they may call. An **orchestrator**, the program around a language model, opens \
+            a session for an agent and posts its tool calls there. An **auditor** reads the log of all that.\n\n\
+            - Send `Authorization: Bearer TOKEN`. `x-toolgate-roles` of an operation lists the roles that may \
+            use it; an operation without it needs no token.\n\
+            - What belongs to another organization is answered as what does not exist.\n\
+            - A refused request is answered with `application/problem+json` (RFC 9457). Its `error_type` is one \
+            of a closed list; `x-toolgate-error-types` of a response lists those that it can have. What becomes \
+            of a *call* is in a 200, whatever it is.\n\
+            - Fields and query parameters that are not described here are refused. Answers may get new members.\n\
+            - Another method than those described gets 405 with `Allow`, another address 404; both with a problem.\n\
+            - Times are in milliseconds since 1970, in UTC. Lists are paged by `cursor`.\n\
+            - Documents (organizations, policies, agents) are replaced whole, under their `ETag`: a write without \
+            `If-Match` or `If-None-Match` gets 428, one that comes too late 412.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    servers((url = "/", description = "This daemon.")),
+    tags(
+        (name = "health", description = "Whether the daemon lives and takes work, and what it serves."),
+        (name = "plugins", description = "What the daemon can run: components with tools, loaded while it serves."),
+        (name = "organizations", description = "The tenants, and what holds for each of them."),
+        (name = "agents", description = "For whom calls are made, and what each may call."),
+        (name = "tokens", description = "Who may ask for what."),
+        (name = "sessions", description = "One conversation of one agent, with a workspace of its own."),
+        (name = "calls", description = "Calling tools: what this is all for."),
+        (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
+        (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
+    ),
+    components(schemas(ProblemBody)),
+    modifiers(&BearerToken),
+)]
+struct Outline;
+
+struct BearerToken;
+
+impl utoipa::Modify for BearerToken {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+            "A token from `POST /v1/tokens`, or the first operator's, which the first start of the daemon writes \
+             to `operator.token` in its data folder.",
+        ));
+        let scheme = SecurityScheme::Http(bearer.build());
+        document.components.get_or_insert_default().add_security_scheme(SCHEME, scheme);
+    }
+}
+
+/// The document without its operations.
+pub(super) fn outline() -> utoipa::openapi::OpenApi {
+    Outline::openapi()
+}
+
+/// The whole document as JSON text.
+pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
+    // `{*path}` is how the router says that a part has slashes in it. OpenAPI cannot say so.
+    let paths = std::mem::take(&mut document.paths.paths);
+    document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
+    document.paths.paths.values_mut().filter_map(|item| item.put.as_mut()).for_each(allow_no_bytes);
+    // Strings, numbers and maps with text keys: nothing of it can fail.
+    document.to_json().unwrap_or_default()
+}
+
+/// A file can be empty, which in HTTP is no body at all. The derive takes every body for required.
+fn allow_no_bytes(operation: &mut Operation) {
+    if let Some(RefOr::T(body)) = &mut operation.request_body
+        && body.content.contains_key("application/octet-stream")
+    {
+        body.required = Some(Required::False);
+    }
+}

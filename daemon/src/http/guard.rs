@@ -1,0 +1,128 @@
+//! Who may use a route: asked before anything else of a request is read, and said in the document.
+//!
+//! A route is added with the access that it needs. From that one word come the layer that lets callers in,
+//! and the operation's `security`, its roles (`x-toolgate-roles`) and its 401 and 403, so that the document
+//! cannot promise what the daemon does not hold. Nobody gets at a caller but through a guard: a route that
+//! was added without one answers `INTERNAL` as soon as its handler asks who is calling.
+//!
+//! The role alone is looked at here. Whose a thing is, is the handler's question to `identity::caller`.
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts as RequestParts;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use std::sync::Arc;
+use toolgate_admission::ErrorType;
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use super::problem::Problem;
+use super::refusal::Refusal;
+use super::{App, header};
+use crate::identity::{Access, Caller, one_of};
+
+/// The name of the security scheme in the document.
+pub(super) const SCHEME: &str = "token";
+
+/// The caller behind a valid token, whose role has the access that the route needs.
+pub struct Authenticated(pub Arc<Caller>);
+
+/// Routes, each with who may use it.
+pub(super) struct Routes {
+    app: App,
+    router: OpenApiRouter<App>,
+}
+
+impl Routes {
+    pub(super) fn new(app: App, document: utoipa::openapi::OpenApi) -> Self {
+        Self { app, router: OpenApiRouter::with_openapi(document) }
+    }
+
+    /// Adds routes that need no token.
+    pub(super) fn open(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
+        for operation in operations(&mut routes) {
+            // Said in so many words, for readers who would take silence for an oversight.
+            operation.security = Some(Vec::new());
+            describe_common_refusals(operation);
+        }
+        self.router = self.router.routes(routes);
+        self
+    }
+
+    /// Adds routes that only callers with this access reach.
+    pub(super) fn guarded(mut self, access: Access, mut routes: UtoipaMethodRouter<App>) -> Self {
+        for operation in operations(&mut routes) {
+            operation.security = Some(vec![SecurityRequirement::new(SCHEME, Vec::<String>::new())]);
+            let roles: Vec<&str> = access.roles().iter().map(|role| role.as_str()).collect();
+            let extensions = ExtensionsBuilder::new().add("x-toolgate-roles", roles).build();
+            operation.extensions.get_or_insert_default().merge(extensions);
+            describe_common_refusals(operation);
+            Refusal::new(ErrorType::Unauthenticated, "no token was sent, or it is not known or was revoked")
+                .add_to(&mut operation.responses);
+            let text = format!("the token's role is not {}", one_of(access.roles()));
+            Refusal::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
+        }
+        let (schemas, paths, methods) = routes;
+        let methods = methods.route_layer(middleware::from_fn_with_state((self.app.clone(), access), admit));
+        self.router = self.router.routes((schemas, paths, methods));
+        self
+    }
+
+    pub(super) fn into_parts(self) -> (axum::Router<App>, utoipa::openapi::OpenApi) {
+        self.router.split_for_parts()
+    }
+}
+
+impl FromRequestParts<App> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Arc<Caller>>();
+        caller.map(|caller| Self(Arc::clone(caller))).ok_or_else(|| {
+            tracing::error!(path = parts.uri.path(), "a route that asks who is calling has no guard");
+            Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
+        })
+    }
+}
+
+/// Lets a request through if the caller's role has the access.
+async fn admit(
+    State((app, access)): State<(App, Access)>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let authorization = header(request.headers(), &AUTHORIZATION)?;
+    let caller = app.0.identity.authenticate(authorization)?;
+    caller.may(access)?;
+    request.extensions_mut().insert(caller);
+    Ok(next.run(request).await)
+}
+
+fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut Operation> {
+    routes.1.paths.values_mut().flat_map(|item| {
+        let PathItem { get, put, post, delete, .. } = item;
+        [get, put, post, delete].into_iter().flatten()
+    })
+}
+
+/// What is refused in front of every handler, and while a body is read.
+fn describe_common_refusals(operation: &mut Operation) {
+    let responses = &mut operation.responses;
+    Refusal::new(
+        ErrorType::InvalidRequest,
+        "the address, the query, a header or the body is not what this operation takes; `detail` says which",
+    )
+    .add_to(responses);
+    Refusal::new(
+        ErrorType::Forbidden,
+        "the request asks for a host that the daemon does not serve, or was made by a web page of another origin",
+    )
+    .add_to(responses);
+    if operation.request_body.is_some() {
+        Refusal::new(ErrorType::TooLarge, "the body is larger than the operator allows").add_to(responses);
+        Refusal::under(408, ErrorType::DeadlineExceeded, "the body did not arrive in time").add_to(responses);
+    }
+}

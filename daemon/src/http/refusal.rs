@@ -1,0 +1,154 @@
+//! What an operation can be refused with, as the OpenAPI document says it: a status, a code, and when.
+//!
+//! Status and code come from the table of error types, so the document cannot give a code another status
+//! than the daemon does. Several refusals of one operation can have the same status: they become one
+//! response, whose `x-toolgate-error-types` lists the codes.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use toolgate_admission::ErrorType;
+use utoipa::IntoResponses;
+use utoipa::openapi::extensions::ExtensionsBuilder;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Response, Responses};
+
+/// The list of codes in a response.
+const CODES: &str = "x-toolgate-error-types";
+
+/// One way in which an operation refuses.
+pub(super) struct Refusal {
+    status: u16,
+    error_type: ErrorType,
+    when: String,
+}
+
+impl Refusal {
+    /// Under the status that the error type has.
+    pub(super) fn new(error_type: ErrorType, when: impl Into<String>) -> Self {
+        Self { status: error_type.http_status(), error_type, when: when.into() }
+    }
+
+    /// Under a status that HTTP has and the closed list has not.
+    pub(super) fn under(status: u16, error_type: ErrorType, when: &str) -> Self {
+        Self { status, error_type, when: when.into() }
+    }
+
+    /// Adds it to the responses of an operation, to the one of the same status where there is one.
+    pub(super) fn add_to(&self, responses: &mut Responses) {
+        let known = responses.responses.entry(self.status.to_string());
+        match known.or_insert_with(|| RefOr::T(self.response())) {
+            RefOr::T(response) => self.join(response),
+            // None of ours is a reference; one that were would say what it says elsewhere.
+            RefOr::Ref(_) => {}
+        }
+    }
+
+    fn join(&self, response: &mut Response) {
+        let sentence = self.sentence();
+        if !response.description.contains(&sentence) {
+            response.description = format!("{}\n{sentence}", response.description);
+        }
+        let codes =
+            response.extensions.get_or_insert_default().entry(CODES.into()).or_insert_with(|| json!([]));
+        let code = Value::from(self.error_type.as_str());
+        if let Value::Array(codes) = codes
+            && !codes.contains(&code)
+        {
+            codes.push(code);
+        }
+    }
+
+    fn sentence(&self) -> String {
+        format!("- `{}`: {}.", self.error_type.as_str(), self.when)
+    }
+
+    fn response(&self) -> Response {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let codes = ExtensionsBuilder::new().add(CODES, vec![self.error_type.as_str()]).build();
+        let mut response = Response::new(self.sentence());
+        response.content.insert("application/problem+json".into(), RefOr::T(content));
+        response.extensions = Some(codes);
+        response.headers =
+            self.headers().map(|(name, header)| (name.into(), RefOr::T(header))).into_iter().collect();
+        response
+    }
+
+    /// The header that goes with such a refusal.
+    fn headers(&self) -> Option<(&'static str, Header)> {
+        match self.error_type {
+            ErrorType::Unauthenticated => {
+                Some(("WWW-Authenticate", text_header("`Bearer` (RFC 6750, section 3).")))
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn text_header(description: &str) -> Header {
+    let schema = ObjectBuilder::new().schema_type(Type::String).build();
+    HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
+}
+
+/// Makes a type for each refusal, for `responses(…)` of the handlers.
+macro_rules! refusals {
+    ($($name:ident = $error_type:ident $(as $status:literal)?, $when:literal;)*) => {
+        $(
+            pub(super) struct $name;
+
+            impl IntoResponses for $name {
+                fn responses() -> BTreeMap<String, RefOr<Response>> {
+                    let refusal = refusals!(@make $error_type $(as $status)?, $when);
+                    BTreeMap::from([(refusal.status.to_string(), RefOr::T(refusal.response()))])
+                }
+            }
+        )*
+    };
+    (@make $error_type:ident, $when:literal) => { Refusal::new(ErrorType::$error_type, $when) };
+    (@make $error_type:ident as $status:literal, $when:literal) => {
+        Refusal::under($status, ErrorType::$error_type, $when)
+    };
+}
+
+refusals! {
+    NoOrganization = NotFound, "there is no such organization, or it is not the token's";
+    NoPolicy = NotFound, "there is no such organization, it is not the token's, or it has no policy";
+    NoAgent = NotFound, "there is no such agent, or its organization is not the token's";
+    NoPlugin = NotFound, "no such plugin is loaded";
+    NoSession = NotFound, "there is no such session, or the token may not use it";
+    NoCall = NotFound, "there is no such call or session, or the token may not use the session";
+    NoFile = NotFound, "there is no such file or session, or the token may not use the session";
+    NoToken = NotFound, "there is no such token, or it is not of the organization of the one that asks";
+    SessionEnded = Expired, "the session was not used for too long and has ended";
+    Changed = Conflict as 412, "the document is not the one that the header names: it was changed, made or deleted in between";
+    NothingSaid = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
+    UnsoundDocument = InvalidPolicy, "the document is not sound; `details.pointer` is where";
+    UnsoundPlugin = InvalidPlugin, "the file is not a plugin that keeps the contract";
+    NamespaceTaken = Conflict, "the namespace is held by another publisher or by a built-in plugin";
+    BuiltIn = Conflict, "the plugin is built in, and can only be disabled";
+    NoneBefore = Conflict, "no version before this one is kept";
+    NotEmpty = Conflict, "the folder is not empty";
+    NoTools = NoTools, "the agent has no tool that it could call";
+    NoRoom = TooLarge, "the file does not fit into what is left of the workspace";
+    Unrecordable = Unavailable, "the store or the audit log cannot be reached, so nothing was done";
+    NotReady = Unavailable, "it does not take work";
+    Unreadable = Unavailable, "the store, the audit log or the workspace cannot be read";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_one_status_become_one_response_with_all_their_codes() {
+        let mut responses = Responses::new();
+        Refusal::new(ErrorType::Conflict, "taken").add_to(&mut responses);
+        Refusal::new(ErrorType::NoTools, "nothing to call").add_to(&mut responses);
+        Refusal::new(ErrorType::Conflict, "taken").add_to(&mut responses);
+        let document = serde_json::to_value(&responses).expect("responses");
+        assert_eq!(document["409"][CODES], json!(["CONFLICT", "NO_TOOLS"]));
+        assert_eq!(document["409"]["description"], "- `CONFLICT`: taken.\n- `NO_TOOLS`: nothing to call.");
+        assert_eq!(document.as_object().map(serde_json::Map::len), Some(1));
+    }
+}

@@ -1,0 +1,104 @@
+"""What schemathesis does not know of the daemon: plugin files, and two promises of the document.
+
+`SCHEMATHESIS_HOOKS` names this file; `openapi.rs` sets it and the other variables.
+"""
+
+import os
+from pathlib import Path
+
+import schemathesis
+from hypothesis import strategies as st
+
+PROBLEM = "application/problem+json"
+
+# A plugin that is sound, and bytes that are none.
+_COMPONENT = Path(os.environ["TOOLGATE_COMPONENT"]).read_bytes()
+schemathesis.openapi.media_type(
+    "application/wasm",
+    st.one_of(st.just(_COMPONENT), st.binary(max_size=64), st.just(b"\0asm\x0d\0\x01\0")),
+)
+
+
+@schemathesis.hook
+def filter_case(context, case):
+    """Let the token of this run live, and what the rest of the run is about."""
+    if case.operation.definition.raw.get("operationId") == "revoke_token":
+        return (case.path_parameters or {}).get("id") != os.environ["TOOLGATE_TOKEN_ID"]
+    if case.operation.definition.raw.get("operationId") == "delete_organization":
+        return (case.path_parameters or {}).get("org") != "tenant"
+    return True
+
+
+@schemathesis.check
+def problem_has_a_documented_code(ctx, response, case):
+    """Hold `error_type` of a refusal to `x-toolgate-error-types` of its response."""
+    media_type = (response.headers.get("content-type") or [""])[0]
+    if response.status_code < 400 or not media_type.startswith(PROBLEM):
+        return
+    documented = case.operation.definition.raw["responses"].get(str(response.status_code))
+    if documented is None:
+        return  # A method that is not described, or what `status_code_conformance` finds.
+    code = response.json()["error_type"]
+    codes = documented.get("x-toolgate-error-types", [])
+    assert code in codes, f"{code} is not among the codes of {response.status_code}: {codes}"
+
+
+@schemathesis.check
+def every_member_is_documented(ctx, response, case):
+    """Find members of an answer that the schema does not have."""
+    documented = case.operation.definition.raw["responses"].get(str(response.status_code))
+    media_type = (response.headers.get("content-type") or [""])[0].split(";")[0]
+    content = (documented or {}).get("content", {}).get(media_type)
+    if content is None or not media_type.endswith("json") or "schema" not in content:
+        return
+    unknown = list(_unknown(case.operation.schema.raw_schema, content["schema"], response.json(), ""))
+    assert not unknown, f"the schema does not have {unknown}"
+
+
+def _unknown(document, schema, value, place):
+    """The places of members that no alternative of the schema has."""
+    schema = _resolved(document, schema)
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _unknown(document, schema.get("items", {}), item, f"{place}/{at}")
+    if not isinstance(value, dict):
+        return
+    alternatives = [schema, *schema.get("oneOf", []), *schema.get("anyOf", []), *schema.get("allOf", [])]
+    members = {}
+    for alternative in alternatives:
+        members.update(_resolved(document, alternative).get("properties", {}))
+    if not members:
+        return  # Any object at all.
+    for name, member in value.items():
+        if name not in members:
+            yield f"{place}/{name}"
+        else:
+            yield from _unknown(document, members[name], member, f"{place}/{name}")
+
+
+def _resolved(document, schema):
+    while isinstance(schema, dict) and "$ref" in schema:
+        part = document
+        for name in schema["$ref"].removeprefix("#/").split("/"):
+            part = part[name.replace("~1", "/").replace("~0", "~")]
+        schema = part
+    return schema if isinstance(schema, dict) else {}
+
+
+@schemathesis.check
+class EveryOperationIsReached:
+    """An operation that only ever refused has told nothing about its answers."""
+
+    def __init__(self):
+        self.tried = set()
+        self.reached = set()
+
+    def after_response(self, ctx, response, case):
+        self.tried.add(case.operation.label)
+        if response.status_code < 300:
+            self.reached.add(case.operation.label)
+
+    def after_run(self, ctx):
+        missed = sorted(self.tried - self.reached)
+        if os.environ.get("TOOLGATE_REACHES_ALL") and missed:
+            raise AssertionError(f"never done: {', '.join(missed)}")

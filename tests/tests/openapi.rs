@@ -1,0 +1,261 @@
+//! The OpenAPI document is true and says what a client needs: the daemon is tried with what the document promises.
+//!
+//! Whether it is true is asked by schemathesis (schemathesis.readthedocs.io), which makes requests from the document,
+//! sound and unsound ones, and holds the answers to it: statuses, codes, content types, schemas, headers, missing and
+//! wrong tokens, methods. `.ci/run` installs it; where it is not installed those tests say so and pass. What it is told
+//! of the daemon is in `tests/schemathesis`.
+//!
+//! Whether it is complete is asked here.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// Any number; the same one tries the same requests.
+const SEED: &str = "7300";
+/// Requests made up for each operation, beside those that its schema suggests by itself.
+const EXAMPLES: &str = "6";
+
+#[test]
+fn an_operators_requests_are_answered_as_the_document_says() {
+    let Some(schemathesis) = schemathesis() else { return };
+    let scene = Scene::start();
+    let operator = scene.operator.clone();
+    scene.run(&schemathesis, &operator, true);
+}
+
+#[test]
+fn an_orchestrators_requests_are_answered_as_the_document_says() {
+    let Some(schemathesis) = schemathesis() else { return };
+    let scene = Scene::start();
+    let token = json!({"role": "orchestrator", "organization": "tenant"});
+    let orchestrator = scene.operator.with_new_token(&token);
+    scene.run(&schemathesis, &orchestrator, false);
+}
+
+/// What schemathesis is pointed at: one of each thing to use, and one to delete.
+struct Scene {
+    daemon: Daemon,
+    operator: Client,
+    session: Session,
+    spare_session: Session,
+    spare_token: String,
+}
+
+impl Scene {
+    fn start() -> Self {
+        // Bodies that do not come are waited for.
+        let daemon = Daemon::start(PROGRAM, "[http]\nbody_timeout_ms = 2000\n");
+        let operator = daemon.operator();
+        for agent in ["tenant/bot", "tenant/spare", "spare/bot"] {
+            operator.make_agent(agent, &json!({"enabled": ["*"]}));
+        }
+        operator.make("/v1/orgs/tenant/policy", &json!({"limits": {}})).expect(201);
+        for (namespace, version) in [("answer", "1.0.0"), ("answer", "1.0.1"), ("spare", "1.0.0")] {
+            operator.load(namespace, &plugin(namespace, version));
+        }
+        let session = operator.open_session("tenant/bot");
+        session.call_as("c1", "arithmetic/evaluate", json!({"expression": "6*7"}));
+        for path in ["a.txt", "folder/b.txt", "spare.txt"] {
+            session.put_file(path, b"text").expect(204);
+        }
+        let token = json!({"role": "auditor", "organization": "tenant"});
+        let spare_token = operator.post("/v1/tokens", &token).expect(201).json();
+        let spare_token = spare_token["id"].as_str().expect("an id").to_owned();
+        let spare_session = operator.open_session("tenant/bot");
+        Self { daemon, operator, session, spare_session, spare_token }
+    }
+
+    /// Runs schemathesis to its end; what it found fails the test, in its own words.
+    fn run(mut self, schemathesis: &Path, client: &Client, reaches_all: bool) {
+        let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis");
+        let folder = self.daemon.folder.path();
+        let mut how = fs::read_to_string(settings.join("schemathesis.toml")).expect("settings");
+        for (variable, id) in [
+            ("${TOOLGATE_SESSION}", &self.session.id),
+            ("${TOOLGATE_SPARE_SESSION}", &self.spare_session.id),
+            ("${TOOLGATE_SPARE_TOKEN}", &self.spare_token),
+        ] {
+            how = how.replace(variable, id);
+        }
+        fs::write(folder.join("schemathesis.toml"), how).expect("the settings are written");
+        let component = folder.join("answer.wasm");
+        fs::write(&component, plugin("answer", "1.0.2")).expect("the plugin file is written");
+        let token = client.token.as_deref().expect("a token");
+        let mut command = Command::new(schemathesis);
+        command
+            .args(["--config-file", "schemathesis.toml"])
+            .arg("run")
+            .arg(format!("http://{}/openapi.json", self.daemon.address))
+            .args(["--checks", "all", "--seed", SEED, "--max-examples", EXAMPLES])
+            .args(["--workers", "1", "--generation-database", "none", "--no-color"])
+            .current_dir(folder)
+            .env("SCHEMATHESIS_HOOKS", settings.join("hooks.py"))
+            .env("TOOLGATE_TOKEN", token)
+            .env("TOOLGATE_TOKEN_ID", token.split('_').nth(1).unwrap_or_default())
+            .env("TOOLGATE_COMPONENT", &component)
+            // Compiled hooks beside their source would be files in the tree.
+            .env("PYTHONDONTWRITEBYTECODE", "1");
+        if reaches_all {
+            command.env("TOOLGATE_REACHES_ALL", "1");
+        }
+        let done = command.output().expect("schemathesis runs");
+        let report = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{report}\n{}", String::from_utf8_lossy(&done.stderr));
+        println!("{report}");
+        assert!(self.daemon.lives(), "the daemon died");
+        self.daemon.stranger().get("/readyz").expect(200);
+    }
+}
+
+/// The installed program; none where there is none, which is said.
+fn schemathesis() -> Option<PathBuf> {
+    // `.ci/run` installs it beside what cargo builds.
+    let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
+    let installed = target.join("schemathesis/bin/schemathesis");
+    if installed.exists() {
+        return Some(installed);
+    }
+    eprintln!("schemathesis is not installed at `{}`, see `.ci/run`: not tried", installed.display());
+    None
+}
+
+fn plugin(namespace: &str, version: &str) -> Vec<u8> {
+    PluginFile::new(namespace).describing("version", json!(version)).build()
+}
+
+#[test]
+fn every_operation_says_what_a_client_needs() {
+    let document = document();
+    let tags: BTreeSet<&str> = list(&document["tags"]).map(|tag| text(&tag["name"])).collect();
+    let mut ids = BTreeSet::new();
+    for (place, operation) in operations(&document) {
+        let id = text(&operation["operationId"]);
+        assert!(!id.is_empty() && ids.insert(id.to_owned()), "{place}: `{id}` is no operation id of its own");
+        let (summary, description) = (text(&operation["summary"]), text(&operation["description"]));
+        assert!(!summary.is_empty() && summary.len() < 80, "{place}: no short summary");
+        assert!(!description.is_empty() && description != summary, "{place}: no description");
+        assert!(
+            list(&operation["tags"]).any(|tag| tags.contains(text(tag))),
+            "{place}: no tag that is described"
+        );
+        assert!(operation["security"].is_array(), "{place}: whether it needs a token is not said");
+        for parameter in list(&operation["parameters"]) {
+            let name = text(&parameter["name"]);
+            assert!(!text(&parameter["description"]).is_empty(), "{place}: `{name}` is not described");
+        }
+        for (status, response) in members(&operation["responses"]) {
+            assert!(!text(&response["description"]).is_empty(), "{place}: {status} is not described");
+            if status.as_str() >= "400" {
+                assert_refusal(&format!("{place}: {status}"), response);
+            }
+        }
+    }
+}
+
+/// A refusal has the one schema that all have, and names its codes.
+fn assert_refusal(place: &str, response: &Value) {
+    let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
+    assert_eq!(schema, "#/components/schemas/Problem", "{place}");
+    assert_eq!(response["content"].as_object().map(serde_json::Map::len), Some(1), "{place}");
+    let codes: Vec<&str> = list(&response["x-toolgate-error-types"]).map(text).collect();
+    assert!(!codes.is_empty(), "{place}: no code");
+    let description = text(&response["description"]);
+    assert!(codes.iter().all(|code| description.contains(code)), "{place}: {codes:?} are not told");
+}
+
+#[test]
+fn every_member_of_every_schema_is_described() {
+    let document = document();
+    for (name, schema) in members(&document["components"]["schemas"]) {
+        let parts = std::iter::once(schema).chain(list(&schema["oneOf"])).chain(list(&schema["allOf"]));
+        for (member, property) in parts.flat_map(|part| members(&part["properties"])) {
+            // One that can be null is one of its schema, described there, and null.
+            let alternatives = list(&property["oneOf"]).map(|part| text(&part["description"]));
+            let description =
+                alternatives.chain([text(&property["description"])]).collect::<Vec<_>>().concat();
+            assert!(!description.is_empty(), "`{name}.{member}` is not described");
+            let unit = match member.rsplit('_').next() {
+                Some("ms") => "milliseconds",
+                Some("us") => "microseconds",
+                Some("bytes") => "byte",
+                _ => "",
+            };
+            let is_limit = name == "Limits";
+            assert!(
+                is_limit || description.to_lowercase().contains(unit),
+                "`{name}.{member}` does not say its unit"
+            );
+        }
+    }
+}
+
+/// Whatever the document refers to is in it, and nothing is in it that is not referred to.
+#[test]
+fn every_schema_is_there_and_used() {
+    let document = document();
+    let mut used = BTreeSet::new();
+    references(&document, &mut used);
+    let defined =
+        members(&document["components"]["schemas"]).map(|(name, _)| format!("#/components/schemas/{name}"));
+    assert_eq!(used, defined.collect());
+}
+
+/// Each link leads to an operation, and gives it parameters that it has.
+#[test]
+fn every_link_leads_somewhere() {
+    let document = document();
+    let mut links = 0;
+    for (place, operation) in operations(&document) {
+        for (_, response) in members(&operation["responses"]) {
+            for (name, link) in members(&response["links"]) {
+                let target = operations(&document)
+                    .find(|(_, operation)| operation["operationId"] == link["operationId"]);
+                let (_, target) =
+                    target.unwrap_or_else(|| panic!("{place}: the link `{name}` leads nowhere"));
+                for (parameter, _) in members(&link["parameters"]) {
+                    let known = list(&target["parameters"]).any(|known| text(&known["name"]) == parameter);
+                    assert!(known, "{place}: the target of the link `{name}` has no `{parameter}`");
+                }
+                links += 1;
+            }
+        }
+    }
+    assert!(links > 5, "{links} links");
+}
+
+fn document() -> Value {
+    Daemon::start(PROGRAM, "").stranger().get("/openapi.json").expect(200).json()
+}
+
+/// Every operation with its method and path.
+fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
+    members(&document["paths"]).flat_map(|(path, item)| {
+        members(item).map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))
+    })
+}
+
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    found.extend(value["$ref"].as_str().map(str::to_owned));
+    list(value).for_each(|item| references(item, found));
+    members(value).for_each(|(_, member)| references(member, found));
+}
+
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
