@@ -21,7 +21,7 @@ use crate::size;
     read_only,
     tags("csv", "tsv", "table", "spreadsheet", "export"),
     examples(
-        {"rows": [{"name": "Ada", "age": 36}, {"name": "Lovelace, A.", "born": 1815}]} => "name,age,born\nAda,36,\n\"Lovelace, A.\",,1815\n",
+        {"rows": [{"age": 36, "name": "Ada"}, {"born": 1815, "name": "Lovelace, A."}]} => "age,name,born\n36,Ada,\n,\"Lovelace, A.\",1815\n",
         "lists": {"rows": [[1, true], [2, null]], "columns": ["id", "ok"], "delimiter": "tab"} => "id\tok\n1\ttrue\n2\t\n",
     )
 )]

@@ -42,7 +42,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
     read_only,
     tags("toml", "json", "convert", "format"),
     examples(
-        {"value": {"server": {"port": 8080, "hosts": ["a", "b"]}, "title": "demo"}} => "title = \"demo\"\n\n[server]\nport = 8080\nhosts = [\"a\", \"b\"]\n",
+        {"value": {"server": {"hosts": ["a", "b"], "port": 8080}, "title": "demo"}} => "title = \"demo\"\n\n[server]\nhosts = [\"a\", \"b\"]\nport = 8080\n",
     )
 )]
 pub fn json_to_toml(

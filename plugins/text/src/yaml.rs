@@ -81,7 +81,7 @@ pub struct Documents {
     read_only,
     tags("yaml", "json", "convert", "format"),
     examples(
-        {"value": {"name": "demo", "ports": [80, 443], "answer": "no"}} => "name: demo\nports:\n- 80\n- 443\nanswer: \"no\"\n",
+        {"value": {"answer": "no", "name": "demo", "ports": [80, 443]}} => "answer: \"no\"\nname: demo\nports:\n- 80\n- 443\n",
         "from text": {"text": "{\"b\": null}"} => "b: null\n",
     )
 )]
