@@ -63,7 +63,8 @@ fn try_embed(folder: &str, constant: &str, file: &str) -> Result<()> {
     let output = path_variable("OUT_DIR")?;
     watch(&workspace, folder);
     let names = packages(&workspace.join(folder))?;
-    let components = if names.is_empty() { PathBuf::new() } else { compile(&workspace, &output, &names)? };
+    let components =
+        if names.is_empty() { PathBuf::new() } else { compile(&workspace, folder, &output, &names)? };
     write_constant(&components, &output, constant, file, &names)
 }
 
@@ -104,7 +105,7 @@ fn packages(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// Compiles the packages. Gives the folder in which their components lie.
-fn compile(workspace: &Path, output: &Path, names: &[String]) -> Result<PathBuf> {
+fn compile(workspace: &Path, folder: &str, output: &Path, names: &[String]) -> Result<PathBuf> {
     install_target()?;
     let target_folder = target_folder(output)?.join("guests");
     let mut cargo = Command::new(path_variable("CARGO")?);
@@ -113,7 +114,9 @@ fn compile(workspace: &Path, output: &Path, names: &[String]) -> Result<PathBuf>
         .args(["build", "--locked", "--target", TARGET, "--profile", PROFILE, "--target-dir"])
         .arg(&target_folder);
     for name in names {
-        cargo.args(["--package", name]);
+        // By its place: a crate that the workspace depends on may have the same name, as `http`.
+        let package = workspace.join(folder).join(name);
+        cargo.args(["--package", &format!("path+file://{}", package.display())]);
     }
     forget_the_host(&mut cargo);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags().join("\u{1f}"));

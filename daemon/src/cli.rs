@@ -11,18 +11,23 @@
 //! every user of the machine.
 
 mod agent;
+mod approval;
 mod audit;
 mod call;
 mod check;
+mod credential;
 mod document;
+mod events;
 mod failure;
 mod new;
 mod organization;
 mod plugin;
+mod policy;
 mod print;
 mod remote;
 mod run;
 mod serve;
+mod session;
 mod token;
 
 use std::ffi::OsString;
@@ -43,7 +48,9 @@ Examples:
   toolgate new weather                         begin a plugin
   toolgate plugin load weather.wasm            load a plugin into it
   toolgate org put acme
+  toolgate policy put acme policy.json         which tools the organization has
   toolgate agent put acme/bot --enabled 'weather/*'
+  toolgate policy explain acme/bot             what it may call, and why
   toolgate call acme/bot weather/current '{\"city\": \"Paris\"}'";
 
 /// Runs the tools of AI agents: gated, checked, sandboxed, recorded.
@@ -78,6 +85,16 @@ enum Command {
     Org(organization::OrganizationOptions),
     /// Make and list the agents of an organization
     Agent(agent::AgentOptions),
+    /// Show, replace, explain and try out what decides about calls
+    Policy(policy::PolicyOptions),
+    /// List and decide about calls that wait for a person
+    Approval(approval::ApprovalOptions),
+    /// Open, look at and end sessions, and switch their tools
+    Session(session::SessionOptions),
+    /// Follow what happens to calls, as it happens
+    Events(events::EventsOptions),
+    /// Store, rotate, connect and remove secrets
+    Credential(credential::CredentialOptions),
     /// Make, list and revoke tokens
     Token(token::TokenOptions),
     /// Search and verify the audit log
@@ -141,6 +158,11 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
         Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),
         Command::Agent(options) => ask(&options.remote, Task::Agent(options.command)),
+        Command::Policy(options) => ask(&options.remote, Task::Policy(options.command)),
+        Command::Approval(options) => ask(&options.remote, Task::Approval(options.command)),
+        Command::Session(options) => ask(&options.remote, Task::Session(options.command)),
+        Command::Events(options) => ask(&options.remote, Task::Events(options.organization)),
+        Command::Credential(options) => ask(&options.remote, Task::Credential(options.command)),
         Command::Token(options) => ask(&options.remote, Task::Token(options.command)),
         Command::Audit(options) => ask(&options.remote, Task::Audit(options.command)),
     }
@@ -162,6 +184,11 @@ enum Task {
     Plugin(plugin::PluginCommand),
     Organization(organization::OrganizationCommand),
     Agent(agent::AgentCommand),
+    Policy(policy::PolicyCommand),
+    Approval(approval::ApprovalCommand),
+    Session(session::SessionCommand),
+    Events(Option<String>),
+    Credential(credential::CredentialCommand),
     Token(token::TokenCommand),
     Audit(audit::AuditCommand),
 }
@@ -177,6 +204,11 @@ fn with_daemon(remote: &Remote, environment_token: Option<OsString>, task: Task)
             Task::Plugin(command) => plugin::run(command, &client, &mut printer).await,
             Task::Organization(command) => organization::run(command, &client, &mut printer).await,
             Task::Agent(command) => agent::run(command, &client, &mut printer).await,
+            Task::Policy(command) => policy::run(command, &client, &mut printer).await,
+            Task::Approval(command) => approval::run(command, &client, &mut printer).await,
+            Task::Session(command) => session::run(command, &client, &mut printer).await,
+            Task::Events(organization) => events::run(organization, &client, &mut printer).await,
+            Task::Credential(command) => credential::run(command, &client, &mut printer).await,
             Task::Token(command) => token::run(command, &client, &mut printer).await,
             Task::Audit(command) => audit::run(command, &client, &mut printer).await,
         }
@@ -217,6 +249,21 @@ mod tests {
             "toolgate org put acme --display-name Acme --connected stripe",
             "toolgate agent put acme/bot --enabled weather/* --disabled weather/set",
             "toolgate agent put acme/bot -",
+            "toolgate policy show platform",
+            "toolgate policy put acme policy.json --strict --json",
+            "toolgate policy explain acme/bot files/write --channel sms --session s_1",
+            "toolgate policy diff acme/bot -",
+            "toolgate approval list --org acme --state pending",
+            "toolgate approval approve a_1 --reason fine --uses 3 --expires-in 60 --arguments {}",
+            "toolgate approval deny a_1 --reason no --json",
+            "toolgate session open acme/bot --user u --conversation c --channel sms",
+            "toolgate session tools s_1 --format openai --message hello",
+            "toolgate session disable s_1 files/write",
+            "toolgate session events s_1 --json",
+            "toolgate events acme",
+            "toolgate credential put acme/stripe --provider stripe --kind bearer --to https://a.example --secret-env S",
+            "toolgate credential rotate acme/stripe --secret-file - --json",
+            "toolgate credential unseal --secret-file k",
             "toolgate token create --role owner --organization acme --label ci",
             "toolgate token revoke abc --json",
             "toolgate audit search --organization acme --status error --since 2h",
@@ -239,6 +286,18 @@ mod tests {
             "toolgate call acme/bot weather/current {} more",
             "toolgate agent put acme/bot",
             "toolgate agent put acme/bot - --enabled a/b",
+            "toolgate policy show",
+            "toolgate policy show acme/bot/more",
+            "toolgate policy explain acme",
+            "toolgate policy put acme",
+            "toolgate approval list --state perhaps",
+            "toolgate approval approve",
+            "toolgate approval deny a_1 --uses 2",
+            "toolgate approval approve a_1 --uses many",
+            "toolgate credential rotate acme/stripe --secret sk",
+            "toolgate session open acme",
+            "toolgate session tools s_1 --format yaml",
+            "toolgate session disable s_1",
             "toolgate serve --token secret",
             "toolgate new weather --lang cobol",
             "toolgate run weather.wasm current {} --limit fual=1",

@@ -9,13 +9,16 @@
 //! hint.
 
 mod error;
+mod events;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+};
 use hyper::http::request::Builder;
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy;
@@ -24,6 +27,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 pub use error::{ClientError, Problem};
+pub use events::{Events, Told};
 
 /// A server on the network answers a connection within this, or is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -161,14 +165,19 @@ impl Ask<'_> {
 
     /// Sends the request and reads the whole answer.
     pub async fn send(self) -> Result<Answer, ClientError> {
-        let server = &self.client.server;
+        in_time(async { read(self.response().await?).await }).await
+    }
+
+    /// Sends the request and gives the events of its answer as they come, for as long as they do.
+    pub async fn follow(self) -> Result<Events, ClientError> {
+        let asked = self.header(ACCEPT, events::CONTENT_TYPE);
+        in_time(async { Events::of(asked.response().await?).await }).await
+    }
+
+    async fn response(self) -> Result<Response<Incoming>, ClientError> {
         let request = self.request.body(Full::new(self.body)).map_err(|_| ClientError::BadRequest)?;
-        let exchange = async {
-            let response = self.client.http.request(request).await;
-            read(response.map_err(|error| ClientError::of_request(server, &error))?).await
-        };
-        let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await;
-        answered.unwrap_or_else(|_| Err(ClientError::Lost { reason: "no answer came in time".into() }))
+        let response = self.client.http.request(request).await;
+        response.map_err(|error| ClientError::of_request(&self.client.server, &error))
     }
 
     fn header(mut self, name: HeaderName, value: &str) -> Self {
@@ -203,6 +212,11 @@ fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::BadToken)?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+async fn in_time<T>(exchange: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await;
+    answered.unwrap_or_else(|_| Err(ClientError::Lost { reason: "no answer came in time".into() }))
 }
 
 async fn read(response: Response<Incoming>) -> Result<Answer, ClientError> {

@@ -17,8 +17,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub use keys::{
-    Audit, Calls, Compile, Config, Http, LogFormat, LogLevel, Logging, PagemapScan, Queue, Rates,
-    SandboxSection, Sessions,
+    Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
+    PagemapScan, Queue, Rates, SandboxSection, Sessions,
 };
 pub use page::{help_text, markdown_page};
 pub use read::ConfigError;
@@ -107,6 +107,28 @@ impl Config {
             return Err(ConfigError::new(
                 "`audit.reserve_bytes` is more than half of `audit.segment_bytes`",
                 "the reserve is kept free inside a segment; raise the segment or lower the reserve",
+            ));
+        }
+        self.credentials.check()
+    }
+}
+
+impl CredentialSection {
+    /// There is one root key, and a vault that has it is named whole.
+    fn check(&self) -> Result<(), ConfigError> {
+        let vault = [self.vault_kv.is_some(), self.vault_transit.is_some()];
+        let places = [self.root_key_file.is_some(), self.root_key_environment.is_some(), vault[0], vault[1]];
+        if places.into_iter().filter(|is_set| *is_set).count() > 1 {
+            return Err(ConfigError::new(
+                "`root_key_file`, `root_key_environment`, `vault_kv` and `vault_transit` of `[credentials]` exclude each other",
+                "there is one root key: say where it is, once",
+            ));
+        }
+        let wanted = vault.contains(&true);
+        if [self.vault_url.is_some(), self.vault_token_file.is_some()].contains(&!wanted) {
+            return Err(ConfigError::new(
+                "a vault in `[credentials]` is named in part",
+                "set `vault_url`, `vault_token_file`, and either `vault_kv` or `vault_transit`",
             ));
         }
         Ok(())
@@ -309,6 +331,32 @@ mod tests {
             refusal("[queue]\nwaiting_per_organization = 9\nwaiting_total = 8").0.contains("waiting_total")
         );
         parse("[queue]\nwaiting_per_organization = 8\nwaiting_total = 8").expect("equal is enough");
+    }
+
+    #[test]
+    fn the_root_key_has_one_place() {
+        assert!(
+            refusal("[credentials]\nroot_key_file = \"/k\"\nroot_key_environment = \"K\"")
+                .0
+                .contains("exclude")
+        );
+        let vault = "vault_url = \"https://v\"\nvault_token_file = \"/t\"";
+        assert!(refusal(&format!("[credentials]\n{vault}")).0.contains("in part"));
+        assert!(refusal("[credentials]\nvault_kv = \"a/b#c\"").0.contains("in part"));
+        parse(&format!("[credentials]\n{vault}\nvault_kv = \"a/b#c\"")).expect("named whole");
+        for one in ["root_key_file = \"/k\"", "root_key_environment = \"K\""] {
+            parse(&format!("[credentials]\n{one}")).expect("one is enough");
+        }
+    }
+
+    #[test]
+    fn a_host_for_plain_http_has_a_port_or_none() {
+        for text in ["a.example:0", "a.example:x", "a.example:70000", ":80", "http://a.example", "*.example"]
+        {
+            assert!(parse(&format!("[credentials]\nplain_http = [\"{text}\"]")).is_err(), "{text}");
+        }
+        parse("[credentials]\nplain_http = [\"printer.local:631\", \"a.example\", \"[::1]:80\"]")
+            .expect("hosts");
     }
 
     #[test]

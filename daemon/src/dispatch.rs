@@ -1,34 +1,49 @@
 //! The way of a call, from one end to the other. Read this file first.
 //!
 //! A call flows one way: it waits for a slot, takes one snapshot of what is in force, is decided, recorded,
-//! performed and recorded again; then it is answered. `batch` runs several of them at the same time. No step
-//! is reached without the one before it, because each hands on a value that only it can make.
+//! performed and recorded again; then it is answered. `batch.rs` runs several of them at the same time. No
+//! step is reached without the one before it, because each hands on a value that only it can make.
 //!
 //! Hanging up drops these futures, and that is the whole of cancelling: the instance is freed, the audit
 //! entry closes itself as cancelled, the call's id remembers that it was.
 
 mod answer;
+mod batch;
+mod client;
+mod credential;
 mod record;
 mod settle;
+mod tell;
+mod waiting;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{
-    self as admission, Admitted, CallError, ErrorType, FilesystemAccess, Ledger, Limits, LimitsPatch, Verdict,
+    self as admission, Admitted, CallError, ErrorType, FilesystemAccess, Ledger, Limits, LimitsPatch,
+    Refusal, Verdict,
 };
 use toolgate_sandbox::workspace::Quota;
-use toolgate_sandbox::{BeforeEffect, CallClock, CallContext, Component, Finished, Output, Sandbox};
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, Component, Finished, Output, Sandbox, Upstreams,
+};
 
+use crate::approvals::Approvals;
 use crate::audit::{Audit, Entry};
+use crate::credentials::Credentials;
+use crate::events::Events;
 use crate::queue::{Queue, QueueError};
 use crate::registry::{Registry, Snapshot};
-use crate::sessions::{CallState, Opened, Recorded, RunningCall, Session};
+use crate::sessions::{CallState, Ending, Opened, Recorded, RoundsSpent, RunningCall, Session};
+use crate::store::Store;
+use settle::Settled;
+use tell::Teller;
 
-pub use answer::{Answer, Executed, PluginStamp, Status, Status as CallStatus, WireUsage as CallUsage};
+pub use answer::{Answer, ApprovalStamp, Executed, PluginStamp, WireUsage as CallUsage};
+pub use batch::{BatchAnswer, Next};
+pub use client::{ClientResult, NotTaken};
 
 /// One call as a request brought it.
 #[derive(Clone, Debug)]
@@ -61,13 +76,6 @@ pub struct Origin {
     pub revoked: CancellationToken,
 }
 
-/// What a request is answered with.
-#[derive(Debug)]
-pub struct BatchAnswer {
-    /// One answer a call, in the order of the request.
-    pub results: Vec<Arc<Recorded>>,
-}
-
 /// Carries calls out. Cheap to clone.
 #[derive(Clone)]
 pub struct Dispatcher(Arc<Parts>);
@@ -86,6 +94,18 @@ pub struct Parts {
     pub ledger: Mutex<Ledger>,
     /// The platform's limits; they bound the wait before an agent's own are known.
     pub limits: LimitsPatch,
+    /// How calls reach upstreams.
+    pub upstreams: Upstreams,
+    /// What their requests carry.
+    pub credentials: Credentials,
+    /// What persons decided.
+    pub approvals: Approvals,
+    /// Who listens.
+    pub events: Events,
+    /// What survives a restart.
+    pub store: Store,
+    /// How long a client has for its part of a call.
+    pub client_result_ms: u64,
 }
 
 impl Dispatcher {
@@ -99,40 +119,14 @@ impl Dispatcher {
         &self.0
     }
 
-    /// Runs the calls of one request at the same time and answers each.
-    pub async fn batch(
+    /// Runs a call unless its id is known; then it is answered with what is known (R7).
+    async fn once(
         &self,
         session: &Arc<Session>,
-        calls: Vec<RequestedCall>,
+        call: RequestedCall,
         origin: &Origin,
-    ) -> BatchAnswer {
-        if let [_] = calls.as_slice() {
-            let mut results = Vec::with_capacity(1);
-            for call in calls {
-                results.push(self.once(session, call, origin).await);
-            }
-            return BatchAnswer { results };
-        }
-        // Tasks of their own, so that calls that compute use every processor. Dropping the set ends them.
-        let mut running = JoinSet::new();
-        let mut results: Vec<Option<Arc<Recorded>>> = calls.iter().map(|_| None).collect();
-        for (at, call) in calls.into_iter().enumerate() {
-            let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
-            running.spawn(async move { (at, dispatcher.once(&session, call, &origin).await) });
-        }
-        while let Some(ended) = running.join_next().await {
-            if let Ok((at, answer)) = ended
-                && let Some(place) = results.get_mut(at)
-            {
-                *place = Some(answer);
-            }
-        }
-        let results = results.into_iter().map(|answer| answer.unwrap_or_else(|| answer::lost(""))).collect();
-        BatchAnswer { results }
-    }
-
-    /// Runs a call unless its id is known; then it is answered with what is known (R7).
-    async fn once(&self, session: &Arc<Session>, call: RequestedCall, origin: &Origin) -> Arc<Recorded> {
+        spent: Option<RoundsSpent>,
+    ) -> Arc<Recorded> {
         let sha256 = crate::audit::Sha256::of(call.arguments.as_bytes());
         let fingerprint = record::fingerprint(&call.tool, &sha256);
         match session.calls.open(&call.id, fingerprint, now_ms(), session.ended()) {
@@ -144,9 +138,12 @@ impl Dispatcher {
                     running.withdraw();
                     return known.unrecorded(&call);
                 }
-                self.call(session, &call, sha256, origin, running).await
+                // What waited for approval had its round.
+                let spent = spent.filter(|_| running.waited_for.is_none());
+                self.call(session, &call, sha256, origin, running, spent).await
             }
             Opened::Known(CallState::Ended(recorded)) => recorded,
+            Opened::Known(CallState::Client(client)) => Arc::clone(&client.answer),
             Opened::Known(state) => Answer::of_known(&state).unrecorded(&call),
             Opened::Conflict => Answer::refused(id_reused(&call.id)).unrecorded(&call),
             Opened::Full => Answer::refused(session_full()).unrecorded(&call),
@@ -169,53 +166,68 @@ impl Dispatcher {
             .call
             .as_ref()
             .is_some_and(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
-        Some(if same { Answer::of_an_earlier_run(&row) } else { Answer::refused(id_reused(&call.id)) })
+        if !same {
+            return Some(Answer::refused(id_reused(&call.id)));
+        }
+        // One that waited for approval has not run, and is decided again.
+        (row.status != Some(crate::audit::Status::ApprovalRequired)).then(|| Answer::of_an_earlier_run(&row))
     }
 
     /// The sequence. Its order is the promise: nothing runs that was not decided and recorded before.
     async fn call(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         call: &RequestedCall,
         sha256: crate::audit::Sha256,
         origin: &Origin,
         running: RunningCall,
+        spent: Option<RoundsSpent>,
     ) -> Arc<Recorded> {
         let arrived = Instant::now();
         let parts = &*self.0;
+        let teller = Teller::begin(&parts.events, session, call, running.waited_for.is_none());
         let organization = &session.setup.organization;
         let wait_until = after(arrived, Limits::platform(&parts.limits).deadline_ms);
         let slot = match parts.queue.enter(organization, wait_until).await {
             Ok(slot) => slot,
-            Err(error) => return not_opened(running, call, not_entered(error)),
+            Err(error) => return not_opened(running, call, teller, not_entered(error)),
         };
         let snapshot = parts.registry.snapshot();
-        let verdict = decide(&snapshot, session, call);
+        let verdict = match spent {
+            None => decide(&snapshot, session, call),
+            Some(spent) => Verdict::Refused(Refusal::of_rounds(spent.what, spent.allowed)),
+        };
         let intent = record::intent(&snapshot, session, call, sha256, &verdict, origin);
         let entry = match parts.audit.open(intent) {
             Ok(entry) => entry,
-            Err(error) => return not_opened(running, call, record::unrecordable(&error)),
+            Err(error) => return not_opened(running, call, teller, record::unrecordable(&error)),
         };
-        let performed = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
-            Answer::cancelled()
+        record::refused(session, call, &verdict);
+        let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256 };
+        let (performed, ending) = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
+            (Answer::cancelled(), Ending::Final)
         } else {
             // In this order, since most calls end in their first poll, and waiting to be cancelled takes locks.
             tokio::select! {
                 biased;
-                performed = self.perform(verdict, &entry, session, call, arrived) => performed,
-                () = running.cancelled.cancelled() => Answer::cancelled(),
-                () = origin.revoked.cancelled() => Answer::cancelled(),
+                performed = self.perform(verdict, &attempt, snapshot.revision) => performed,
+                () = running.cancelled.cancelled() => (Answer::cancelled(), Ending::Final),
+                () = origin.revoked.cancelled() => (Answer::cancelled(), Ending::Final),
             }
         };
         drop(slot);
         let answer = performed.timed(arrived.elapsed());
         let outcome = parts.audit.close(entry, record::outcome(&answer));
-        match settle::settle(outcome, running, answer.json(call)).await {
+        teller.end(&answer);
+        let called = Arc::clone(&call.tool);
+        let (session, events) = (Arc::clone(session), parts.events.clone());
+        let settled = Settled { running, answer: answer.recorded(call), ending, called, session, events };
+        match settle::settle(outcome, settled).await {
             Ok(recorded) => recorded,
             // What ran and could not be recorded is not shown as done.
-            Err((error, running)) => {
+            Err((error, settled)) => {
                 let answer = Answer::unrecorded_outcome(record::unrecordable(&error), answer);
-                running.end(answer.json(call), now_ms())
+                settled.running.end(answer.recorded(call), now_ms())
             }
         }
     }
@@ -224,45 +236,56 @@ impl Dispatcher {
     async fn perform(
         &self,
         verdict: Verdict<Component>,
-        entry: &Entry,
-        session: &Session,
-        call: &RequestedCall,
-        arrived: Instant,
-    ) -> Answer {
-        let checked = match verdict {
-            Verdict::Run(checked) => checked,
-            Verdict::NeedsApproval(refusal) | Verdict::Refused(refusal) => return refusal.into(),
+        attempt: &Attempt<'_>,
+        revision: u64,
+    ) -> (Answer, Ending) {
+        let (checked, approval) = match verdict {
+            Verdict::Run(checked) => (checked, None),
+            Verdict::Refused(refusal) => return (refusal.into(), Ending::Final),
+            Verdict::NeedsApproval(unapproved) => match self.approved(unapproved, attempt, revision).await {
+                Ok((checked, approval)) => (checked, Some(approval)),
+                Err(answered) => return *answered,
+            },
         };
+        let session = attempt.session;
         let charged = {
             let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             ledger.charge(&session.setup.organization, checked, now_ms())
         };
         let admitted = match charged {
             Ok(admitted) => admitted,
-            Err(refusal) => return refusal.into(),
+            Err(refusal) => return (self.not_charged(refusal, approval).await, Ending::Final),
         };
-        let context = match self.context(&admitted, entry, session, call, arrived).await {
+        if let Err(error) = client::room(session, &admitted) {
+            return (Answer::refused(error).by(&admitted), Ending::Final);
+        }
+        let context = match self.context(&admitted, attempt).await {
             Ok(context) => context,
-            Err(error) => return Answer::refused(error).by(&admitted),
+            Err(error) => return (Answer::refused(error).by(&admitted), Ending::Final),
         };
         let finished = self.0.sandbox.run(&admitted, context).await;
-        record::effects(&self.0.audit, entry, &finished);
-        record::log(session, call, &admitted, &finished);
-        let answer = accept(&admitted, finished);
-        record::exception(session, call, admitted.id(), &answer);
-        answer
+        record::effects(&self.0.audit, attempt.entry, &finished);
+        record::log(session, attempt.call, &admitted, &finished);
+        let answer = self.accept(&admitted, finished);
+        record::exception(session, attempt.call, admitted.id(), &answer);
+        self.note(session, &answer);
+        let ending = match answer.expires_ms() {
+            Some(expires_ms) => {
+                Ending::Client { admitted: Box::new(admitted), expires_ms, arguments: attempt.arguments.0 }
+            }
+            None => Ending::Final,
+        };
+        (answer, ending)
     }
 
     async fn context(
         &self,
         admitted: &Admitted<Component>,
-        entry: &Entry,
-        session: &Session,
-        call: &RequestedCall,
-        arrived: Instant,
+        attempt: &Attempt<'_>,
     ) -> Result<CallContext, CallError> {
+        let Attempt { session, call, entry, arrived, .. } = *attempt;
         let limits = admitted.limits();
-        let workspace = match admitted.granted().filesystem {
+        let workspace = match admitted.reach().filesystem() {
             FilesystemAccess::None => None,
             FilesystemAccess::Workspace => {
                 let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
@@ -286,9 +309,59 @@ impl Dispatcher {
             seed: rand::random(),
             settings: "{}".into(),
             definition: None,
+            upstreams: Some(self.0.upstreams.clone()),
+            credentials: credential::of_call(&self.0.credentials, session, admitted),
             before_effect: before_effect(entry),
+            progress: tell::progress(&self.0.events, session, call),
         })
     }
+
+    /// What the plugin answered, held against what it said that it would (R3, T3).
+    fn accept(&self, admitted: &Admitted<Component>, finished: Finished) -> Answer {
+        let output = match finished.outcome {
+            Ok(Output::Result(json)) => admitted.check_output(json),
+            Ok(Output::Client(json)) => match admitted.check_client_payload(json) {
+                Ok(payload) => {
+                    let expires_ms = now_ms().saturating_add(self.0.client_result_ms);
+                    return Answer::for_client(payload, expires_ms, finished.usage).by(admitted);
+                }
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        Answer::finished(output, finished.usage, finished.executed).by(admitted)
+    }
+
+    /// Counts how a tool does in its session (G13).
+    fn note(&self, session: &Arc<Session>, answer: &Answer) {
+        let Some(tool) = answer.tool() else { return };
+        let ended = answer.error().map_or(Ok(()), |error| Err(error.error_type));
+        let Some(why) = session.conduct.note(tool, ended) else { return };
+        tracing::warn!(event = "tool_stopped", session = session.setup.id, %tool, why, "a tool kept failing");
+        self.store_tools_out(session);
+    }
+
+    /// Writes behind which tools are out for a session. Losing it to a crash lets the tool try again.
+    pub fn store_tools_out(&self, session: &Arc<Session>) {
+        let (store, session) = (self.0.store.clone(), Arc::clone(session));
+        tokio::spawn(async move {
+            let (disabled, broken) = session.conduct.tools_out();
+            if let Err(error) = store.set_tools_out(&session.setup.id, &disabled, &broken).await {
+                tracing::warn!(%error, "which tools are out for a session cannot be written down");
+            }
+        });
+    }
+}
+
+/// One call on its way, for the steps that it takes.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    session: &'a Arc<Session>,
+    call: &'a RequestedCall,
+    origin: &'a Origin,
+    entry: &'a Entry,
+    arrived: Instant,
+    arguments: crate::audit::Sha256,
 }
 
 /// Decides by the rules of this snapshot. An agent that is gone has no tools left.
@@ -296,23 +369,20 @@ fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdi
     let setup = &session.setup;
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let call = admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
-    admission::check(&rules, &session.facts, call)
+    admission::check(&rules, &session.conduct.facts(), call)
 }
 
 /// Nothing of the call was recorded: its id may be tried again.
-fn not_opened(running: RunningCall, call: &RequestedCall, error: CallError) -> Arc<Recorded> {
+fn not_opened(
+    running: RunningCall,
+    call: &RequestedCall,
+    teller: Teller<'_>,
+    error: CallError,
+) -> Arc<Recorded> {
     running.withdraw();
-    Answer::refused(error).unrecorded(call)
-}
-
-/// What the plugin answered, held against what it said that it would (R3).
-fn accept(admitted: &Admitted<Component>, finished: Finished) -> Answer {
-    let output = match finished.outcome {
-        Ok(Output::Result(json)) => admitted.check_output(json),
-        Ok(Output::Client(_)) => Err(against_its_mode()),
-        Err(error) => Err(error),
-    };
-    Answer::finished(output, finished.usage, finished.executed).by(admitted)
+    let answer = Answer::refused(error);
+    teller.end(&answer);
+    answer.unrecorded(call)
 }
 
 /// The intent is on disk before the call's first effect.
@@ -361,13 +431,5 @@ fn session_full() -> CallError {
         ErrorType::QuotaExceeded,
         "the session has made as many calls as it can remember",
         "open a new session",
-    )
-}
-
-fn against_its_mode() -> CallError {
-    CallError::new(
-        ErrorType::InvalidOutput,
-        "the tool prepared a payload for a client, but it is declared to end on the server",
-        "tell the plugin's author; other arguments will not help",
     )
 }

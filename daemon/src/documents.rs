@@ -8,17 +8,24 @@
 //!
 //! Nothing here touches the store; `store::documents` does.
 
+mod reading;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_admission::{CallError, ErrorType, Name, Namespace};
 
-/// An organization has one policy; its row needs a name all the same.
+pub use reading::{RuleKey, Sound};
+
+/// The platform has one policy, as has an organization; their rows need a name all the same.
+const PLATFORM_NAME: &str = "platform";
 const POLICY_NAME: &str = "organization";
 
 /// Which document is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKey {
+    /// The policy of the platform.
+    Platform,
     Organization(Name),
     /// The policy of an organization.
     Policy(Name),
@@ -26,14 +33,18 @@ pub enum DocumentKey {
         organization: Name,
         agent: Name,
     },
+    /// What the operator grants to a plugin.
+    Grant(Namespace),
 }
 
 /// A kind of document; its text is what the store keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {
+    Platform,
     Organization,
     Policy,
     Agent,
+    Grant,
 }
 
 /// The number of the change that wrote a document; never used twice.
@@ -89,16 +100,18 @@ impl DocumentKey {
 
     pub fn kind(&self) -> DocumentKind {
         match self {
+            Self::Platform => DocumentKind::Platform,
             Self::Organization(_) => DocumentKind::Organization,
             Self::Policy(_) => DocumentKind::Policy,
             Self::Agent { .. } => DocumentKind::Agent,
+            Self::Grant(_) => DocumentKind::Grant,
         }
     }
 
     /// The organization that the document belongs to; empty for the platform's own.
     pub fn scope(&self) -> &str {
         match self {
-            Self::Organization(_) => "",
+            Self::Platform | Self::Organization(_) | Self::Grant(_) => "",
             Self::Policy(organization) | Self::Agent { organization, .. } => organization.as_str(),
         }
     }
@@ -106,15 +119,21 @@ impl DocumentKey {
     /// The name of the document within its scope.
     pub fn name(&self) -> &str {
         match self {
+            Self::Platform => PLATFORM_NAME,
             Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
             Self::Policy(_) => POLICY_NAME,
+            Self::Grant(namespace) => namespace.as_str(),
         }
     }
 
     /// The key of a stored row, if such a row makes sense.
     pub fn from_row(kind: &str, scope: &str, name: &str) -> Option<Self> {
+        if kind == "grant" {
+            return Namespace::parse(name).ok().filter(|_| scope.is_empty()).map(Self::Grant);
+        }
         let name = Name::parse(name).ok()?;
         match kind {
+            "platform" if scope.is_empty() && name.as_str() == PLATFORM_NAME => Some(Self::Platform),
             "organization" if scope.is_empty() => Some(Self::Organization(name)),
             "policy" if name.as_str() == POLICY_NAME => Some(Self::Policy(Name::parse(scope).ok()?)),
             "agent" => Some(Self::Agent { organization: Name::parse(scope).ok()?, agent: name }),
@@ -127,9 +146,11 @@ impl DocumentKey {
 impl fmt::Display for DocumentKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Platform => out.write_str("policy of the platform"),
             Self::Organization(name) => write!(out, "organization `{name}`"),
             Self::Policy(organization) => write!(out, "policy of organization `{organization}`"),
             Self::Agent { organization, agent } => write!(out, "agent `{organization}/{agent}`"),
+            Self::Grant(namespace) => write!(out, "grant of plugin `{namespace}`"),
         }
     }
 }
@@ -137,9 +158,11 @@ impl fmt::Display for DocumentKey {
 impl DocumentKind {
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Platform => "platform",
             Self::Organization => "organization",
             Self::Policy => "policy",
             Self::Agent => "agent",
+            Self::Grant => "grant",
         }
     }
 }
@@ -188,12 +211,19 @@ impl Precondition {
 /// here (RFC 9110, section 13.1.1); only what is no tag at all is an error.
 fn read_tags(tags: &str) -> Result<Precondition, CallError> {
     let mut revisions = Vec::new();
-    for tag in tags.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
-        let opaque = tag.strip_prefix("W/").unwrap_or(tag);
-        if opaque.len() < 2 || !opaque.starts_with('"') || !opaque.ends_with('"') {
-            return Err(unusable("`If-Match` takes entity tags in double quotes"));
-        }
+    let mut left = tags.trim_start_matches([' ', '\t', ',']);
+    while !left.is_empty() {
+        // A tag may hold commas, but no quotes.
+        let opaque = left.strip_prefix("W/").unwrap_or(left);
+        let end = opaque.strip_prefix('"').and_then(|inner| inner.find('"'));
+        let end = end.ok_or_else(|| unusable("`If-Match` takes entity tags in double quotes"))?;
+        let (tag, rest) = left.split_at(left.len() - opaque.len() + end + 2);
         revisions.extend(Revision::from_etag(tag));
+        let after = rest.trim_start_matches([' ', '\t']);
+        if !after.is_empty() && !after.starts_with(',') {
+            return Err(unusable("`If-Match` takes entity tags separated by commas"));
+        }
+        left = after.trim_start_matches([' ', '\t', ',']);
     }
     Ok(Precondition::OneOf(revisions))
 }
@@ -239,19 +269,28 @@ mod tests {
 
     #[test]
     fn one_of_several_tags_is_enough() {
-        assert_eq!(read(Some("\"3\", \"17\""), None).judge(Some(Revision(17))), Judgement::Holds);
+        for tags in ["\"3\", \"17\"", "\"a,b\",W/\"3\" ,, \"17\""] {
+            assert_eq!(read(Some(tags), None).judge(Some(Revision(17))), Judgement::Holds, "{tags}");
+        }
     }
 
     #[test]
     fn weak_and_foreign_tags_match_nothing() {
-        for tags in ["W/\"17\"", "\"017\"", "\"+17\"", "\"abc\"", "\"\"", ","] {
+        for tags in ["W/\"17\"", "\"017\"", "\"+17\"", "\"abc\"", "\"\"", ",", "\"a,b\""] {
             assert_eq!(read(Some(tags), None).judge(Some(Revision(17))), Judgement::Fails, "{tags}");
         }
     }
 
     #[test]
     fn headers_that_are_no_tags_are_refused() {
-        let cases = [(Some("17"), None), (Some("\""), None), (None, Some("\"17\"")), (Some("*"), Some("*"))];
+        let cases = [
+            (Some("17"), None),
+            (Some("\"3\" \"17\""), None),
+            (Some("\"3\", 17"), None),
+            (Some("\""), None),
+            (None, Some("\"17\"")),
+            (Some("*"), Some("*")),
+        ];
         for (if_match, if_none_match) in cases {
             let error = Precondition::from_headers(if_match, if_none_match).expect_err("no precondition");
             assert_eq!(error.error_type, ErrorType::InvalidRequest);
@@ -263,7 +302,8 @@ mod tests {
         let name = |text| Name::parse(text).expect("a name");
         let policy = DocumentKey::Policy(name("acme"));
         let agent = DocumentKey::agent(&name("acme"), &name("bot"));
-        for key in [DocumentKey::Organization(name("acme")), policy, agent] {
+        let grant = DocumentKey::Grant(Namespace::parse("weather").expect("a namespace"));
+        for key in [DocumentKey::Platform, DocumentKey::Organization(name("acme")), policy, agent, grant] {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }

@@ -1,4 +1,4 @@
-//! Text for a model's context: a result framed as data (R4, R9).
+//! Text for a model's context: a result framed as data (R4, R9), as an element or in the brackets of S5.
 //!
 //! What a tool said may try to end its frame, open another, or hide instructions in characters that a
 //! person does not see. Here it can do none of that, whatever it contains, and it has an end.
@@ -7,6 +7,9 @@ use std::fmt::Write;
 
 /// Longest name that is shown, in bytes. What a model called may be any text.
 const NAME_BYTES: usize = 256;
+
+/// Longest piece of the arguments that a response says again, in bytes. The model wrote them, and has them.
+const ARGUMENTS_BYTES: usize = 1024;
 
 /// Longest text of one result, in bytes. A model's context is small, and the JSON is there in full.
 const FRAMED_BYTES: usize = 64 * 1024;
@@ -26,17 +29,47 @@ pub fn tool_result(tool_name: &str, status: &str, content: &str) -> String {
     text
 }
 
+/// A result as an answer to a call in the string form: `[[TOOL_RESPONSE: NAME(ARGUMENTS) -> CONTENT]]` (S5).
+///
+/// The first ` -> ` is the frame's own, since a `>` of what stands in it is written `&gt;`.
+pub fn tool_response(tool_name: &str, arguments: &str, content: &str) -> String {
+    let mut text = String::with_capacity(content.len().min(FRAMED_BYTES) + tool_name.len() + 96);
+    text.push_str("[[TOOL_RESPONSE: ");
+    visible(&mut text, tool_name, Place::Attribute);
+    text.push('(');
+    visible(&mut text, arguments, Place::Arguments);
+    text.push_str(") -> ");
+    visible(&mut text, content, Place::Content);
+    if text.ends_with(']') {
+        // Otherwise the frame would end one bracket early.
+        text.push(' ');
+    }
+    text.push_str("]]");
+    text
+}
+
 /// Where in the frame a text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Attribute,
+    Arguments,
     Content,
+}
+
+impl Place {
+    fn limit_bytes(self) -> usize {
+        match self {
+            Self::Attribute => NAME_BYTES,
+            Self::Arguments => ARGUMENTS_BYTES,
+            Self::Content => FRAMED_BYTES,
+        }
+    }
 }
 
 /// Appends `content` so that it can neither end nor open a frame, and so that every character shows.
 fn visible(text: &mut String, content: &str, place: Place) {
     let start = text.len();
-    let limit_bytes = if place == Place::Attribute { NAME_BYTES } else { FRAMED_BYTES };
+    let limit_bytes = place.limit_bytes();
     let mut rest = content;
     loop {
         // Whole runs at once: nearly all of it is plain.
@@ -85,6 +118,8 @@ fn is_hidden(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -116,5 +151,55 @@ mod tests {
         let text = tool_result("t", "ok", &"x".repeat(FRAMED_BYTES + 10));
         assert!(text.contains("[10 bytes more]</tool_result>"), "{}", &text[text.len() - 60..]);
         assert!(!tool_result("t", "ok", &"x".repeat(100)).contains("bytes more"));
+    }
+
+    #[test]
+    fn a_response_in_brackets_names_the_call_and_its_result() {
+        assert_eq!(
+            tool_response("search_web", "query='...'", "'Page 1 content...'"),
+            "[[TOOL_RESPONSE: search_web(query='...') -> 'Page 1 content...']]"
+        );
+    }
+
+    #[test]
+    fn r9_a_response_in_brackets_ends_where_it_ends() {
+        assert_eq!(tool_response("t", "", "[1,[2]]"), "[[TOOL_RESPONSE: t() -> [1,[2&#93;] ]]");
+        let cut = tool_response("t", "", &"x".repeat(FRAMED_BYTES + 1));
+        assert!(cut.ends_with("… [1 bytes more] ]]"), "{}", &cut[cut.len() - 40..]);
+    }
+
+    /// Text that is likely to hold brackets, arrows and hidden characters.
+    fn hostile() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            Just("[".to_owned()),
+            Just("]".to_owned()),
+            Just(") -> ".to_owned()),
+            Just("</tool_result>".to_owned()),
+            Just("[[TOOL_CALL: x()]]".to_owned()),
+            Just("\u{200b}".to_owned()),
+            "\\PC{0,3}",
+            any::<char>().prop_map(String::from),
+        ];
+        proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        /// R9: no text can end or open a frame, wherever in the frame it stands.
+        #[test]
+        fn no_text_breaks_a_frame(name in hostile(), arguments in hostile(), content in hostile()) {
+            let brackets = tool_response(&name, &arguments, &content);
+            prop_assert_eq!(brackets.rfind("[["), Some(0), "{}", brackets);
+            prop_assert_eq!(brackets.find("]]"), Some(brackets.len() - 2), "{}", brackets);
+            prop_assert_eq!(brackets.matches(" -> ").count(), 1, "{}", brackets);
+            prop_assert!(!brackets.contains('<') && !brackets.chars().any(is_hidden_in_text));
+            let element = tool_result(&name, "ok", &content);
+            prop_assert_eq!(element.matches('<').count(), 2, "{}", element);
+            prop_assert!(!element.contains("[[") && !element.contains("]]"), "{}", element);
+            prop_assert!(!element.chars().any(is_hidden_in_text), "{}", element);
+        }
+    }
+
+    fn is_hidden_in_text(character: char) -> bool {
+        is_hidden(character) && !matches!(character, '\n' | '\t')
     }
 }

@@ -6,25 +6,36 @@
 
 mod address;
 mod agents;
+mod approvals;
 mod audit;
 mod body;
 mod calls;
+mod credentials;
 mod document;
 mod documents;
+mod events;
+mod explain;
 mod extract;
 mod files;
+mod forms;
+mod grants;
 mod guard;
 mod health;
 pub mod listener;
+mod oauth;
 mod organizations;
 mod plugins;
 mod policies;
+mod preview;
 mod problem;
 mod refusal;
+mod root_key;
 mod schema;
 mod sessions;
 mod tokens;
+mod tools;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -35,12 +46,14 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use serde_json::value::RawValue;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa_axum::routes;
 
 use crate::audit::{AdminRecord, Audit};
 use crate::config::Config;
+use crate::credentials::Credentials;
 use crate::dispatch::{Dispatcher, now_ms};
 use crate::identity::{Access, Caller, Identity};
 use crate::plugins::Plugins;
@@ -65,6 +78,8 @@ pub struct AppParts {
     pub dispatcher: Dispatcher,
     /// Who is calling.
     pub identity: Identity,
+    /// The secrets.
+    pub credentials: Credentials,
     /// The loaded plugins.
     pub plugins: Plugins,
     /// What is in force.
@@ -75,6 +90,8 @@ pub struct AppParts {
     pub store: Store,
     /// Whether new work is taken; cleared when stopping begins.
     pub serving: AtomicBool,
+    /// Cancelled when stopping begins: streams that would never end by themselves end then.
+    pub stopping: tokio_util::sync::CancellationToken,
     /// Work that no request waits for.
     pub background: TaskTracker,
     /// Held while a document is written and put in force, so that both happen in the same order.
@@ -110,6 +127,7 @@ impl App {
     pub async fn close(&self) {
         self.0.background.close();
         self.0.background.wait().await;
+        self.0.credentials.close().await;
         self.0.store.close().await;
     }
 
@@ -157,16 +175,42 @@ impl App {
         target: &str,
         act: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Problem> {
+        self.act_with(caller, organization, action, target, None, act).await
+    }
+
+    /// The same, with more to record of it.
+    async fn act_with<T>(
+        &self,
+        caller: &Caller,
+        organization: Option<&Name>,
+        action: &'static str,
+        target: &str,
+        details: Option<&RawValue>,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Problem> {
+        self.act_for(&caller.token_id, organization, action, target, details, act).await
+    }
+
+    /// The same for whoever is not here now and asked for it earlier.
+    async fn act_for<T>(
+        &self,
+        principal: &str,
+        organization: Option<&Name>,
+        action: &'static str,
+        target: &str,
+        details: Option<&RawValue>,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Problem> {
         let done = act.await;
         let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
         let record = AdminRecord {
             organization: organization.map(|name| name.as_str().into()),
-            principal: (&*caller.token_id).into(),
+            principal: principal.into(),
             action: action.into(),
             target: target.into(),
             outcome: outcome.into(),
             revision: Some(self.0.registry.snapshot().revision),
-            details: None,
+            details: details.map(Cow::Borrowed),
             source: DOOR.into(),
         };
         self.audit().admin(record).await.map_err(audit::unavailable)?;
@@ -174,30 +218,54 @@ impl App {
     }
 }
 
-/// INVARIANT: every route but those of health has a guard. Whoever has one finds the caller in it.
+/// INVARIANT: every route but those of health, and the one that browsers come back to, has a guard. Whoever has one finds the caller in it.
 fn routes(app: &App) -> Routes {
     use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, Verify};
     Routes::new(app.clone(), document::outline())
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
         .open(routes!(health::openapi))
+        .open(routes!(oauth::callback))
         .guarded(Operate, routes!(plugins::list))
         .guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
         .guarded(Operate, routes!(plugins::rollback))
         .guarded(Operate, routes!(plugins::disable))
         .guarded(Operate, routes!(plugins::enable))
+        .guarded(Operate, routes!(grants::get, grants::put))
         .guarded(Operate, routes!(organizations::list))
         .guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
+        .guarded(Operate, routes!(policies::get_platform, policies::put_platform))
+        .guarded(Operate, routes!(policies::platform_warnings))
         .guarded(Own, routes!(policies::get, policies::put))
+        .guarded(Own, routes!(policies::warnings))
         .guarded(Own, routes!(agents::list))
         .guarded(Own, routes!(agents::get, agents::put, agents::delete))
+        .guarded(Own, routes!(agents::warnings))
+        .guarded(Own, routes!(explain::get))
+        .guarded(Operate, routes!(preview::platform))
+        .guarded(Own, routes!(preview::organization))
+        .guarded(Own, routes!(preview::agent))
+        .guarded(Own, routes!(credentials::list))
+        .guarded(Own, routes!(credentials::get, credentials::put, credentials::delete))
+        .guarded(Own, routes!(credentials::rotate))
+        .guarded(Own, routes!(oauth::connect))
+        .guarded(Operate, routes!(root_key::rotate))
+        .guarded(Operate, routes!(root_key::unseal))
         .guarded(Own, routes!(tokens::list, tokens::post))
         .guarded(Own, routes!(tokens::delete))
         .guarded(Orchestrate, routes!(sessions::post))
         .guarded(Orchestrate, routes!(sessions::get, sessions::delete))
-        .guarded(Orchestrate, routes!(sessions::tools))
+        .guarded(Orchestrate, routes!(tools::list))
+        .guarded(Orchestrate, routes!(tools::select))
+        .guarded(Orchestrate, routes!(tools::switch))
         .guarded(Orchestrate, routes!(calls::post))
         .guarded(Orchestrate, routes!(calls::get, calls::delete))
+        .guarded(Orchestrate, routes!(calls::result))
+        .guarded(Orchestrate, routes!(events::of_session))
+        .guarded(Own, routes!(events::of_organization))
+        .guarded(Operate, routes!(events::all))
+        .guarded(Own, routes!(approvals::list))
+        .guarded(Own, routes!(approvals::get, approvals::post))
         .guarded(Orchestrate, routes!(files::list))
         .guarded(Orchestrate, routes!(files::get, files::put, files::delete))
         .guarded(ReadAudit, routes!(audit::search))

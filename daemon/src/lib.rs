@@ -4,13 +4,16 @@
 //! requests in, keeps state, records, and answers. The modules below stand in the order of a call's way;
 //! [`dispatch`] is the one to read first.
 
+pub mod approvals;
 pub mod audit;
 pub mod cli;
 pub mod client;
 pub mod compile;
 pub mod config;
+pub mod credentials;
 pub mod dispatch;
 pub mod documents;
+pub mod events;
 pub mod frame;
 pub mod http;
 pub mod identifier;
@@ -18,6 +21,7 @@ pub mod identity;
 pub mod keys;
 pub mod logging;
 pub mod plugins;
+pub mod prompt;
 pub mod queue;
 pub mod quickstart;
 pub mod redact;

@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use toolgate_admission::{CallError, Digest, ErrorType, LimitsPatch, Namespace};
+use toolgate_admission::{CallError, Capabilities, Digest, ErrorType, Grant, LimitsPatch, Namespace, Plugin};
 use toolgate_sandbox::Sandbox;
 
 use crate::compile::Compiler;
+use crate::dispatch::now_ms;
 use crate::registry::Registry;
 use crate::store::Store;
 
@@ -44,6 +45,8 @@ struct Parts {
     limits: LimitsPatch,
     /// Held for the swap and what goes with it, not while something compiles.
     loaded: Mutex<BTreeMap<Namespace, History>>,
+    /// What operators said; a plugin without a grant has what it always has.
+    grants: std::sync::Mutex<BTreeMap<Namespace, Arc<Grant>>>,
     /// Loads that nobody waits for: under way, or failed and not tried again since.
     pending: std::sync::Mutex<BTreeMap<Namespace, PluginView>>,
 }
@@ -76,6 +79,7 @@ impl Plugins {
             folder,
             limits,
             loaded: Mutex::default(),
+            grants: std::sync::Mutex::default(),
             pending: std::sync::Mutex::default(),
         }))
     }
@@ -132,8 +136,9 @@ impl Plugins {
                 "disable it instead",
             ));
         }
-        self.0.store.remove_plugin(namespace.as_str()).await?;
+        self.0.store.remove_plugin(namespace, now_ms()).await?;
         let removed = loaded.remove(namespace);
+        self.grants().remove(namespace);
         self.serve(&loaded);
         for version in removed.into_iter().flat_map(History::into_versions) {
             self.forget(&loaded, &version.plugin.digest).await;
@@ -158,8 +163,34 @@ impl Plugins {
 
     /// Brings what is loaded into force.
     fn serve(&self, loaded: &BTreeMap<Namespace, History>) {
-        let serving = loaded.values().map(History::serving).collect();
+        let grants = self.grants();
+        let granted = |(namespace, history): (&Namespace, &History)| {
+            let plugin = history.serving();
+            match grants.get(namespace) {
+                Some(granted) => Arc::new(Plugin { granted: Arc::clone(granted), ..Plugin::clone(&plugin) }),
+                None => plugin,
+            }
+        };
+        let serving = loaded.iter().map(granted).collect();
         self.0.registry.serve(self.0.limits.clone(), serving);
+    }
+
+    /// What a loaded plugin asks for.
+    pub async fn asked(&self, namespace: &Namespace) -> Result<Capabilities, CallError> {
+        let loaded = self.0.loaded.lock().await;
+        let history = loaded.get(namespace).ok_or_else(|| unknown(namespace))?;
+        Ok(history.serving().descriptor.capabilities.clone())
+    }
+
+    /// Brings a grant into force, for calls that begin from now on.
+    pub async fn grant(&self, namespace: Namespace, granted: Grant) {
+        let loaded = self.0.loaded.lock().await;
+        self.grants().insert(namespace, Arc::new(granted));
+        self.serve(&loaded);
+    }
+
+    fn grants(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, Arc<Grant>>> {
+        self.0.grants.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Removes the files of a version that no loaded plugin has.

@@ -81,6 +81,7 @@ async fn tour(running: &Running) -> Result<()> {
 async fn set_the_scene(client: &Client) -> Result<()> {
     let documents = [
         ("/v1/orgs/demo", json!({"display_name": "Demo"})),
+        ("/v1/orgs/demo/policy", json!({"enabled": "*"})),
         ("/v1/orgs/demo/agents/accountant", json!({"enabled": ["arithmetic/*"]})),
         (
             "/v1/orgs/demo/agents/frugal",

@@ -4,6 +4,8 @@
 //! runtime is built. What restricts a thread (Landlock does) must come between the two, or the runtime's
 //! threads would be free of it.
 
+mod sweep;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -15,15 +17,22 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    AgentDocument, CallError, ErrorType, Ledger, LimitsPatch, OrgDocument, OrgRules, Rates, SessionFacts,
+    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, LimitsPatch, OrgDocument,
+    PlatformDocument, Rates, SessionFacts, ToolId, ToolList,
 };
-use toolgate_sandbox::{Sandbox, SandboxSettings};
+use toolgate_sandbox::{EgressSettings, Sandbox, SandboxSettings, Upstreams};
 
+use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{Config, PagemapScan, StoreLocation};
+use crate::credentials::{
+    CredentialSettings, Credentials, HttpsSettings, RootKeySource, TokenClient, Vault, VaultPlace,
+    https_client,
+};
 use crate::dispatch::{Dispatcher, Parts, now_ms};
-use crate::documents::DocumentKey;
+use crate::documents::{DocumentKey, OrganizationDocument};
+use crate::events::Events;
 use crate::http::listener::ListenerSettings;
 use crate::http::{App, AppParts, listener};
 use crate::identity::Identity;
@@ -31,9 +40,10 @@ use crate::keys;
 use crate::logging;
 use crate::plugins::{PluginParts, Plugins, Progress};
 use crate::queue::{Queue, QueueSettings};
-use crate::registry::Registry;
-use crate::sessions::{SessionSetup, Sessions};
-use crate::store::{DataFolder, SessionUse, Store};
+use crate::registry::{Registry, Replacement};
+use crate::sessions::{Beginning, Bounds, SessionSetup, Sessions};
+use crate::store::{DataFolder, Store};
+use sweep::Sweeper;
 
 /// Polls of tasks between two looks at sockets and timers. Small, because a poll of a guest lasts up to one
 /// epoch tick: with the runtime's own 61 a new request could wait for a twentieth of a second per thread. Next
@@ -41,11 +51,8 @@ use crate::store::{DataFolder, SessionUse, Store};
 /// benchmark `daemon`); a look costs less than a microsecond.
 const EVENT_INTERVAL: u32 = 2;
 
-/// How often sessions are looked through for idle ones, and their use is written down.
-const SESSION_SWEEP: Duration = Duration::from_secs(60);
-
-/// How long the row of an ended session stays, in milliseconds: a week, for whoever asks what it was.
-const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
+/// Calls back in which a tool counts as used recently.
+const RECENT_CALLS: usize = 5;
 
 /// What is there before the runtime: an engine, a folder that is ours, a bound address.
 pub struct Prepared {
@@ -66,6 +73,7 @@ pub struct Running {
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
     sweeping: tokio::task::JoinHandle<()>,
+    keeping: tokio::task::JoinHandle<()>,
     _folder: DataFolder,
 }
 
@@ -136,24 +144,31 @@ impl Prepared {
         let plugins = self.plugins(&store, &registry)?;
         plugins.load_built_in(report).await?;
         plugins.restore().await?;
-        restore_documents(&store, &registry).await?;
+        restore_documents(&store, &registry, &plugins).await?;
+        let credentials = self.credentials(&store, &registry).await?;
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
-        let sessions = Arc::new(Sessions::new(&self.folder.subfolder("workspaces")?, answers_kept_ms));
+        let workspaces = self.folder.subfolder("workspaces")?;
+        let sessions = Arc::new(Sessions::new(&workspaces, answers_kept_ms, bounds(&self.config)));
         restore_sessions(&store, &sessions).await?;
         sessions.remove_orphans().await;
-        let dispatcher = self.dispatcher(audit, &registry, limits);
+        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, limits);
         self.listener.set_nonblocking(true)?;
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
         let stop = CancellationToken::new();
         let settings = listener_settings(&self.config);
-        let sweeping = tokio::spawn(sweep_sessions(
-            Arc::clone(&sessions),
-            store.clone(),
-            self.config.sessions.idle_seconds.saturating_mul(1000),
-            stop.clone(),
-        ));
+        let sweeper = Sweeper {
+            sessions: Arc::clone(&sessions),
+            dispatcher: dispatcher.clone(),
+            store: store.clone(),
+            credentials: credentials.clone(),
+            idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
+            kept_ms: answers_kept_ms,
+        };
+        let sweeping = tokio::spawn(sweeper.run(stop.clone()));
+        let keeping = tokio::spawn(credentials.clone().keep(stop.clone(), now_ms));
         let app = App::new(AppParts {
+            credentials,
             openapi: std::sync::OnceLock::new(),
             config: self.config,
             dispatcher,
@@ -163,11 +178,12 @@ impl Prepared {
             sessions,
             store,
             serving: AtomicBool::new(true),
+            stopping: stop.clone(),
             background: TaskTracker::new(),
             documents: tokio::sync::Mutex::default(),
         });
         let serving = tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone()));
-        Ok(Running { address, operator_token, app, stop, serving, sweeping, _folder: self.folder })
+        Ok(Running { address, operator_token, app, stop, serving, sweeping, keeping, _folder: self.folder })
     }
 
     async fn open_store(&self) -> Result<Store> {
@@ -186,6 +202,59 @@ impl Prepared {
             tracing::warn!(?recovery, "the audit log was recovered after an unclean stop");
         }
         Ok(audit)
+    }
+
+    /// Where a browser on this machine reaches the daemon.
+    fn reached_at(&self) -> SocketAddr {
+        let address = self.listener.local_addr().unwrap_or(self.config.listen);
+        match address.ip().is_unspecified() {
+            true => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, address.port())),
+            false => address,
+        }
+    }
+
+    /// Where the settings say that the root key is.
+    fn root_key_source(&self) -> Result<RootKeySource> {
+        let settings = &self.config.credentials;
+        let keys = self.folder.subfolder("keys")?;
+        let kv = settings.vault_kv.as_deref().map(VaultPlace::kv);
+        let wrapped = keys.join("root.wrapped");
+        let transit = settings.vault_transit.as_deref().map(|text| VaultPlace::transit(text, wrapped));
+        if let Some(place) = kv.or(transit) {
+            return Ok(RootKeySource::Vault(Vault {
+                http: self.https_client(true)?,
+                url: settings.vault_url.clone().unwrap_or_default(),
+                token_file: settings.vault_token_file.clone().unwrap_or_default(),
+                place: place.context(
+                    "`credentials.vault_kv` is `MOUNT/PATH#FIELD`, `vault_transit` is `MOUNT/KEY`",
+                )?,
+            }));
+        }
+        Ok(match (&settings.root_key_file, &settings.root_key_environment) {
+            (Some(path), _) => RootKeySource::File(path.clone()),
+            (None, Some(name)) => RootKeySource::of_environment(name),
+            (None, None) => RootKeySource::Made(keys.join("root")),
+        })
+    }
+
+    /// A vault is named by the operator alone, and may stand in a private network.
+    fn https_client(&self, private: bool) -> Result<TokenClient> {
+        let settings = &self.config.credentials;
+        let named = settings.plain_http.clone().unwrap_or_default();
+        Ok(https_client(HttpsSettings { named, private, ca_file: settings.ca_file.clone() })?)
+    }
+
+    async fn credentials(&self, store: &Store, registry: &Registry) -> Result<Credentials> {
+        let settings = &self.config.credentials;
+        let source = self.root_key_source()?;
+        let public_url =
+            settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.reached_at()));
+        let settings = CredentialSettings {
+            source,
+            http: self.https_client(false)?,
+            redirect_url: format!("{}/v1/oauth/callback", public_url.trim_end_matches('/')),
+        };
+        Ok(Credentials::open(store.clone(), registry.clone(), settings, now_ms()).await?)
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {
@@ -212,10 +281,17 @@ impl Prepared {
         }))
     }
 
-    fn dispatcher(&self, audit: Audit, registry: &Registry, limits: LimitsPatch) -> Dispatcher {
+    fn dispatcher(
+        &self,
+        audit: Audit,
+        registry: &Registry,
+        store: &Store,
+        credentials: &Credentials,
+        limits: LimitsPatch,
+    ) -> Dispatcher {
         let queue = &self.config.queue;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let rates = &self.config.rates;
+        let (rates, calls) = (&self.config.rates, &self.config.calls);
         Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings {
                 running: self.config.sandbox.instances as usize,
@@ -230,7 +306,24 @@ impl Prepared {
                 burst: u32::try_from(rates.burst).unwrap_or(u32::MAX),
             })),
             limits,
+            upstreams: Upstreams::new(EgressSettings {
+                name_servers: self.config.egress.name_servers.clone(),
+            }),
+            credentials: credentials.clone(),
+            approvals: Approvals::new(store.clone(), calls.approval_seconds.saturating_mul(1000)),
+            events: Events::default(),
+            store: store.clone(),
+            client_result_ms: calls.client_result_seconds.saturating_mul(1000),
         })
+    }
+}
+
+fn bounds(config: &Config) -> Bounds {
+    Bounds {
+        rounds_per_turn: config.calls.rounds_per_turn,
+        rounds_per_session: config.calls.rounds_per_session,
+        failures: config.calls.breaker_failures,
+        recent: RECENT_CALLS,
     }
 }
 
@@ -239,7 +332,7 @@ impl Running {
     pub async fn stop(self) {
         self.app.stop_serving();
         self.stop.cancel();
-        for task in [self.serving, self.sweeping] {
+        for task in [self.serving, self.sweeping, self.keeping] {
             if task.await.is_err() {
                 tracing::error!("a part of the daemon died before it was stopped");
             }
@@ -281,24 +374,35 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     }
 }
 
-async fn restore_documents(store: &Store, registry: &Registry) -> Result<()> {
+/// What does not read any more, since an older daemon took it, gives nothing: no policy means deny.
+async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<()> {
     for document in store.all_documents().await? {
-        match document.key {
-            DocumentKey::Organization(name) => registry.put_organization(name),
-            DocumentKey::Policy(organization) => match OrgDocument::parse(&document.body) {
-                Ok(policy) => registry.put_policy(&organization, OrgRules::compile(&policy)),
-                // An older daemon may have taken what this one does not: no policy means deny.
-                Err(error) => {
-                    tracing::error!(%organization, %error, "a policy is not sound; the organization has no tools");
-                    registry.remove_organization(&organization);
-                }
-            },
-            DocumentKey::Agent { organization, agent } => match AgentDocument::parse(&document.body) {
-                Ok(rules) => registry.put_agent(&organization, agent, rules),
-                Err(error) => {
-                    tracing::error!(%organization, %agent, %error, "an agent's document is not sound; it has no tools")
-                }
-            },
+        let (key, body) = (document.key, document.body);
+        let unsound = |error: &DocumentError| {
+            tracing::error!(document = %key, %error, "a stored document is not sound; it gives no tools");
+        };
+        match &key {
+            DocumentKey::Platform => {
+                let read = PlatformDocument::parse(&body).inspect_err(unsound);
+                let nothing = || PlatformDocument { allowed: Some(ToolList::NONE), ..Default::default() };
+                registry.put(Replacement::Platform(read.unwrap_or_else(|_| nothing())));
+            }
+            DocumentKey::Organization(name) => {
+                let read: OrganizationDocument = serde_json::from_str(&body).unwrap_or_default();
+                registry.put_organization(name.clone(), read.connected.into_iter().collect());
+            }
+            DocumentKey::Policy(organization) => {
+                let read = OrgDocument::parse(&body).inspect_err(unsound).unwrap_or_default();
+                registry.put(Replacement::Policy(organization.clone(), read));
+            }
+            DocumentKey::Agent { organization, agent } => {
+                let read = AgentDocument::parse(&body).inspect_err(unsound).unwrap_or_default();
+                registry.put(Replacement::Agent(organization.clone(), agent.clone(), read));
+            }
+            DocumentKey::Grant(namespace) => {
+                let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
+                plugins.grant(namespace.clone(), read).await;
+            }
         }
     }
     Ok(())
@@ -306,7 +410,13 @@ async fn restore_documents(store: &Store, registry: &Registry) -> Result<()> {
 
 async fn restore_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
     for row in store.open_sessions().await? {
-        let facts = SessionFacts { channel: row.channel.clone(), ..SessionFacts::default() };
+        // A tool of another time's name is out of nothing.
+        let id = |text: &str| ToolId::parse(text).ok();
+        let facts = SessionFacts {
+            disabled: row.disabled_tools.iter().filter_map(|tool| id(tool)).collect(),
+            broken: row.broken_tools.into_iter().filter_map(|(tool, why)| Some((id(&tool)?, why))).collect(),
+            channel: row.channel.clone(),
+        };
         let setup = SessionSetup {
             id: row.id,
             organization: row.organization,
@@ -317,41 +427,7 @@ async fn restore_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
             principal: row.opened_by,
             created_ms: row.created_ms,
         };
-        sessions.take_up(setup, facts, row.last_used_ms);
+        sessions.take_up(setup, Beginning { facts, rounds: row.rounds, last_used_ms: row.last_used_ms });
     }
     Ok(())
-}
-
-/// Ends idle sessions and writes behind when the others were used.
-async fn sweep_sessions(sessions: Arc<Sessions>, store: Store, idle_ms: u64, stop: CancellationToken) {
-    loop {
-        let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
-        let now_ms = now_ms();
-        let uses: Vec<SessionUse> = sessions
-            .filter(|session| session.last_used_ms() > session.setup.created_ms)
-            .iter()
-            .map(|session| SessionUse {
-                id: session.setup.id.clone(),
-                rounds: 0,
-                last_used_ms: session.last_used_ms(),
-            })
-            .collect();
-        if let Err(error) = store.note_session_use(&uses).await {
-            tracing::warn!(%error, "the use of sessions cannot be written down");
-        }
-        if last {
-            return;
-        }
-        if let Err(error) = store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await {
-            tracing::warn!(%error, "the rows of old sessions cannot be removed");
-        }
-        let oldest_ms = now_ms.saturating_sub(idle_ms);
-        for session in sessions.filter(|session| session.last_used_ms() < oldest_ms) {
-            if let Err(error) = store.end_session(&session.setup.id, now_ms).await {
-                tracing::warn!(%error, "an idle session cannot be ended");
-                continue;
-            }
-            sessions.end(&session.setup.id).await;
-        }
-    }
 }

@@ -5,6 +5,8 @@
 //! answered the same and never runs twice (R7): in full for a while, then as the bare fact.
 
 mod calls;
+mod conduct;
+mod status;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +20,12 @@ use toolgate_admission::{Name, SessionFacts};
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{FilePool, Quota, WorkspaceError};
 
-pub use calls::{CallBook, CallState, Opened, Recorded, RunningCall};
+pub use calls::{
+    CallBook, CallState, ClientCall, Ending, Opened, PostedResult, Recorded, ResultOpened, RunningCall,
+    Waiting, WaitsFor,
+};
+pub use conduct::{Bounds, Conduct, RoundsSpent};
+pub use status::Status;
 
 /// Maps that sessions are spread over. More than there are processors, so that two calls rarely meet.
 const SHARDS: usize = 64;
@@ -48,8 +55,8 @@ pub struct SessionSetup {
 pub struct Session {
     /// What it was opened with.
     pub setup: SessionSetup,
-    /// What a decision looks at.
-    pub facts: SessionFacts,
+    /// How it goes on, and what a decision looks at.
+    pub conduct: Conduct,
     /// Its calls by id.
     pub calls: CallBook,
     /// Whether an earlier run of the daemon opened it. That run's calls are in the audit log alone.
@@ -87,6 +94,28 @@ impl Session {
         });
         Ok(opened.await?.narrowed(quota))
     }
+
+    /// Removes its files, once it is closed.
+    pub async fn remove_files(&self) {
+        // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
+        // being removed would keep the folder.
+        let turn = match self.workspace.get() {
+            Some(workspace) => Some(workspace.turn().await),
+            None => None,
+        };
+        let folder = self.folder.clone();
+        let removed = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
+        });
+        if let Ok(Err(error)) = removed.await {
+            let session = self.setup.id.as_str();
+            tracing::warn!(session, %error, "the workspace of an ended session cannot be removed");
+        }
+    }
 }
 
 /// All open sessions.
@@ -96,49 +125,55 @@ pub struct Sessions {
     workspaces: PathBuf,
     files: FilePool,
     answer_kept_ms: u64,
+    bounds: Bounds,
     answer_bytes: Arc<AtomicUsize>,
+}
+
+/// Where a session stands when it is opened or taken up again.
+pub struct Beginning {
+    /// What a decision looks at.
+    pub facts: SessionFacts,
+    /// Rounds that it had in earlier runs of the daemon.
+    pub rounds: u64,
+    /// When it was last used.
+    pub last_used_ms: u64,
 }
 
 impl Sessions {
     /// No session yet. Workspaces are folders below `workspaces`; answers are kept for `answer_kept_ms`.
-    pub fn new(workspaces: &Path, answer_kept_ms: u64) -> Self {
+    pub fn new(workspaces: &Path, answer_kept_ms: u64, bounds: Bounds) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             workspaces: workspaces.to_owned(),
             files: FilePool::default(),
             answer_kept_ms,
+            bounds,
             answer_bytes: Arc::default(),
         }
     }
 
     /// Opens a session.
-    pub fn open(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64) -> Arc<Session> {
-        self.insert(setup, facts, last_used_ms, false)
+    pub fn open(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
+        self.insert(setup, beginning, false)
     }
 
     /// Takes a session up again after a restart.
-    pub fn take_up(&self, setup: SessionSetup, facts: SessionFacts, last_used_ms: u64) -> Arc<Session> {
-        self.insert(setup, facts, last_used_ms, true)
+    pub fn take_up(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
+        self.insert(setup, beginning, true)
     }
 
-    fn insert(
-        &self,
-        setup: SessionSetup,
-        facts: SessionFacts,
-        last_used_ms: u64,
-        taken_up: bool,
-    ) -> Arc<Session> {
+    fn insert(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
         let session = Arc::new(Session {
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
             taken_up,
-            last_used_ms: AtomicU64::new(last_used_ms),
+            last_used_ms: AtomicU64::new(beginning.last_used_ms),
             ended: CancellationToken::new(),
             workspace: OnceCell::new(),
+            conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,
-            facts,
         });
         self.write(&session.setup.id, |shard| {
             shard.insert(session.setup.id.clone(), Arc::clone(&session));
@@ -151,27 +186,12 @@ impl Sessions {
         self.shard(id).read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Ends a session: running calls are cancelled, its files are removed.
-    pub async fn end(&self, id: &str) {
-        let Some(session) = self.write(id, |shard| shard.remove(id)) else { return };
+    /// Closes a session: nobody finds it any more, and its running calls are cancelled. What waits in it and its files
+    /// are left to who closes it.
+    pub fn close(&self, id: &str) -> Option<Arc<Session>> {
+        let session = self.write(id, |shard| shard.remove(id))?;
         session.ended.cancel();
-        // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
-        // being removed would keep the folder.
-        let turn = match session.workspace.get() {
-            Some(workspace) => Some(workspace.turn().await),
-            None => None,
-        };
-        let folder = session.folder.clone();
-        let removed = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            match std::fs::remove_dir_all(&folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            }
-        });
-        if let Ok(Err(error)) = removed.await {
-            tracing::warn!(session = id, %error, "the workspace of an ended session cannot be removed");
-        }
+        Some(session)
     }
 
     /// Removes workspaces whose session is no more: what a crash between the end of a session and the

@@ -9,10 +9,13 @@
 //! one writer at a time, so there is one connection that writes, which makes
 //! writers wait in a fair line instead of failing as busy.
 
+mod approvals;
+mod credentials;
 mod documents;
 mod error;
 mod folder;
 mod plugins;
+mod root_keys;
 mod sessions;
 mod tokens;
 
@@ -25,10 +28,13 @@ use sqlx::sqlite::{
 };
 use sqlx::{Sqlite, Transaction};
 
+pub use approvals::{ApprovalRow, ApprovalState, Decision};
+pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Change, Removed, Written};
 pub use error::{StoreError, Trouble};
 pub use folder::{DataFolder, FolderError};
 pub use plugins::{PluginRow, PluginVersionRow};
+pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
 
@@ -119,12 +125,32 @@ fn from_sql(number: i64) -> u64 {
 
 #[cfg(test)]
 pub(crate) mod testing {
+    use toolgate_admission::Name;
+
     use super::*;
+    use crate::documents::{DocumentKey, Precondition};
+
+    pub(crate) use super::approvals::tests::asked;
+
+    impl Store {
+        /// A connection for what somebody could do to the file by hand.
+        pub async fn raw(&self) -> sqlx::pool::PoolConnection<Sqlite> {
+            self.writer.acquire().await.expect("a connection")
+        }
+    }
 
     /// A store in a folder of its own, which lives as long as the store is used.
     pub async fn empty_store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::open(&folder.path().join("state.db")).await.expect("an empty store");
+        (folder, store)
+    }
+
+    /// One with an organization in it.
+    pub async fn store_with_acme() -> (tempfile::TempDir, Store) {
+        let (folder, store) = empty_store().await;
+        let key = DocumentKey::Organization(Name::parse("acme").expect("a name"));
+        store.put_document(&key, "{}", &Precondition::Absent, 1).await.expect("an organization");
         (folder, store)
     }
 }
@@ -139,7 +165,9 @@ mod tests {
     #[tokio::test]
     async fn migrations_make_every_table_from_nothing() {
         let (_folder, store) = empty_store().await;
-        for table in ["counters", "docs", "changes", "tokens", "sessions", "plugins", "plugin_versions"] {
+        let tables = "counters docs changes tokens sessions plugins plugin_versions approvals credentials \
+                      root_keys root_key_wraps";
+        for table in tables.split_whitespace() {
             let found: Option<(String,)> =
                 sqlx::query_as("SELECT name FROM sqlite_master WHERE type = 'table' AND name = $1")
                     .bind(table)

@@ -11,14 +11,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use toolgate_admission::{
-    self as admission, Admitted, AgentRules, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType,
-    FilesystemAccess, Ledger, Limits, LimitsPatch, Name, OrgRules, Plugin, Rates, Refusal, Rules,
-    SessionFacts, Verdict,
+    self as admission, Admitted, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType,
+    FilesystemAccess, Ledger, Limits, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts, Verdict,
 };
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Effect, LogLine, Output, PagemapScan, Sandbox,
-    SandboxSettings, Usage, Workspace,
+    BeforeEffect, CallClock, CallContext, Component, Credentials, Effect, EgressSettings, LogLine, Output,
+    PagemapScan, ProgressSink, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
 };
 
 use crate::audit::Sha256;
@@ -93,15 +92,14 @@ impl Workbench {
     /// Rules under which everything that the plugin asks for is granted, and all of its tools may be called.
     pub fn rules(&self, descriptor: Descriptor, limits: LimitsPatch) -> Rules<Component> {
         let plugin = Plugin {
-            granted: descriptor.capabilities.clone(),
+            granted: Arc::new(descriptor.capabilities.clone().into()),
             descriptor: Arc::new(descriptor),
             digest: self.digest.clone(),
             component: self.component.clone(),
             disabled: false,
         };
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
-        let agent = Arc::new(AgentRules::everything(&catalogue));
-        Rules { catalogue, organization: Arc::new(OrgRules::default()), agent }
+        Rules::everything(catalogue)
     }
 
     /// Makes one call.
@@ -115,15 +113,15 @@ impl Workbench {
         let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
         let charged = match admission::check(rules, &SessionFacts::default(), call) {
             Verdict::Run(checked) => charge(checked),
-            Verdict::NeedsApproval(Refusal { error, .. }) | Verdict::Refused(Refusal { error, .. }) => {
-                Err(error)
-            }
+            Verdict::Refused(refusal) => Err(refusal.error),
+            // The author's agent is autonomous.
+            Verdict::NeedsApproval(_) => Err(here(&"a call on the workbench asks for approval")),
         };
         let admitted = match charged {
             Ok(admitted) => admitted,
             Err(error) => return Ran::refused(error),
         };
-        let context = match context(admitted.limits(), admitted.granted().filesystem, circumstances).await {
+        let context = match context(admitted.limits(), admitted.reach().filesystem(), circumstances).await {
             Ok(context) => context,
             Err(error) => return Ran::refused(error),
         };
@@ -178,8 +176,11 @@ async fn context(
         seed: circumstances.seed,
         settings: "{}".into(),
         definition: None,
+        upstreams: Some(Upstreams::new(EgressSettings::default())),
+        credentials: Credentials::NONE,
         // There is no log that an effect would have to wait for.
         before_effect: BeforeEffect::new(|| async { Ok(()) }),
+        progress: ProgressSink::NONE,
     })
 }
 

@@ -1,7 +1,8 @@
 //! Why a tool could not do what it was asked to do.
 //!
 //! A failure is an answer that a model reads. Like `anyhow::Error`, the type takes any error through `?`, and for that
-//! reason is not a `std::error::Error` itself.
+//! reason is not a `std::error::Error` itself. Where a failed request is the cause, or among the causes, the failure says
+//! whether the same call can succeed later.
 
 use std::fmt;
 
@@ -71,17 +72,20 @@ impl Error {
     }
 }
 
-impl<E: std::error::Error> From<E> for Error {
+impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
+        let causes = || std::iter::successors(Some(&error as &Cause), |cause| cause.source());
+        let message = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let failure = Self::new(message);
+        #[cfg(feature = "http")]
+        if let Some(error) = causes().find_map(|cause| cause.downcast_ref::<crate::http::Error>()) {
+            return error.mark(failure);
         }
-        Self::new(message)
+        failure
     }
 }
+
+type Cause = dyn std::error::Error + 'static;
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

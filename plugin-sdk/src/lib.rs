@@ -24,6 +24,9 @@
 //! The function stays a plain function: call it in a unit test, or through [`testing`] as the daemon would, with
 //! arguments in JSON. Neither needs wasm.
 //!
+//! Files of the session lie in `/workspace`, for `std::fs`; requests are made with [`http`]. Both are asked for in
+//! `plugin!`: `capabilities(filesystem = workspace, network = ["GET https://api.example.com/v1/"])`.
+//!
 //! Each call runs in a fresh instance, so nothing is kept between calls but files in `/workspace`, and what runs before
 //! the tool's own code counts: a call parses its arguments straight into their types and builds no schema.
 
@@ -43,8 +46,14 @@ mod describe;
 pub mod bindings;
 #[cfg(target_family = "wasm")]
 mod export;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "async")]
 pub mod task;
+// Requests wait as `async` tools do.
+#[cfg(all(feature = "http", not(feature = "async")))]
+#[allow(dead_code, unused_imports, reason = "only a part of it is used by requests")]
+mod task;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 

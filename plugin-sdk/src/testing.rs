@@ -18,6 +18,9 @@
 //! assert_eq!(testing::call::<greet>(&context, json!({"word": "Hello"})), Ok(json!("Hello, Ada!")));
 //! ```
 
+#[cfg(feature = "http")]
+mod network;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,6 +31,8 @@ use crate::context::by_hand::Source;
 pub use crate::context::by_hand::{Line, Report};
 use crate::tool::{Answer, Plugin};
 use crate::{Context, Error, Tool};
+#[cfg(feature = "http")]
+pub use network::{Network, Reply, Sent, network};
 
 /// Calls a tool. `arguments` is a JSON object, as a value or as text that stays as it is.
 pub fn call<T: Tool>(context: &Context, arguments: Value) -> Result<Value, Error> {

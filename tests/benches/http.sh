@@ -16,19 +16,22 @@ trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$wo
 echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/deps/*' | head -n 1)
 [ -n "$echo_wasm" ] || { echo "no echo.wasm: run cargo build -p toolgate-tests first" >&2; exit 1; }
 
-RUST_BACKTRACE=0 "$target/release/toolgate" serve --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
+# One session makes more calls here than a model would in its life.
+printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n' >"$work/config.toml"
+RUST_BACKTRACE=0 "$target/release/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!
 until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
   kill -0 $daemon || { cat "$work/log" >&2; exit 1; }
 done
 token=$(cat "$work/data/operator.token")
-ask() { curl -sf -H "Authorization: Bearer $token" "$@"; }
+ask() { curl -sS --fail-with-body -H "Authorization: Bearer $token" "$@"; }
 base=http://$address
 arguments='{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}'
-ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d '{}' "$base/v1/orgs/acme" >/dev/null
 ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo" >/dev/null
-ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d '{"enabled":["echo/*"]}' \
-  "$base/v1/orgs/acme/agents/bot" >/dev/null
+put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d "$2" "$base$1" >/dev/null; }
+put /v1/orgs/acme '{}'
+put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
+put /v1/orgs/acme/agents/bot '{"enabled":["echo/*"],"autonomy":"autonomous"}'
 # A session remembers the ids of its calls, so the load is spread over many.
 for _ in $(seq 64); do
   ask -H 'Content-Type: application/json' -d '{"agent":"acme/bot"}' "$base/v1/sessions" |

@@ -26,6 +26,8 @@ def filter_case(context, case):
         return (case.path_parameters or {}).get("id") != os.environ["TOOLGATE_TOKEN_ID"]
     if case.operation.definition.raw.get("operationId") == "delete_organization":
         return (case.path_parameters or {}).get("org") != "tenant"
+    if case.operation.definition.raw.get("operationId") == "end_session":
+        return (case.path_parameters or {}).get("id") != os.environ["TOOLGATE_SESSION"]
     return True
 
 
@@ -99,6 +101,9 @@ class EveryOperationIsReached:
             self.reached.add(case.operation.label)
 
     def after_run(self, ctx):
-        missed = sorted(self.tried - self.reached)
+        # What comes back from a provider is good once, and there is no provider; which fields of a credential go
+        # together is more than is hit upon. `tests/secrets` does both.
+        elsewhere = {"GET /v1/oauth/callback", "PUT /v1/orgs/{org}/credentials/{name}"}
+        missed = sorted(self.tried - self.reached - elsewhere)
         if os.environ.get("TOOLGATE_REACHES_ALL") and missed:
             raise AssertionError(f"never done: {', '.join(missed)}")

@@ -139,6 +139,24 @@ impl Pending {
         Reply::parse(&bytes).ok_or_else(|| io::Error::other("the connection ended without an answer"))
     }
 
+    /// Waits for the head of an answer that may go on for ever, and hangs up; of a refusal all of it.
+    pub fn head(mut self) -> Reply {
+        let mut bytes = Vec::new();
+        let mut part = [0; 1024];
+        while !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+            let count = self.0.read(&mut part).expect("an answer");
+            assert!(count > 0, "the connection ended within a head");
+            bytes.extend_from_slice(&part[..count]);
+        }
+        if !bytes.starts_with(b"HTTP/1.1 2") {
+            self.0.read_to_end(&mut bytes).expect("the rest of a refusal");
+            return Reply::parse(&bytes).expect("an answer");
+        }
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("the end of a head");
+        let head = String::from_utf8_lossy(&bytes[..end + 4]).replace("transfer-encoding", "x-was");
+        Reply::parse(head.as_bytes()).expect("an answer")
+    }
+
     /// Waits for the end of the connection: all that came, be it one answer, several or none.
     pub fn all(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();

@@ -29,7 +29,13 @@ impl PluginFile {
             "usage": "Call it.",
             "input_schema": {"type": "object", "properties": {}, "additionalProperties": false},
         });
-        let description = json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]});
+        Self::of(
+            json!({"name": namespace, "version": "1.0.0", "publisher": "Toolgate tests", "purpose": "Answers.", "tools": [tool]}),
+        )
+    }
+
+    /// A plugin that says this of itself, and answers every call with `1`.
+    pub fn of(description: Value) -> Self {
         Self {
             description,
             answer: "1".into(),

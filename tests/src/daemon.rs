@@ -81,7 +81,7 @@ impl Daemon {
             compiled::lay_in(&program, &data_of(&options, &folder)).expect("compiled code is laid in");
         }
         let settings = folder.path().join("toolgate.toml");
-        fs::write(&settings, &options.settings).expect("the settings are written");
+        fs::write(&settings, with_patience(&options.settings)).expect("the settings are written");
         let mut command = Command::new(options.under.first().map_or(program.as_path(), Path::new));
         if !options.under.is_empty() {
             command.args(&options.under[1..]).arg(&program);
@@ -212,6 +212,17 @@ pub fn run_to_end(program: &str, arguments: &[&str], folder: &Path) -> Ended {
         status: done.status,
         stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    }
+}
+
+/// Tests make more calls in a session than a model would, and let tools fail on purpose. Those that are about rounds and
+/// failures have a section of their own.
+fn with_patience(settings: &str) -> String {
+    match settings.contains("[calls]") {
+        true => settings.to_owned(),
+        false => format!(
+            "{settings}\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\nbreaker_failures = 1000\n"
+        ),
     }
 }
 

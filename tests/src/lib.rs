@@ -13,6 +13,7 @@ pub mod compiled;
 pub mod component;
 pub mod daemon;
 pub mod guests;
+pub mod office;
 pub mod process;
 pub mod scene;
 pub mod wait;

@@ -17,17 +17,24 @@ pub struct Session {
 pub struct CallReply(pub Value);
 
 impl Client {
-    /// Makes an agent, `ORGANIZATION/AGENT`, and its organization if there is none.
+    /// Makes an agent, `ORGANIZATION/AGENT`, and its organization if there is none. The agent needs no approval unless
+    /// its document says so.
     pub fn make_agent(&self, agent: &str, document: &Value) {
         let (organization, name) = agent.split_once('/').expect("`ORGANIZATION/AGENT`");
         self.make_organization(organization);
-        self.make(&format!("/v1/orgs/{organization}/agents/{name}"), document).expect(201);
+        let mut document = document.clone();
+        if let Some(members) = document.as_object_mut() {
+            members.entry("autonomy").or_insert(json!("autonomous"));
+        }
+        self.make(&format!("/v1/orgs/{organization}/agents/{name}"), &document).expect(201);
     }
 
+    /// Makes an organization, if there is none of that name, that has every tool which the platform allows.
     pub fn make_organization(&self, organization: &str) {
         let path = format!("/v1/orgs/{organization}");
         if self.get(&path).status == 404 {
             self.make(&path, &json!({"display_name": organization})).expect(201);
+            self.make(&format!("{path}/policy"), &json!({"enabled": "*"})).expect(201);
         }
     }
 

@@ -112,21 +112,21 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
         let fails =
             |session: &Session| session.call("hostile/echo", json!({"text": "x"})).error_type().is_some();
         assert!(!fails(&inside));
-        operator.make("/v1/orgs/narrow/policy", &json!({"limits": {"fuel": 10}})).expect(201);
+        let narrow = json!({"enabled": "*", "limits": {"fuel": 10}});
+        operator.replace("/v1/orgs/narrow/policy", &narrow).expect(200);
         assert!(fails(&inside) && !fails(&outside));
         inside.call("hostile/echo", json!({"text": "x"})).failed("FUEL_EXHAUSTED");
         let policy = operator.get("/v1/orgs/narrow/policy").expect(200);
-        assert_eq!(policy.json(), json!({"limits": {"fuel": 10}}));
+        assert_eq!(policy.json(), narrow);
         let tag = policy.header("etag").expect("a tag").to_owned();
         let replace = |body: &str| {
             let headers = [("If-Match", tag.as_str()), ("Content-Type", "application/json")];
             operator.send("PUT", "/v1/orgs/narrow/policy", &headers, body.as_bytes())
         };
         replace(r#"{"limits":{"fual":10}}"#).refused(422, "INVALID_POLICY");
-        replace(r#"{"enabled":"*"}"#).refused(422, "INVALID_POLICY");
         assert!(fails(&inside));
         // A policy can take away, not give.
-        replace(r#"{"limits":{"fuel":1000000000000}}"#).expect(200);
+        replace(r#"{"enabled":"*","limits":{"fuel":1000000000000}}"#).expect(200);
         assert!(!fails(&inside));
         inside.call("hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
         operator.make("/v1/orgs/nosuch/policy", &json!({})).refused(404, "NOT_FOUND");
@@ -467,7 +467,7 @@ fn a_policy_change_holds_at_once_for_open_sessions() {
         let path = "/v1/orgs/acme/agents/changing";
         operator.replace(path, &json!({"enabled": ["arithmetic/*"]})).expect(200);
         call().failed("ACCESS_DENIED");
-        operator.replace(path, &json!({"enabled": ["hostile/*"]})).expect(200);
+        operator.replace(path, &json!({"enabled": ["hostile/*"], "autonomy": "autonomous"})).expect(200);
         assert_eq!(call().status(), "ok");
     });
 }

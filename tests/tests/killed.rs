@@ -74,8 +74,8 @@ fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
     };
     for (path, document) in [
         ("/v1/orgs/acme", json!({"display_name": "Acme"})),
-        ("/v1/orgs/acme/policy", json!({"limits": {"fuel": 900_000_000}})),
-        ("/v1/orgs/acme/agents/bot", json!({"enabled": ["files/*"]})),
+        ("/v1/orgs/acme/policy", json!({"enabled": "*", "limits": {"fuel": 900_000_000}})),
+        ("/v1/orgs/acme/agents/bot", json!({"enabled": ["files/*"], "autonomy": "autonomous"})),
     ] {
         ask("PUT", path, &document)?.expect(201);
         acknowledged.documents.push(path.to_owned());

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, json};
+use toolgate_tests::{Client, Daemon, Options, PluginFile, Session, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -40,6 +40,10 @@ fn an_orchestrators_requests_are_answered_as_the_document_says() {
     scene.run(&schemathesis, &orchestrator, false);
 }
 
+/// The root key of the daemon, which it can be unsealed with, and one to rotate to.
+const ROOT_KEY: &str = "6b1f0c5a9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e5";
+const OTHER_ROOT_KEY: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
+
 /// What schemathesis is pointed at: one of each thing to use, and one to delete.
 struct Scene {
     daemon: Daemon,
@@ -47,30 +51,54 @@ struct Scene {
     session: Session,
     spare_session: Session,
     spare_token: String,
+    approval: String,
 }
 
 impl Scene {
     fn start() -> Self {
         // Bodies that do not come are waited for.
-        let daemon = Daemon::start(PROGRAM, "[http]\nbody_timeout_ms = 2000\n");
+        let options = Options {
+            settings: "[http]\nbody_timeout_ms = 2000\n[credentials]\nroot_key_environment = \"ROOT_KEY\"\n"
+                .into(),
+            under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
+            ..Options::default()
+        };
+        let daemon = Daemon::start_with(PROGRAM, options);
         let operator = daemon.operator();
         for agent in ["tenant/bot", "tenant/spare", "spare/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
-        operator.make("/v1/orgs/tenant/policy", &json!({"limits": {}})).expect(201);
+        operator.make("/v1/platform/policy", &json!({"channels": {"webchat": {}}})).expect(201);
+        operator.make_agent("tenant/supervised", &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+        let asking = operator.with_new_token(&json!({"role": "orchestrator", "organization": "tenant"}));
+        let write = json!({"path": "b.txt", "content": "b"});
+        let waiting = asking.open_session("tenant/supervised").call("files/write", write);
+        let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
         for (namespace, version) in [("answer", "1.0.0"), ("answer", "1.0.1"), ("spare", "1.0.0")] {
             operator.load(namespace, &plugin(namespace, version));
         }
+        operator.make("/v1/plugins/answer/grant", &json!({})).expect(201);
         let session = operator.open_session("tenant/bot");
         session.call_as("c1", "arithmetic/evaluate", json!({"expression": "6*7"}));
+        session.call_as("asked", "user/ask", json!({"question": "Which?"}));
         for path in ["a.txt", "folder/b.txt", "spare.txt"] {
             session.put_file(path, b"text").expect(204);
+        }
+        // Under way until the variable holds the new key, so that asking again is always answered.
+        operator.post("/v1/keys/rotate", &json!({"key": OTHER_ROOT_KEY})).expect(200);
+        for credential in ["drive", "spare"] {
+            let document = json!({
+                "provider": "drive", "kind": "oauth2_authorization_code", "client_id": "toolgate",
+                "token_url": "https://idp.example/token", "authorization_url": "https://idp.example/authorize",
+                "bound_to": [{"host": "drive.example"}],
+            });
+            operator.make(&format!("/v1/orgs/tenant/credentials/{credential}"), &document).expect(201);
         }
         let token = json!({"role": "auditor", "organization": "tenant"});
         let spare_token = operator.post("/v1/tokens", &token).expect(201).json();
         let spare_token = spare_token["id"].as_str().expect("an id").to_owned();
         let spare_session = operator.open_session("tenant/bot");
-        Self { daemon, operator, session, spare_session, spare_token }
+        Self { daemon, operator, session, spare_session, spare_token, approval }
     }
 
     /// Runs schemathesis to its end; what it found fails the test, in its own words.
@@ -79,9 +107,12 @@ impl Scene {
         let folder = self.daemon.folder.path();
         let mut how = fs::read_to_string(settings.join("schemathesis.toml")).expect("settings");
         for (variable, id) in [
-            ("${TOOLGATE_SESSION}", &self.session.id),
-            ("${TOOLGATE_SPARE_SESSION}", &self.spare_session.id),
-            ("${TOOLGATE_SPARE_TOKEN}", &self.spare_token),
+            ("${TOOLGATE_SESSION}", &*self.session.id),
+            ("${TOOLGATE_SPARE_SESSION}", &*self.spare_session.id),
+            ("${TOOLGATE_SPARE_TOKEN}", &*self.spare_token),
+            ("${TOOLGATE_APPROVAL}", &*self.approval),
+            ("${TOOLGATE_ROOT_KEY}", ROOT_KEY),
+            ("${TOOLGATE_OTHER_ROOT_KEY}", OTHER_ROOT_KEY),
         ] {
             how = how.replace(variable, id);
         }
@@ -101,6 +132,7 @@ impl Scene {
             .env("TOOLGATE_TOKEN", token)
             .env("TOOLGATE_TOKEN_ID", token.split('_').nth(1).unwrap_or_default())
             .env("TOOLGATE_COMPONENT", &component)
+            .env("TOOLGATE_SESSION", &self.session.id)
             // Compiled hooks beside their source would be files in the tree.
             .env("PYTHONDONTWRITEBYTECODE", "1");
         if reaches_all {

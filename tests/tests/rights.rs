@@ -59,6 +59,10 @@ struct Things {
     session: String,
     token: String,
     namespace: String,
+    approval: String,
+    credential: String,
+    /// In hexadecimal digits.
+    root_key: String,
 }
 
 struct Request {
@@ -70,6 +74,8 @@ struct Request {
 struct Scene {
     daemon: Daemon,
     operator: Client,
+    /// Makes calls that somebody else decides about.
+    orchestrator: Client,
     /// Makes names that were not there before.
     made: u32,
 }
@@ -103,8 +109,9 @@ impl Scene {
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
-        operator.make("/v1/orgs/acme/policy", &json!({})).expect(201);
-        Self { daemon, operator, made: 0 }
+        operator.make("/v1/platform/policy", &json!({})).expect(201);
+        let orchestrator = json!({"role": "orchestrator", "organization": ORGANIZATION});
+        Self { orchestrator: operator.with_new_token(&orchestrator), daemon, operator, made: 0 }
     }
 
     fn callers(&self) -> Vec<Caller> {
@@ -141,6 +148,8 @@ impl Scene {
         let reply = asked.send(&caller.client, &operation.method);
         let who = format!("{} {} by {}: {}", operation.method, operation.path, caller.name, reply.text());
         match (&operation.roles, caller.role) {
+            // What a browser comes back with is good once, and nobody was sent away here.
+            (None, _) if operation.id == "finish_connecting" => return reply.refused(410, "EXPIRED"),
             (None, _) => assert_eq!(reply.status, 200, "{who}"),
             (Some(_), None) => {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{who}");
@@ -177,6 +186,12 @@ impl Scene {
         let session = self.operator.open_session(&format!("{ORGANIZATION}/{agent}"));
         session.put_file("a.txt", b"text").expect(204);
         session.call_as("c1", "arithmetic/evaluate", json!({"expression": "6*7"}));
+        session.call_as("asked", "user/ask", json!({"question": "Which?"}));
+        let supervised = format!("{ORGANIZATION}/asker-{}", self.made);
+        self.operator.make_agent(&supervised, &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+        let write = json!({"path": "b.txt", "content": "b"});
+        let waiting = self.orchestrator.open_session(&supervised).call("files/write", write);
+        let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
         let token = json!({"role": "owner", "organization": ORGANIZATION});
         let token = self.operator.post("/v1/tokens", &token).expect(201).json();
         let organization = if operation.id == "delete_organization" {
@@ -186,10 +201,18 @@ impl Scene {
         } else {
             ORGANIZATION.to_owned()
         };
+        let credential = format!("stripe-{}", self.made);
+        let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
+        let document = if operation.id == "connect_credential" { of_a_person() } else { secret() };
+        self.operator.make(&place, &document).expect(201);
         if operation.path.contains("{namespace}") {
             // Two versions, so that there is one to go back to.
             for version in ["1.0.0", "1.0.1"] {
                 self.operator.load("answer", &plugin(version));
+            }
+            let grant = "/v1/plugins/answer/grant";
+            if self.operator.get(grant).status == 404 {
+                self.operator.make(grant, &json!({})).expect(201);
             }
         }
         Things {
@@ -198,6 +221,9 @@ impl Scene {
             session: session.id,
             token: token["id"].as_str().expect("an id").to_owned(),
             namespace: "answer".into(),
+            approval,
+            credential,
+            root_key: root_key(&self.daemon),
         }
     }
 }
@@ -216,11 +242,14 @@ impl Things {
             session: format!("s_{}", other(&self.session[2..])),
             token: other(&self.token),
             namespace: self.namespace.clone(),
+            approval: other(&self.approval),
+            credential: other(&self.credential),
+            root_key: self.root_key.clone(),
         }
     }
 
     fn hidden_in(&self, text: &str) -> String {
-        [&self.session, &self.token, &self.agent, &self.organization]
+        [&self.session, &self.token, &self.approval, &self.credential, &self.agent, &self.organization]
             .into_iter()
             .fold(text.to_owned(), |text, name| text.replace(name.as_str(), "?"))
     }
@@ -228,7 +257,7 @@ impl Things {
 
 /// How an operation is asked about things. One that is not here fails the test: say how it is asked.
 fn request(operation: &str, things: &Things) -> Request {
-    let Things { organization, agent, session, token, namespace } = things;
+    let Things { organization, agent, session, token, namespace, approval, credential, root_key } = things;
     let of = |path: String| Request { path, headers: Vec::new(), body: Vec::new() };
     let json = |path: String, body: Value| Request {
         path,
@@ -245,6 +274,7 @@ fn request(operation: &str, things: &Things) -> Request {
     let agents = format!("/v1/orgs/{organization}/agents");
     let plugins = format!("/v1/plugins/{namespace}");
     let sessions = format!("/v1/sessions/{session}");
+    let credentials = format!("{organizations}/credentials/{credential}");
     match operation {
         "get_health" => of("/healthz".into()),
         "get_readiness" => of("/readyz".into()),
@@ -256,6 +286,8 @@ fn request(operation: &str, things: &Things) -> Request {
             headers: vec![("Content-Type", "application/wasm")],
             body: plugin("1.0.2"),
         },
+        "get_plugin_grant" => of(format!("{plugins}/grant")),
+        "put_plugin_grant" => documents(format!("{plugins}/grant"), json!({"filesystem": "none"})),
         "rollback_plugin" => of(format!("{plugins}/rollback")),
         "disable_plugin" => of(format!("{plugins}/disable")),
         "enable_plugin" => of(format!("{plugins}/enable")),
@@ -264,8 +296,36 @@ fn request(operation: &str, things: &Things) -> Request {
         "put_organization" => documents(organizations, json!({"display_name": "Acme"})),
         "delete_organization" => deleted(organizations),
         "get_organization_policy" => of(format!("{organizations}/policy")),
-        "put_organization_policy" => documents(format!("{organizations}/policy"), json!({"limits": {}})),
+        "put_organization_policy" => documents(format!("{organizations}/policy"), json!({"enabled": "*"})),
+        "get_organization_policy_warnings" => of(format!("{organizations}/policy/warnings")),
+        "preview_organization_policy" => json(format!("{organizations}/policy/diff"), json!({"enabled": []})),
+        "get_platform_policy" => of("/v1/platform/policy".into()),
+        "put_platform_policy" => documents("/v1/platform/policy".into(), json!({})),
+        "get_platform_policy_warnings" => of("/v1/platform/policy/warnings".into()),
+        "preview_platform_policy" => json("/v1/platform/policy/diff".into(), json!({"allowed": []})),
         "list_agents" => of(agents),
+        "get_agent_warnings" => of(format!("{agents}/{agent}/warnings")),
+        "explain_agent" => of(format!("{agents}/{agent}/explain")),
+        "preview_agent" => json(format!("{agents}/{agent}/policy/diff"), json!({"enabled": []})),
+        "list_approvals" => of(format!("/v1/approvals?organization={organization}")),
+        "get_approval" => of(format!("/v1/approvals/{approval}")),
+        "decide_approval" => json(format!("/v1/approvals/{approval}"), json!({"decision": "deny"})),
+        "follow_events" => of("/v1/events".into()),
+        "follow_organization_events" => of(format!("{organizations}/events")),
+        "follow_session_events" => of(format!("{sessions}/events")),
+        "select_session_tools" => json(format!("{sessions}/tools/select"), json!({"message": "what is 6*7"})),
+        "switch_session_tool" => json(format!("{sessions}/tools/call_time_now"), json!({"disabled": true})),
+        "post_client_result" => {
+            json(format!("{sessions}/calls/asked/result"), json!({"status": "error", "message": "no"}))
+        }
+        "list_credentials" => of(format!("{organizations}/credentials")),
+        "get_credential" | "delete_credential" => of(credentials),
+        "put_credential" => json(credentials, secret()),
+        "connect_credential" => json(format!("{credentials}/connect"), json!({})),
+        "finish_connecting" => of("/v1/oauth/callback?state=none&code=none".into()),
+        "rotate_credential" => json(format!("{credentials}/rotate"), json!({"secret": "another"})),
+        "rotate_root_key" => json("/v1/keys/rotate".into(), json!({})),
+        "unseal" => json("/v1/unseal".into(), json!({"key": root_key})),
         "get_agent" => of(format!("{agents}/{agent}")),
         "put_agent" => documents(format!("{agents}/{agent}"), json!({"enabled": "*"})),
         "delete_agent" => deleted(format!("{agents}/{agent}")),
@@ -291,9 +351,31 @@ fn request(operation: &str, things: &Things) -> Request {
     }
 }
 
+/// A credential, as one is written.
+fn secret() -> Value {
+    json!({"provider": "stripe", "kind": "bearer", "secret": "sk", "bound_to": [{"host": "api.stripe.com"}]})
+}
+
+/// One that a person connects.
+fn of_a_person() -> Value {
+    json!({
+        "provider": "drive", "kind": "oauth2_authorization_code", "client_id": "toolgate",
+        "token_url": "https://idp.example/token", "authorization_url": "https://idp.example/authorize",
+        "bound_to": [{"host": "drive.example"}],
+    })
+}
+
+/// The key that the daemon made for itself: one that is not sealed takes it again.
+fn root_key(daemon: &Daemon) -> String {
+    let key = fs::read(daemon.data().join("keys/root")).expect("a root key");
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl Request {
     fn send(&self, client: &Client, method: &str) -> Reply {
-        client.send(method, &self.path, &self.headers, &self.body)
+        let pending = client.start(method, &self.path, &self.headers, &self.body);
+        // A stream of events has no end.
+        if self.path.ends_with("/events") { pending.head() } else { pending.reply() }
     }
 }
 

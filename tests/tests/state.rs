@@ -80,6 +80,29 @@ fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
 }
 
 #[test]
+fn r7_a_call_that_waited_for_approval_stays_what_it_was_after_a_crash() {
+    let (daemon, session) = started();
+    let operator = daemon.operator();
+    operator.make_agent("acme/careful", &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+    let owner = json!({"role": "owner", "organization": "acme", "label": "owner"});
+    let owner = operator.with_new_token(&owner);
+    let session = Session { id: operator.open_session("acme/careful").id, ..session };
+    let write = json!({"path": "a.txt", "content": "once"});
+    let approval = session.call_as("cancelled", "files/write", write.clone()).0["approval"]["id"].clone();
+    let approval = approval.as_str().expect("an approval").to_owned();
+    owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+    session.cancel("cancelled").expect(204);
+    let waits = json!({"path": "b.txt", "content": "later"});
+    assert_eq!(session.call_as("waits", "files/write", waits.clone()).status(), "approval_required");
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    session.call_as("cancelled", "files/write", write.clone()).failed("CANCELLED");
+    // Its id is of this call and of no other.
+    session.call_as("waits", "files/write", write).failed("CONFLICT");
+    assert_eq!(session.call_as("waits", "files/write", waits).status(), "approval_required");
+}
+
+#[test]
 fn everything_that_was_acknowledged_is_there_after_a_crash() {
     let (daemon, session) = started();
     let operator = daemon.operator();

@@ -39,6 +39,11 @@ impl Arguments {
         &self.raw
     }
 
+    /// The same, shared.
+    pub fn raw_text(&self) -> &Arc<str> {
+        &self.raw
+    }
+
     /// What the text says.
     pub fn value(&self) -> &Value {
         &self.value

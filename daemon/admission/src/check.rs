@@ -7,20 +7,22 @@
 //! What passes is a [`Checked`] (`permit.rs`), which only [`check()`] makes; what does not is a [`Refusal`] with the
 //! reason, and the caller's words stay in it: the tool is named as the model named it.
 
+mod gates;
 mod permit;
 mod refusal;
 
-pub use permit::{Admitted, Checked, Facts};
+pub use permit::{Admitted, Checked, Facts, Unapproved};
 pub use refusal::Refusal;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::arguments::Arguments;
 use crate::error::ErrorType;
 use crate::limits::Limits;
 use crate::name::ToolId;
-use crate::rules::{AgentRules, Rules, Tool, ToolSet};
+use crate::rules::{Rules, Tool, Warning};
+use gates::{GATES, Look};
 
 /// Which layer decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +56,7 @@ impl Layer {
 }
 
 /// Which layer decided, and by which rule of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason {
     /// The layer.
     pub layer: Layer,
@@ -67,6 +69,8 @@ pub struct Reason {
 pub struct SessionFacts {
     /// Tools that were switched off for this session.
     pub disabled: BTreeSet<ToolId>,
+    /// Tools that kept failing in this session, and in words how (G13).
+    pub broken: BTreeMap<ToolId, String>,
     /// Where the conversation takes place.
     pub channel: Option<String>,
 }
@@ -96,84 +100,39 @@ pub enum Decision<'r, P> {
 pub enum Verdict<P> {
     /// It may run, once it is charged.
     Run(Checked<P>),
-    /// A person must approve it. As long as nobody can, this is a refusal.
-    NeedsApproval(Refusal),
+    /// It may run once a person has approved it.
+    NeedsApproval(Unapproved<P>),
     /// It does not run.
     Refused(Refusal),
 }
 
 /// One question of the gate and its answer, for an explanation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Who asks.
     pub reason: Reason,
-    /// Whether the answer keeps the tool out.
-    pub refuses: bool,
+    /// The answer.
+    pub verdict: StepVerdict,
+    /// The code of a refusal by this rule.
+    pub error_type: Option<ErrorType>,
+    /// The rule in words: the entry of the list, the profile, the integration that decided.
+    pub why: String,
 }
 
-/// One rule of the gate.
-struct Gate {
-    reason: Reason,
-    error_type: ErrorType,
-    /// Ends the sentence "the tool `NAME` is not available: …".
-    why: &'static str,
-    hint: &'static str,
-    refuses: fn(&Look<'_>) -> bool,
-}
-
-/// What a rule of the gate looks at.
-struct Look<'a> {
-    index: usize,
-    session_disabled: bool,
-    agent: &'a AgentRules,
-    plugin_disabled: &'a ToolSet,
+/// What one rule says about a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepVerdict {
+    /// It lets the tool through.
+    Passes,
+    /// It asks for a person's approval.
+    NeedsApproval,
+    /// It keeps the tool out.
+    Refuses,
 }
 
 const NOT_FOUND: Reason = Reason { layer: Layer::Platform, rule: "existence" };
 const OTHER_CATALOGUE: Reason = Reason { layer: Layer::Platform, rule: "revision" };
 const ALLOWED: Reason = Reason { layer: Layer::Agent, rule: "enabled" };
-const APPROVAL: Reason = Reason { layer: Layer::Agent, rule: "require_approval_for" };
-
-/// The rules in their published order, which decides about the code when several refuse. The rules of the full
-/// gate belong between these: platform blocked and allowed, the organization's, profile, autonomy, breaker,
-/// channel.
-const GATES: &[Gate] = &[
-    Gate {
-        reason: Reason { layer: Layer::Platform, rule: "plugin_disabled" },
-        error_type: ErrorType::ToolDisabled,
-        why: "its plugin is switched off",
-        hint: "go on without it; an operator can switch the plugin on again",
-        refuses: |look| look.plugin_disabled.contains(look.index),
-    },
-    Gate {
-        reason: Reason { layer: Layer::Agent, rule: "server" },
-        error_type: ErrorType::AccessDenied,
-        why: "the agent is bound to another server",
-        hint: "call one of the tools in the session's list",
-        refuses: |look| !look.agent.bound.contains(look.index),
-    },
-    Gate {
-        reason: Reason { layer: Layer::Agent, rule: "disabled" },
-        error_type: ErrorType::ToolDisabled,
-        why: "it is disabled for this agent",
-        hint: "call one of the tools in the session's list",
-        refuses: |look| look.agent.disabled.contains(look.index),
-    },
-    Gate {
-        reason: ALLOWED,
-        error_type: ErrorType::AccessDenied,
-        why: "the agent's list does not have it",
-        hint: "call one of the tools in the session's list; the agent's owner can add this one to `enabled`",
-        refuses: |look| !look.agent.enabled.contains(look.index),
-    },
-    Gate {
-        reason: Reason { layer: Layer::Session, rule: "disabled" },
-        error_type: ErrorType::ToolDisabled,
-        why: "it is disabled for this session",
-        hint: "go on without it; the orchestrator can enable it again",
-        refuses: |look| look.session_disabled,
-    },
-];
 
 /// Decides about a call by its name alone.
 pub fn decide<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts, called: &str) -> Decision<'r, P> {
@@ -183,44 +142,92 @@ pub fn decide<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts, called: &str) ->
     }
 }
 
-/// The tools that [`decide`] allows, which are those that a model is shown.
-pub fn callable<'r, P>(rules: &'r Rules<P>, facts: &SessionFacts) -> impl Iterator<Item = &'r Tool<P>> {
-    let is_allowed =
-        |tool: &&Tool<P>| matches!(decide_tool(rules, facts, tool.index(), tool), Decision::Allowed(_));
-    rules.catalogue.tools().iter().filter(is_allowed)
+/// The tools that [`decide`] does not refuse, which are those that a model is shown, and whether their calls need
+/// approval.
+pub fn callable<'r, P>(
+    rules: &'r Rules<P>,
+    facts: &SessionFacts,
+) -> impl Iterator<Item = (&'r Tool<P>, bool)> {
+    rules.catalogue.tools().iter().filter_map(|tool| match decide_tool(rules, facts, tool.index(), tool) {
+        Decision::Allowed(tool) => Some((tool, false)),
+        Decision::NeedsApproval(tool, _) => Some((tool, true)),
+        Decision::Refused(_) => None,
+    })
 }
 
-/// Every question of the gate about a tool, in order, with its answer. [`decide`] refuses for the first
-/// that refuses; without a tool of that name there is nothing to ask.
+/// Whether a session can be opened: something can be called besides what is universal (G1).
+pub fn has_tools<P>(rules: &Rules<P>, facts: &SessionFacts) -> bool {
+    callable(rules, facts).any(|(tool, _)| !rules.platform.is_universal(tool.index()))
+}
+
+/// What is odd about an agent that can open no session, whatever each of its lists says by itself.
+pub fn nothing_left<P>(rules: &Rules<P>) -> Option<Warning> {
+    let message = "no loaded tool is left for this agent: no session can be opened for it";
+    (!has_tools(rules, &SessionFacts::default())).then(|| Warning::new("NO_TOOLS", "", message))
+}
+
+/// Every question of the gate about a tool, in order, with its answer. [`decide`] goes by the first that does not let it
+/// through; without a tool of that name there is nothing to ask.
 pub fn explain<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> Vec<Step> {
     let Some(tool) = rules.catalogue.find(called) else {
-        return vec![Step { reason: NOT_FOUND, refuses: true }];
+        let why = match refusal::nearest_of_all(rules, called) {
+            Some(nearest) => format!("no loaded tool has that name; the nearest is `{nearest}`"),
+            None => "no loaded tool has that name".to_owned(),
+        };
+        let error_type = Some(ErrorType::ToolNotFound);
+        return vec![Step { reason: NOT_FOUND, verdict: StepVerdict::Refuses, error_type, why }];
     };
-    let look = look(rules, facts, tool.index(), tool);
-    let mut steps = vec![
-        Step { reason: NOT_FOUND, refuses: false },
-        Step { reason: OTHER_CATALOGUE, refuses: !rules.agent.is_for(&rules.catalogue) },
-    ];
-    steps.extend(GATES.iter().map(|gate| Step { reason: gate.reason, refuses: (gate.refuses)(&look) }));
-    steps.push(Step { reason: APPROVAL, refuses: rules.agent.approval.contains(tool.index()) });
+    let descriptor = tool.descriptor();
+    let found = format!("`{}` of version {} is loaded", tool.id(), tool.plugin().descriptor.version);
+    let mut steps =
+        vec![Step { reason: NOT_FOUND, verdict: StepVerdict::Passes, error_type: None, why: found }];
+    if !rules.fit() {
+        let why = "the rules are being replaced".to_owned();
+        let error_type = Some(ErrorType::Unavailable);
+        steps.push(Step { reason: OTHER_CATALOGUE, verdict: StepVerdict::Refuses, error_type, why });
+        return steps;
+    }
+    let look = Look::new(rules, facts, tool.index(), tool);
+    steps.extend(GATES.iter().map(|gate| {
+        let refuses = (gate.refuses)(&look);
+        Step {
+            reason: gate.reason,
+            verdict: if refuses { StepVerdict::Refuses } else { StepVerdict::Passes },
+            error_type: refuses.then_some(gate.error_type),
+            why: (gate.why)(&look, descriptor, refuses),
+        }
+    }));
+    let asks = look.approval().is_some();
+    steps.push(Step {
+        reason: gates::approval_rule(&rules.agent),
+        verdict: if asks { StepVerdict::NeedsApproval } else { StepVerdict::Passes },
+        error_type: None,
+        why: gates::approval_why(&look, descriptor, asks),
+    });
     steps
 }
 
 /// Decides about a call, and if it may be made checks what it brings.
 pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdict<P> {
-    let tool = match decide(rules, facts, &call.tool) {
-        Decision::Allowed(tool) => tool,
-        Decision::NeedsApproval(tool, reason) => {
-            return Verdict::NeedsApproval(Refusal::needs_approval(tool, &call.tool, reason));
-        }
+    let (tool, approval) = match decide(rules, facts, &call.tool) {
+        Decision::Allowed(tool) => (tool, None),
+        Decision::NeedsApproval(tool, reason) => (tool, Some(reason)),
         Decision::Refused(reason) => {
             return Verdict::Refused(Refusal::by_rule(rules, facts, &call.tool, reason));
         }
     };
     let limits = limits(rules, tool);
-    match validate(tool, &call, &limits) {
-        Ok(arguments) => Verdict::Run(Checked::new(tool.clone(), call.tool, arguments, limits, ALLOWED)),
-        Err(refusal) => Verdict::Refused(refusal),
+    let arguments = match validate(tool, &call, &limits) {
+        Ok(arguments) => arguments,
+        Err(refusal) => return Verdict::Refused(refusal),
+    };
+    let reach = rules.agent.narrow(tool.reach());
+    let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, reach, reason);
+    match approval {
+        None => Verdict::Run(checked(ALLOWED)),
+        Some(reason) => {
+            Verdict::NeedsApproval(Unapproved::new(checked(reason), rules.agent.document().autonomy))
+        }
     }
 }
 
@@ -230,27 +237,16 @@ fn decide_tool<'r, P>(
     index: usize,
     tool: &'r Tool<P>,
 ) -> Decision<'r, P> {
-    // Sets over the numbers of another catalogue would answer for other tools.
-    if !rules.agent.is_for(&rules.catalogue) {
+    if !rules.fit() {
         return Decision::Refused(OTHER_CATALOGUE);
     }
-    let look = look(rules, facts, index, tool);
+    let look = Look::new(rules, facts, index, tool);
     if let Some(gate) = GATES.iter().find(|gate| (gate.refuses)(&look)) {
         return Decision::Refused(gate.reason);
     }
-    match rules.agent.approval.contains(index) {
-        true => Decision::NeedsApproval(tool, APPROVAL),
-        false => Decision::Allowed(tool),
-    }
-}
-
-fn look<'a, P>(rules: &'a Rules<P>, facts: &SessionFacts, index: usize, tool: &Tool<P>) -> Look<'a> {
-    Look {
-        index,
-        // The id is far away in memory, and most sessions switch nothing off.
-        session_disabled: !facts.disabled.is_empty() && facts.disabled.contains(tool.id()),
-        agent: &rules.agent,
-        plugin_disabled: rules.catalogue.disabled(),
+    match look.approval() {
+        Some(reason) => Decision::NeedsApproval(tool, reason),
+        None => Decision::Allowed(tool),
     }
 }
 
@@ -259,8 +255,10 @@ fn limits<P>(rules: &Rules<P>, tool: &Tool<P>) -> Limits {
     rules
         .catalogue
         .platform_limits()
+        .narrow(&rules.platform.document().limits)
         .narrow(&tool.plugin().descriptor.limits)
-        .narrow(rules.organization.limits())
+        .narrow(&tool.plugin().granted.limits)
+        .narrow(&rules.organization.document().limits)
         .narrow(rules.agent.limits())
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-pub use capabilities::{Capabilities, FilesystemAccess, NetworkRule, NetworkScheme};
+pub use capabilities::{Capabilities, FilesystemAccess};
 
 use crate::arguments::parse_strict;
 use crate::error::{CallError, ErrorType};

@@ -10,9 +10,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod approval;
 mod arguments;
+mod broker;
 mod check;
+mod credential;
 mod descriptor;
+mod egress;
 mod error;
 mod ledger;
 mod limits;
@@ -22,14 +26,23 @@ mod rules;
 mod schema;
 mod text;
 
+pub use approval::{Approval, Binding, Constraints};
 pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_strict};
+pub use broker::{Index, Intent, Intents, Match, Patterns, Question, Selection, Taken, Why, select};
 pub use check::{
-    Admitted, Checked, Decision, Facts, Layer, Reason, Refusal, SessionFacts, Step, ToolCall, Verdict,
-    callable, check, decide, explain,
+    Admitted, Checked, Decision, Facts, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict, ToolCall,
+    Unapproved, Verdict, callable, check, decide, explain, has_tools, nothing_left,
+};
+pub use credential::{
+    BindingError, CredentialBinding, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential,
+    Unusable, check_bound_to, choose_credential, is_named_place,
 };
 pub use descriptor::{
-    Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, NetworkRule,
-    NetworkScheme, ToolDescriptor,
+    Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, ToolDescriptor,
+};
+pub use egress::{
+    AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Network, NetworkError, NetworkRule,
+    NetworkScheme, Permitted, PlainHttp, Reach, Target, TargetError, Vetted, kind_of,
 };
 pub use error::{CallError, ErrorType, Fault, ParseErrorTypeError};
 pub use ledger::{Ledger, Rates};
@@ -37,8 +50,9 @@ pub use limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPa
 pub use name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
 pub use nearest::nearest;
 pub use rules::{
-    AgentDocument, AgentRules, Catalogue, Digest, DigestError, DocumentError, OrgDocument, OrgRules, Plugin,
-    Rules, Tool, ToolList, ToolPattern, ToolSet, Warning,
+    AgentDocument, AgentRules, Autonomy, BrokerSettings, Catalogue, Digest, DigestError, DocumentError,
+    OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolList,
+    ToolPattern, ToolSet, Warning,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation};
-pub use text::show;
+pub use text::{is_hidden, show};

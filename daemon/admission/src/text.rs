@@ -7,7 +7,7 @@
 /// Whether a character is one that a reader cannot see, or that changes how its neighbours read.
 ///
 /// Tab and line feed are not: usage texts have lines. U+FE0F is not, since it belongs to common symbols.
-pub(crate) fn is_hidden(letter: char) -> bool {
+pub fn is_hidden(letter: char) -> bool {
     if letter == '\t' || letter == '\n' {
         return false;
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    AgentRules, Catalogue, Checked, Descriptor, Digest, ErrorType, Ledger, LimitsPatch, Name, OrgRules,
-    Plugin, Rates, Refusal, Rules, SessionFacts, ToolCall, Verdict, check,
+    Catalogue, Checked, Descriptor, Digest, ErrorType, Ledger, LimitsPatch, Name, Plugin, Rates, Refusal,
+    Rules, SessionFacts, ToolCall, Verdict, check,
 };
 
 use crate::evaluate::fits;
@@ -57,15 +57,14 @@ fn rules(schema: &Value) -> Option<Rules<()>> {
         }
     };
     let plugin = Plugin {
-        granted: descriptor.capabilities.clone(),
+        granted: Arc::new(descriptor.capabilities.clone().into()),
         descriptor: Arc::new(descriptor),
         digest: Digest::from_sha256([7; 32]),
         component: (),
         disabled: false,
     };
     let catalogue = Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)]));
-    let agent = Arc::new(AgentRules::everything(&catalogue));
-    Some(Rules { catalogue, organization: Arc::new(OrgRules::default()), agent })
+    Some(Rules::everything(catalogue))
 }
 
 fn passed(checked: Checked<()>, schema: &Value, sent: &str) {

@@ -20,6 +20,9 @@ mod names;
 mod describe;
 mod documents;
 
+// What a guest wants to reach.
+mod egress;
+
 // What needs the daemon.
 #[cfg(feature = "daemon")]
 mod with_daemon;
@@ -27,6 +30,7 @@ mod with_daemon;
 pub use arguments::arguments;
 pub use describe::describe;
 pub use documents::documents;
+pub use egress::egress;
 pub use json::json;
 pub use names::names;
 

@@ -99,7 +99,8 @@ fn resolved(text: &str) -> Option<ToolId> {
         Some(parts) => parts,
         None => folded.strip_prefix("call_")?.split_once('_')?,
     };
-    let is_short = namespace.len() + "/".len() + tool.len() <= WIRE_BYTES;
+    // What has no wire name is no tool's.
+    let is_short = "call_".len() + namespace.len() + "/".len() + tool.len() <= WIRE_BYTES;
     is_short.then(|| ToolId::parse(&format!("{namespace}/{tool}")).ok())?
 }
 

@@ -76,8 +76,9 @@ impl toolgate::plugin::log::Host for CallState {
 }
 
 impl toolgate::plugin::progress::Host for CallState {
-    /// Counted as log: until somebody listens to events, a report is a line of the log.
+    /// Counted as log, which bounds how much can be told.
     fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) {
+        self.context.progress.report(done, total, message.as_deref());
         let mut fields = vec![("done".to_owned(), done.to_string())];
         fields.extend(total.map(|total| ("total".to_owned(), total.to_string())));
         self.log.write(LogLevel::Info, "progress".into(), message.unwrap_or_default(), fields);

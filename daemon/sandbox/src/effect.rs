@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// One thing that a call did, or tried to do and was refused. Goes into the audit as a child of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// What happened: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`.
+    /// What happened: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`,
+    /// `network_request`, `credential_displaced`.
     pub kind: &'static str,
     /// To what, in the guest's own words (a path, a host) and never in the host's. One line.
     pub detail: String,
@@ -49,5 +50,33 @@ impl BeforeEffect {
 impl fmt::Debug for BeforeEffect {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("BeforeEffect")
+    }
+}
+
+type Telling = dyn Fn(u64, Option<u64>, Option<&str>) + Send + Sync;
+
+/// Is told how far a call is: how much is done, of how much, and in words.
+#[derive(Clone)]
+pub struct ProgressSink(Option<Arc<Telling>>);
+
+impl ProgressSink {
+    /// Nobody listens.
+    pub const NONE: Self = Self(None);
+
+    /// Tells this function, which must not wait.
+    pub fn new(tell: impl Fn(u64, Option<u64>, Option<&str>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
+    }
+
+    pub(crate) fn report(&self, done: u64, total: Option<u64>, message: Option<&str>) {
+        if let Some(tell) = &self.0 {
+            tell(done, total, message);
+        }
+    }
+}
+
+impl fmt::Debug for ProgressSink {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ProgressSink")
     }
 }

@@ -1,50 +1,168 @@
-//! Outgoing HTTP of a guest: linked, and denied for every destination.
+//! Outgoing HTTP of a guest: our own sender behind `wasi:http`.
 //!
-//! A request never leaves this function, so no name is resolved and no packet sent. What was tried is kept
-//! for the record, with its host and without path or query.
+//! Whether a request may leave is decided in `toolgate_admission::egress`; this room only does what a permit says: it
+//! resolves, connects to what was vetted, and passes on. No proxy of the environment is asked, no redirect followed, no
+//! other protocol spoken. A call without [`Upstreams`] reaches nothing.
+//!
+//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`connect`], [`pool`], then the bytes:
+//! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), and [`inject`] (credentials).
+
+mod answer;
+mod body;
+mod connect;
+mod decode;
+mod headers;
+mod inject;
+mod pool;
+mod record;
+mod resolve;
+mod scan;
+mod send;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use http::Request;
+use http::uri::Scheme;
+use toolgate_admission::{Denied, Limits, Permitted, Reach, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::effect::Effect;
-
-/// Tries kept for the record of one call. Further ones are counted as host calls and otherwise forgotten.
-const RECORDED_TRIES: usize = 32;
+use crate::limiter::saturating;
+use crate::run::CallContext;
+pub use connect::is_certificate;
+pub use inject::{Credentials, Injection, InjectionPlace};
+pub(crate) use record::Record;
+use send::{Outgoing, Sender};
 
 /// Bytes of a request body that a guest may hand over at once. The library's megabyte is host memory.
 const OUTGOING_CHUNK_BYTES: usize = 64 * 1024;
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
-/// What a guest tried to reach.
-#[derive(Debug, Default)]
+/// How outgoing requests are made.
+#[derive(Clone, Debug, Default)]
+pub struct EgressSettings {
+    /// The name servers that are asked; those of the system where there are none.
+    pub name_servers: Vec<SocketAddr>,
+}
+
+/// What all calls share to reach upstreams: name service and kept connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Upstreams(Arc<Shared>);
+
+struct Shared {
+    resolver: resolve::Resolver,
+    connector: connect::Connector,
+    pool: pool::Pool,
+}
+
+impl Upstreams {
+    /// Opens nothing yet.
+    pub fn new(settings: EgressSettings) -> Self {
+        Self(Arc::new(Shared {
+            resolver: resolve::Resolver::new(settings.name_servers),
+            connector: connect::Connector::default(),
+            pool: pool::Pool::default(),
+        }))
+    }
+
+    fn resolver(&self) -> &resolve::Resolver {
+        &self.0.resolver
+    }
+
+    fn connector(&self) -> &connect::Connector {
+        &self.0.connector
+    }
+
+    fn pool(&self) -> &pool::Pool {
+        &self.0.pool
+    }
+}
+
+impl std::fmt::Debug for Upstreams {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Upstreams")
+    }
+}
+
+/// The requests of one call.
 pub(crate) struct Egress {
-    tried: Vec<Effect>,
+    reach: Arc<Reach>,
+    record: Record,
+    sender: Option<Sender>,
 }
 
 impl Egress {
-    /// Whether the host refused a request of this call.
-    pub(crate) fn denied(&self) -> bool {
-        !self.tried.is_empty()
+    /// What is kept between calls is kept for the organization and this plugin alone, which its digest names.
+    pub(crate) fn new(context: &CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
+        let record = Record::new(limits);
+        let sender = context.upstreams.clone().filter(|_| reach.has_network()).map(|upstreams| Sender {
+            upstreams,
+            credentials: context.credentials.clone(),
+            before_effect: context.before_effect.clone(),
+            record: record.clone(),
+            organization: context.organization.as_str().into(),
+            plugin: plugin.into(),
+            header_bytes: saturating(limits.header_bytes),
+        });
+        Self { reach: Arc::clone(reach), record, sender }
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Effect> {
-        std::mem::take(&mut self.tried)
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
     }
+
+    /// Decides about a request, and writes down what is refused.
+    fn permit(&self, request: &Request<WasiBody>) -> Option<Permitted> {
+        let uri = request.uri();
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let path = uri.path_and_query().map_or("", |path| path.as_str());
+        let target = Target::parse(scheme, authority, path, request.method().as_str());
+        let destination = match &target {
+            Ok(target) => target.to_string(),
+            Err(_) => format!("{} {scheme}://{}", request.method(), without_user_info(authority)),
+        };
+        let permitted = target.map_err(Denied::from).and_then(|target| self.reach.permit(target));
+        permitted.inspect_err(|denied| self.record.denied(&destination, denied)).ok()
+    }
+}
+
+/// What stands in front of an `@` can be a password.
+fn without_user_info(authority: &str) -> &str {
+    authority.rsplit('@').next().unwrap_or_default()
 }
 
 impl WasiHttpHooks for Egress {
     fn send_request(
         &mut self,
         request: Request<WasiBody>,
-        _options: Option<RequestOptions>,
+        options: Option<RequestOptions>,
         _sent: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = wasmtime_wasi_http::Result<Answer>> + Send> {
-        if self.tried.len() < RECORDED_TRIES {
-            let host = request.uri().host().unwrap_or("?").chars().take(255).collect::<String>();
-            self.tried.push(Effect { kind: "network_denied", detail: host });
+        let denied = || Box::new(std::future::ready(Err(Error::HttpRequestDenied)));
+        if !self.record.take_request() {
+            return denied();
         }
-        Box::new(std::future::ready(Err(Error::HttpRequestDenied)))
+        let Some(permitted) = self.permit(&request) else { return denied() };
+        let Some(sender) = self.sender.clone() else {
+            self.record.denied(&permitted.target().to_string(), &Denied::no_network());
+            return denied();
+        };
+        let outgoing = Outgoing { permitted, request, options: options.unwrap_or_default() };
+        Box::new(async move {
+            let answer = sender.send(outgoing).await?;
+            Ok((answer, Box::new(std::future::ready(Ok(()))) as Box<_>))
+        })
+    }
+
+    // Both are decided about with everything else, and so written down.
+    fn is_supported_scheme(&mut self, _scheme: &Scheme) -> bool {
+        true
+    }
+
+    fn set_host_header(&mut self) -> bool {
+        false
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {

@@ -19,14 +19,17 @@ mod imports;
 mod limiter;
 mod outcome;
 mod run;
+mod secret;
 mod sink;
 mod state;
 mod trap;
 pub mod workspace;
 
 pub use component::{Component, LoadError};
-pub use effect::{BeforeEffect, Effect};
+pub use effect::{BeforeEffect, Effect, ProgressSink};
+pub use egress::{Credentials, EgressSettings, Injection, InjectionPlace, Upstreams, is_certificate};
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
 pub use run::{CallClock, CallContext};
+pub use secret::Secret;
 pub use workspace::Workspace;

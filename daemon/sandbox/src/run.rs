@@ -4,14 +4,16 @@
 //! passes no epoch check: dropping the future is what stops it. Usage is read from the store after the
 //! end, whichever end it was; the store outlives the future for that reason.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use toolgate_admission::{Admitted, CallError, Capabilities, ErrorType, Limits};
+use toolgate_admission::{Admitted, CallError, ErrorType, Limits};
 use wasmtime::{CallHook, Store, StoreContextMut};
 
 use crate::component::Component;
 use crate::contract::{Failure, Outcome};
-use crate::effect::{BeforeEffect, Effect};
+use crate::effect::{BeforeEffect, Effect, ProgressSink};
+use crate::egress::{Credentials, Upstreams};
 use crate::engine::Sandbox;
 use crate::limiter::saturating;
 use crate::outcome::{Finished, Output, Usage};
@@ -62,8 +64,14 @@ pub struct CallContext {
     pub settings: String,
     /// The definition, for a component that serves many plugins.
     pub definition: Option<String>,
+    /// How upstreams are reached, by calls that may reach any.
+    pub upstreams: Option<Upstreams>,
+    /// Asked for what goes into their requests.
+    pub credentials: Credentials,
     /// Awaited before the call's first effect.
     pub before_effect: BeforeEffect,
+    /// Told how far the call is.
+    pub progress: ProgressSink,
 }
 
 /// The guest's clock, so that a call can be run again with the same time.
@@ -113,7 +121,9 @@ impl Sandbox {
     pub async fn run(&self, call: &Admitted<Component>, context: CallContext) -> Finished {
         let tool = call.tool().name.as_str();
         let arguments = call.arguments().raw();
-        self.enter(call.component(), call.limits(), call.granted(), context, async |plugin, store| {
+        let deadline = context.deadline;
+        let state = CallState::new(context, call.limits(), call.reach(), call.digest().as_str());
+        self.enter(call.component(), call.limits(), deadline, state, async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
         })
         .await
@@ -121,17 +131,14 @@ impl Sandbox {
 
     /// Asks a component what it is. No capability, fixed limits, a clock that stands still.
     pub async fn describe(&self, component: &Component) -> Result<String, CallError> {
+        let context = CallContext::describing();
+        let deadline = context.deadline;
+        let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "");
         let finished = self
-            .enter(
-                component,
-                &DESCRIBE_LIMITS,
-                &Capabilities::default(),
-                CallContext::describing(),
-                async |plugin, store| {
-                    let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
-                    Ok(described.map(Outcome::Output))
-                },
-            )
+            .enter(component, &DESCRIBE_LIMITS, deadline, state, async |plugin, store| {
+                let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
+                Ok(described.map(Outcome::Output))
+            })
             .await;
         match finished.outcome? {
             Output::Result(json) | Output::Client(json) => Ok(json),
@@ -142,16 +149,15 @@ impl Sandbox {
         &self,
         component: &Component,
         limits: &Limits,
-        granted: &Capabilities,
-        context: CallContext,
+        deadline: tokio::time::Instant,
+        state: CallState,
         call: impl AsyncFnOnce(
             &crate::contract::Plugin,
             &mut Store<CallState>,
         ) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> Finished {
         let began = Instant::now();
-        let deadline = context.deadline;
-        let mut store = self.store(CallState::new(context, limits, granted), limits);
+        let mut store = self.store(state, limits);
         let mut executed = false;
         let ended = tokio::time::timeout_at(deadline, async {
             let plugin = component.plugin().instantiate_async(&mut store).await?;
@@ -267,7 +273,9 @@ fn finish(
     let fuel_left = store.get_fuel().unwrap_or(0);
     let state = store.data_mut();
     let mut effects = state.access.take_effects();
-    effects.extend(state.egress.take());
+    let egress = state.egress.record();
+    effects.extend(egress.take());
+    let egress_bytes = egress.bytes();
     effects.extend(unfinished(state.access.unfinished()));
     let (log, log_lines_dropped, log_bytes) = state.log.finish();
     let output_bytes = match &outcome {
@@ -279,7 +287,7 @@ fn finish(
         memory_bytes: state.limiter.memory_bytes(),
         duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
         host_calls: state.host_calls.made,
-        egress_bytes: 0,
+        egress_bytes,
         output_bytes,
         log_bytes,
     };
@@ -308,7 +316,10 @@ impl CallContext {
             seed: [0; 32],
             settings: "{}".into(),
             definition: None,
+            upstreams: None,
+            credentials: Credentials::NONE,
             before_effect: BeforeEffect::refused(),
+            progress: ProgressSink::NONE,
         }
     }
 }

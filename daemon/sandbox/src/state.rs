@@ -1,8 +1,10 @@
 //! What one call owns inside its store. Dropped with it, whatever happened.
 
+use std::sync::Arc;
+
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
-use toolgate_admission::{Capabilities, FilesystemAccess, Limits};
+use toolgate_admission::{FilesystemAccess, Limits, Reach};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
@@ -45,20 +47,20 @@ pub(crate) struct HostCalls {
 }
 
 impl CallState {
-    pub(crate) fn new(context: CallContext, limits: &Limits, granted: &Capabilities) -> Self {
+    pub(crate) fn new(context: CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
         let log = LogBuffer::new(saturating(limits.log_bytes));
         let mut table = ResourceTable::new();
         table.set_max_capacity(saturating(limits.resources));
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(saturating(limits.header_bytes));
-        let workspace = match granted.filesystem {
+        let workspace = match reach.filesystem() {
             FilesystemAccess::Workspace => context.workspace.clone(),
             FilesystemAccess::None => None,
         };
         Self {
             limiter: CallLimiter::new(limits),
             access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone()),
-            egress: Egress::default(),
+            egress: Egress::new(&context, limits, reach, plugin),
             host_calls: HostCalls { made: 0, limit: limits.host_calls, fuel_at_return: None, failed: false },
             wasi: wasi(&context, limits, &log),
             http,

@@ -56,20 +56,19 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
         let what = if limit == LimitName::OpenFiles { "open files" } else { "room in the workspace" };
         return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
     }
-    if state.access.effect_refused() {
+    let egress = state.egress.record();
+    if let Some(limit) = egress.limit_refused() {
+        let what = if limit == LimitName::Requests { "requests" } else { "bytes over the network" };
+        return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
+    }
+    if state.access.effect_refused() || egress.is_unrecordable() {
         return Some(CallError::new(
             ErrorType::Unavailable,
             "the call cannot be recorded, so it may not change anything",
             "call again when the operator has mended the audit log",
         ));
     }
-    state.egress.denied().then(|| {
-        CallError::new(
-            ErrorType::NetworkDenied,
-            "the tool tried to reach the network, which it was not granted",
-            "ask the operator to grant the plugin this host, or use another tool",
-        )
-    })
+    egress.seen()
 }
 
 /// The engine gives some of its refusals as text only.

@@ -106,8 +106,14 @@ pub enum Verdict {
 pub struct Reason<'a> {
     /// `platform`, `organization`, `agent`, `session`, …
     pub layer: Cow<'a, str>,
-    /// The rule within it.
+    /// The rule within it; not shown of the platform's layer to its tenants.
+    #[serde(default, skip_serializing_if = "is_hidden")]
+    #[schema(value_type = String, required = false)]
     pub rule: Cow<'a, str>,
+}
+
+fn is_hidden(rule: &str) -> bool {
+    rule.is_empty()
 }
 
 /// The plugin as it was when the call was decided.
@@ -218,7 +224,7 @@ pub struct OutputStamp {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEffect)]
 pub struct EffectRecord<'a> {
-    /// The kind of effect: `workspace_write`, `file_denied`, `network_denied`.
+    /// The kind of effect: `workspace_write`, `file_denied`, `network_denied`, `network_request`.
     pub effect: Cow<'a, str>,
     /// Cut to `EFFECT_DETAIL_BYTES`; without queries and secrets.
     pub detail: Cow<'a, str>,

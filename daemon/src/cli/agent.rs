@@ -110,9 +110,7 @@ async fn put(
     body: String,
 ) -> Result<(), Failure> {
     let answer = document::put(client, &path(agent), |_| body).await?.json()?;
-    for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-        printer.warning(&field(warning, "/message"))?;
-    }
+    document::warn(printer, &answer)?;
     done(printer, &answer, &format!("agent `{agent}` is set"))
 }
 
@@ -128,7 +126,7 @@ async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) ->
     Ok(printer.table(["AGENT", "NAME", "ENABLED"], &rows)?)
 }
 
-fn path(agent: &AgentName) -> String {
+pub fn path(agent: &AgentName) -> String {
     format!("/v1/orgs/{}/agents/{}", escaped(&agent.organization), escaped(&agent.agent))
 }
 

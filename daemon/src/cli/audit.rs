@@ -195,7 +195,7 @@ fn row(item: &Value) -> [String; 6] {
     [time, text("/kind"), text("/status"), who, what, error]
 }
 
-fn now_ms() -> u64 {
+pub(super) fn now_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }

@@ -129,6 +129,16 @@ async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Resu
 fn failure_of(result: &Value) -> Failure {
     if result.get("error").is_none_or(Value::is_null) {
         let status = field(result, "/status");
+        if status == "approval_required" {
+            let approval = field(result, "/approval/id");
+            return Failure::new(
+                format!("the call waits for a person: approval `{approval}`"),
+                format!(
+                    "somebody with another token runs `toolgate approval approve {approval}`; then make the call again \
+                     in the same session, kept open with `--keep`"
+                ),
+            );
+        }
         return Failure::new(
             format!("the call has not ended: {status}"),
             "ask for it later in the same session, started with `--keep`",
@@ -205,6 +215,15 @@ mod tests {
             ("ACCESS_DENIED: Access denied.", "enable it")
         );
         assert_eq!((run.asked.len(), run.out.as_str()), (3, ""));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_waits_for_a_person_names_the_approval() {
+        let waits = json!({"status": "approval_required", "approval": {"id": "a_1", "expires_at": 0}});
+        let run = call(&["--session", "s_9", "files/write"], vec![answered(&waits)]).await;
+        let failure = run.result.expect_err("it has not run");
+        assert_eq!(failure.to_string(), "the call waits for a person: approval `a_1`");
+        assert!(failure.hint().contains("toolgate approval approve a_1"), "{}", failure.hint());
     }
 
     #[tokio::test]

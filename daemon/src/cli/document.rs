@@ -4,10 +4,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::Failure;
-use crate::client::{Answer, Client, ClientError};
+use super::print::{Printer, time_text};
+use crate::client::{Answer, Client, ClientError, escaped};
 
 /// Text from `place`: `-` is standard input, everything else a file.
 pub fn text_from(place: &str) -> Result<String, Failure> {
@@ -56,6 +59,16 @@ pub async fn put(
     path: &str,
     body: impl FnOnce(Option<&Value>) -> String,
 ) -> Result<Answer, Failure> {
+    put_with(client, path, "", body).await
+}
+
+/// The same, with a query like `?strict=true` for the write.
+pub async fn put_with(
+    client: &Client,
+    path: &str,
+    query: &str,
+    body: impl FnOnce(Option<&Value>) -> String,
+) -> Result<Answer, Failure> {
     let current = match client.get(path).send().await {
         Ok(answer) => Some(answer),
         Err(error) if error.status() == Some(404) => None,
@@ -64,7 +77,7 @@ pub async fn put(
     let known = current.as_ref().map(Answer::json).transpose()?;
     let body = body(known.as_ref());
     let etag = current.as_ref().and_then(|answer| answer.etag.as_deref());
-    let put = client.put(path).body("application/json", body.into()).replacing(etag);
+    let put = client.put(&format!("{path}{query}")).body("application/json", body.into()).replacing(etag);
     Ok(put.send().await?)
 }
 
@@ -75,27 +88,70 @@ pub async fn delete(client: &Client, path: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Says what is odd about a document, with the place and the nearest right name.
+pub fn warn(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
+    for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+        let mut text = field(warning, "/message");
+        let part = |name: &str| warning.get(name).and_then(Value::as_str).filter(|part| !part.is_empty());
+        if let Some(place) = part("path") {
+            text += &format!(" (`{place}`)");
+        }
+        if let Some(nearest) = part("nearest") {
+            text += &format!("; did you mean `{nearest}`?");
+        }
+        printer.warning(&text)?;
+    }
+    Ok(())
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct ListPage<T> {
+    items: Vec<T>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
 /// All items of a list, page after page.
 pub async fn all_items(client: &Client, path: &str) -> Result<Vec<Value>, ClientError> {
+    all_items_as(client, path).await
+}
+
+/// The same, each read as a `T`.
+pub async fn all_items_as<T: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<T>, ClientError> {
     let mut items = Vec::new();
     let mut cursor = None::<String>;
+    let joint = if path.contains('?') { '&' } else { '?' };
     loop {
         let target = match &cursor {
             None => path.to_owned(),
-            Some(cursor) => format!("{path}?cursor={}", crate::client::escaped(cursor)),
+            Some(cursor) => format!("{path}{joint}cursor={}", escaped(cursor)),
         };
-        let answer = client.get(&target).send().await?;
-        let mut page = answer.json()?;
-        let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) else {
-            return Err(ClientError::strange(answer.status, &answer.body));
-        };
-        items.extend(more);
-        match page.get("next_cursor").and_then(Value::as_str) {
+        let page: ListPage<T> = read(&client.get(&target).send().await?)?;
+        items.extend(page.items);
+        match page.next_cursor {
             // A server that never ends its list would be followed for ever.
-            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
+            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
             _ => return Ok(items),
         }
     }
+}
+
+/// The body of an answer, read as what it should be.
+pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ClientError> {
+    serde_json::from_slice(&answer.body).map_err(|_| ClientError::strange(answer.status, &answer.body))
+}
+
+/// A query of what was said, each value escaped; nothing where nothing was.
+pub fn query(asked: &[(&str, Option<&str>)]) -> String {
+    let said = asked.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped((*value)?))));
+    let said = said.collect::<Vec<_>>().join("&");
+    if said.is_empty() { said } else { format!("?{said}") }
+}
+
+/// A moment, in milliseconds since 1970, as text for a table; `-` where there is none.
+pub fn moment(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
 }
 
 /// A field as text for a table; `-` where there is none.

@@ -90,8 +90,20 @@ impl From<CallError> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::new(error.to_string(), error.hint())
+        let message = match place_of(&error) {
+            Some(place) => format!("{error} (`{place}`)"),
+            None => error.to_string(),
+        };
+        Self::new(message, error.hint())
     }
+}
+
+/// Where in a document the fault is, if the message does not say it.
+fn place_of(error: &ClientError) -> Option<&str> {
+    let ClientError::Refused(problem) = error else { return None };
+    let place = problem.details.as_ref()?.get("pointer")?.as_str()?;
+    let is_news = !place.is_empty() && !problem.message.contains(&format!("`{place}`"));
+    is_news.then_some(place)
 }
 
 impl From<ConfigError> for Failure {
@@ -176,6 +188,21 @@ mod tests {
     fn text_of_a_server_cannot_steer_the_terminal() {
         let failure = Failure::new("a\u{1b}[2Jb", "c\u{202e}d");
         assert_eq!(written(&failure), "error: a\\u{1b}[2Jb\n hint: c\\u{202e}d\n");
+    }
+
+    #[test]
+    fn the_place_in_a_document_is_said_once() {
+        for message in ["there is no profile `x`", "there is no profile `x` (`/profile`)"] {
+            let problem = crate::client::Problem {
+                status: 422,
+                error_type: "INVALID_POLICY".into(),
+                message: message.into(),
+                hint: String::new(),
+                details: Some(serde_json::json!({"pointer": "/profile"})),
+            };
+            let failure = Failure::from(ClientError::Refused(Box::new(problem)));
+            assert_eq!(failure.message, "there is no profile `x` (`/profile`)");
+        }
     }
 
     #[test]

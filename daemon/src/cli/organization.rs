@@ -12,6 +12,7 @@ use crate::client::{Client, escaped};
 const EXAMPLES: &str = "\
 Examples:
   toolgate org put acme --display-name 'Acme Inc.'
+  toolgate org put acme --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate org put acme --connected stripe --connected resend
   toolgate org list";
 
@@ -35,6 +36,9 @@ pub enum OrganizationCommand {
         /// An integration whose credentials live elsewhere; these take the place of all before
         #[arg(long, value_name = "INTEGRATION")]
         connected: Option<Vec<String>>,
+        /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; these take the place of all before
+        #[arg(long, value_name = "TOOL")]
+        enabled: Option<Vec<String>>,
     },
     /// Show an organization
     Get { name: String },
@@ -50,9 +54,12 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        OrganizationCommand::Put { name, display_name, connected } => {
+        OrganizationCommand::Put { name, display_name, connected, enabled } => {
             let body = |current: Option<&Value>| changed(current, display_name, connected);
             let answer = document::put(client, &path(&name), body).await?;
+            if let Some(enabled) = enabled {
+                enable(client, printer, &name, enabled).await?;
+            }
             let set = json!({"organization": name, "etag": answer.etag});
             done(printer, &set, &format!("organization `{name}` is set"))
         }
@@ -66,6 +73,22 @@ pub async fn run(
             done(printer, &json!({"deleted": name}), &format!("organization `{name}` is deleted"))
         }
     }
+}
+
+/// Writes the list into the organization's policy, and leaves the rest of that as it was.
+async fn enable(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    enabled: Vec<String>,
+) -> Result<(), Failure> {
+    let body = |current: Option<&Value>| {
+        let mut policy = current.cloned().unwrap_or_else(|| json!({}));
+        policy["enabled"] = enabled.into();
+        policy.to_string()
+    };
+    let answer = document::put(client, &format!("{}/policy", path(name)), body).await?.json()?;
+    document::warn(printer, &answer)
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
@@ -117,6 +140,7 @@ mod tests {
             name: "acme".into(),
             display_name: display_name.map(Into::into),
             connected,
+            enabled: None,
         }
     }
 
@@ -143,6 +167,28 @@ mod tests {
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
         assert_eq!(run.asked[1].body, r#"{"connected":["resend"],"display_name":"Acme"}"#);
+    }
+
+    #[tokio::test]
+    async fn tools_that_it_has_go_into_its_policy_and_the_rest_of_that_stays() {
+        let mut command = put(None, None);
+        if let OrganizationCommand::Put { enabled, .. } = &mut command {
+            *enabled = Some(vec!["files/*".into()]);
+        }
+        let policy =
+            Canned::json(200, json!({"disabled": ["files/delete"], "enabled": []})).with_etag("\"7\"");
+        let odd = json!({"message": "nothing answers to it", "path": "/enabled/0", "nearest": "file/*"});
+        let accepted = Canned::json(200, json!({"warnings": [odd]}));
+        let answers = vec![missing(), Canned::empty(201), policy, accepted];
+        let run = run_command(command, false, answers).await;
+        run.result.expect("done");
+        assert!(
+            run.notes.contains("nothing answers to it (`/enabled/0`); did you mean `file/*`?"),
+            "{}",
+            run.notes
+        );
+        assert_eq!(run.asked[3].line(), "PUT /v1/orgs/acme/policy");
+        assert_eq!(run.asked[3].body, r#"{"disabled":["files/delete"],"enabled":["files/*"]}"#);
     }
 
     #[tokio::test]

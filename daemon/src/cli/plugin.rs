@@ -17,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin list
+  toolgate plugin grant weather grant.json
   toolgate plugin rollback weather";
 
 /// Above the ceiling of `http.plugin_bytes`; a larger file is not worth reading.
@@ -42,6 +43,12 @@ pub enum PluginCommand {
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
     },
+    /// Grant a plugin what its calls may reach, in place of what it was granted before
+    Grant {
+        namespace: String,
+        /// A JSON file, or `-` for standard input
+        file: String,
+    },
     /// Remove a plugin with all its versions
     Remove { namespace: String },
     /// Serve the version before the current one again
@@ -56,6 +63,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
     match command {
         PluginCommand::List => list(client, printer).await,
         PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
+        PluginCommand::Grant { namespace, file } => grant(client, printer, &namespace, &file).await,
         PluginCommand::Remove { namespace } => {
             client.delete(&path(&namespace)).send().await?;
             done(printer, &json!({"removed": namespace}), &format!("plugin `{namespace}` is removed"))
@@ -92,6 +100,18 @@ async fn load(
     show(printer, &put.send().await?.json()?)
 }
 
+async fn grant(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    namespace: &str,
+    file: &str,
+) -> Result<(), Failure> {
+    let text = document::document_from(file)?;
+    let answer = document::put(client, &format!("{}/grant", path(namespace)), |_| text).await?.json()?;
+    document::warn(printer, &answer)?;
+    done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
+}
+
 async fn act(client: &Client, printer: &mut Printer<'_>, namespace: &str, verb: &str) -> Result<(), Failure> {
     let answer = client.post(&format!("{}/{verb}", path(namespace))).send().await?;
     show(printer, &answer.json()?)
@@ -101,7 +121,9 @@ fn show(printer: &mut Printer<'_>, plugin: &Value) -> Result<(), Failure> {
     let text = |pointer| field(plugin, pointer);
     let tools: Vec<_> = tools(plugin).map(|tool| field(tool, "/wire_name")).collect();
     let (namespace, version, state) = (text("/namespace"), text("/version"), text("/state"));
-    done(printer, plugin, &format!("{namespace} {version} is {state}: {}", tools.join(", ")))
+    let asks = asks(plugin);
+    let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
+    done(printer, plugin, &format!("{namespace} {version} is {state}: {}{asks}", tools.join(", ")))
 }
 
 fn row(plugin: &Value) -> [String; 5] {
@@ -113,6 +135,21 @@ fn row(plugin: &Value) -> [String; 5] {
         tools(plugin).count().to_string(),
         text("/purpose"),
     ]
+}
+
+/// What a plugin asks for, in words; nothing where it asks for nothing.
+fn asks(plugin: &Value) -> String {
+    let list = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let files = (field(plugin, "/capabilities/filesystem") == "workspace").then(|| "files".to_owned());
+    let rules = list("/capabilities/network").map(|rule| {
+        let scheme = rule.get("scheme").and_then(Value::as_str).unwrap_or("https");
+        let port = rule.get("port").map(|port| format!(":{port}")).unwrap_or_default();
+        let path = rule.get("path").and_then(Value::as_str).unwrap_or_default();
+        format!("{scheme}://{}{port}{path}", field(rule, "/host"))
+    });
+    let credentials = list("/capabilities/credentials").filter_map(Value::as_str);
+    let credentials = credentials.map(|provider| format!("credentials of {provider}"));
+    files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
 }
 
 fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {

@@ -9,11 +9,13 @@ use std::io::{self, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::Value;
+use toolgate_admission as admission;
 
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WAITING: Style = AnsiColor::Yellow.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const GAP: &str = "  ";
 
@@ -45,6 +47,27 @@ impl<'out> Printer<'out> {
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
         for line in text.lines() {
             writeln!(self.out, "{}", escaped_in_json(line))?;
+        }
+        Ok(())
+    }
+
+    /// JSON as the result, as somebody else wrote it: numbers, spaces and the order of members stay as they are.
+    pub fn json_text(&mut self, text: &str) -> io::Result<()> {
+        // Between tokens a carriage return means nothing, and on a terminal it writes over its line.
+        for line in text.lines() {
+            writeln!(self.out, "{}", escaped_in_json(&line.replace('\r', "")))?;
+        }
+        Ok(())
+    }
+
+    /// What is known of one thing, a line each; what has no value is left out.
+    pub fn fields(&mut self, fields: &[(&str, Option<String>)]) -> io::Result<()> {
+        let width = fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in fields {
+            if let Some(value) = value {
+                let padding = width - name.chars().count();
+                writeln!(self.out, "{HEADING}{name}{HEADING:#}{:padding$}{GAP}{}", "", visible(value))?;
+            }
         }
         Ok(())
     }
@@ -102,8 +125,9 @@ impl<'out> Printer<'out> {
 /// States and outcomes that are good or bad to see; all else is plain.
 fn style_of(cell: &str) -> Style {
     match cell {
-        "ok" | "active" => GOOD,
-        "error" | "failed" | "quarantined" | "crashed" | "unknown" => BAD,
+        "ok" | "active" | "allowed" | "approved" | "✔" => GOOD,
+        "error" | "failed" | "quarantined" | "crashed" | "unknown" | "refused" | "denied" | "✘" => BAD,
+        "needs approval" | "pending" | "?" => WAITING,
         _ => Style::new(),
     }
 }
@@ -116,6 +140,10 @@ pub fn visible(text: &str) -> String {
 /// The same inside JSON, where only JSON's own escapes keep it readable by machines.
 fn escaped_in_json(text: &str) -> String {
     written_out(text, |letter| {
+        // It stands between tokens: inside a string of sound JSON it is escaped already.
+        if letter == '\t' {
+            return letter.to_string();
+        }
         let mut units = [0; 2];
         letter.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
     })
@@ -129,12 +157,9 @@ fn written_out(text: &str, write: impl Fn(char) -> String) -> String {
     shown
 }
 
-/// Control characters, and those of the bidirectional algorithm and of no width.
+/// Control characters, those of the bidirectional algorithm and of no width, and what else a reader does not see.
 fn is_hidden(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    letter.is_control() || admission::is_hidden(letter)
 }
 
 /// Milliseconds since 1970 as a date and time in UTC (RFC 3339).
@@ -193,6 +218,24 @@ mod tests {
         let text = printed(true, |printer| printer.value(&value));
         assert!(text.contains(r"a\u202eb\u007fc\udb40\udc41"), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("json"), value);
+    }
+
+    #[test]
+    fn json_of_somebody_else_keeps_its_numbers_spaces_and_order() {
+        let text = "{\"b\":1.0,\r\n\t\"a\": 1E2, \"c\": \"x\u{202e}\u{3164}\"}";
+        let shown = printed(true, |printer| printer.json_text(text));
+        assert_eq!(shown, "{\"b\":1.0,\n\t\"a\": 1E2, \"c\": \"x\\u202e\\u3164\"}\n");
+        let as_it_was: Value = serde_json::from_str(text).expect("json");
+        assert_eq!(serde_json::from_str::<Value>(&shown).expect("json"), as_it_was);
+        // Where it could hide what stands before it.
+        assert!(!printed(true, |printer| printer.json_text("{\"a\": 1,\r \"b\": 2}")).contains('\r'));
+    }
+
+    #[test]
+    fn fields_stand_in_a_column_and_one_without_a_value_is_left_out() {
+        let fields = [("id", Some("a\r1".to_owned())), ("user", None), ("channel", Some("sms".to_owned()))];
+        let shown = printed(false, |printer| printer.fields(&fields));
+        assert_eq!(shown, "id       a\\u{d}1\nchannel  sms\n");
     }
 
     #[test]

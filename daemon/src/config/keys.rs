@@ -29,11 +29,17 @@ pub struct Key {
 /// What a key takes.
 #[derive(Clone, Copy)]
 pub enum Values {
-    Number { least: u64, most: u64 },
+    Number {
+        least: u64,
+        most: u64,
+    },
     OneOf(&'static [&'static str]),
     Text,
     Address,
     Hosts,
+    Addresses,
+    /// Hosts, each with a port or without.
+    Places,
 }
 
 /// One `[section]`; the keys at the top of the file stand in the one without a name.
@@ -53,7 +59,9 @@ pub const SECTIONS: &[Section] = &[
     Calls::SECTION,
     Sessions::SECTION,
     SandboxSection::SECTION,
+    Egress::SECTION,
     Compile::SECTION,
+    CredentialSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
 ];
@@ -140,8 +148,12 @@ settings! {
         sessions: Sessions;
         /// What runs the calls.
         sandbox: SandboxSection;
+        /// How calls reach upstreams.
+        egress: Egress;
         /// What the compile worker may take.
         compile: Compile;
+        /// Where the root key is, and where secrets may go.
+        credentials: CredentialSection;
         /// The audit log on disk.
         audit: Audit;
         /// The daemon's own log.
@@ -196,6 +208,16 @@ settings! {
         per_request: u64 = 32, number(1, 256);
         /// How long an answer can be asked for again; its id never runs a second time.
         recorded_seconds: u64 = DAY_SECONDS, number(60, 30 * DAY_SECONDS);
+        /// Requests that bring new calls, in one turn of the model; it ends loops that lead nowhere.
+        rounds_per_turn: u64 = 10, number(1, 1_000_000);
+        /// The same in one session.
+        rounds_per_session: u64 = 1_000, number(1, 1_000_000);
+        /// How long a client has to post the result of a call that it performs.
+        client_result_seconds: u64 = 15 * 60, number(1, 7 * DAY_SECONDS);
+        /// How long somebody has to approve a call, and how long an approval then lasts unless it says otherwise.
+        approval_seconds: u64 = 3_600, number(1, 30 * DAY_SECONDS);
+        /// Failures in a row (traps, limits, deadlines) that take a tool out of its session.
+        breaker_failures: u64 = 3, number(1, 1_000);
     }
 }
 
@@ -220,6 +242,15 @@ settings! {
 }
 
 settings! {
+    /// How calls reach upstreams, where their plugins were granted any. Nothing of it comes from the environment:
+    /// no proxy is used.
+    Egress in "egress" {
+        /// The name servers that are asked, each an address and a port; without any those of the system.
+        name_servers: Vec<SocketAddr> = Vec::new(), Values::Addresses;
+    }
+}
+
+settings! {
     /// What the worker process that compiles a plugin file may take.
     Compile in "compile" {
         /// Memory of one worker.
@@ -228,6 +259,40 @@ settings! {
         timeout_seconds: u64 = 120, number(1, 1800);
         /// Workers at the same time.
         concurrency: u64 = 1, number(1, 64);
+    }
+}
+
+settings! {
+    /// Where the root key is, which opens every stored credential, and where secrets may go. Without a file, a variable or a
+    /// vault the daemon makes a key of its own, `keys/root` in the data folder: that keeps secrets from whoever gets the
+    /// database alone, and not from whoever reads the whole folder.
+    CredentialSection in "credentials" {
+        /// A file with the root key: 32 random bytes, as they are, as 64 hexadecimal digits or in base64. It must be of
+        /// its user alone (`chmod 600`). Where it is missing or wrong the daemon starts sealed and waits for
+        /// `POST /v1/unseal`.
+        root_key_file: Option<PathBuf> = None, Values::Text;
+        /// A variable of the environment with the root key, in hexadecimal digits or base64. It stays readable in
+        /// `/proc` for the daemon's user, so a file is better.
+        root_key_environment: Option<String> = None, Values::Text;
+        /// An OpenBao or Vault server, like `https://vault.example.org:8200`, that has the root key at `vault_kv` or unwraps
+        /// it with `vault_transit`.
+        vault_url: Option<String> = None, Values::Text;
+        /// A file with the token for it. It is read whenever the vault is asked, so that others can renew it.
+        vault_token_file: Option<PathBuf> = None, Values::Text;
+        /// Where its KV engine (version 2) has the root key, as `MOUNT/PATH#FIELD`, like `secret/toolgate#root_key`.
+        vault_kv: Option<String> = None, Values::Text;
+        /// The key of its transit engine, as `MOUNT/KEY`, that wraps a root key which the daemon makes itself. The wrapped
+        /// key is `keys/root.wrapped` in the data folder.
+        vault_transit: Option<String> = None, Values::Text;
+        /// A file with certificates, in PEM, that the daemon trusts besides those of the web when it asks a vault or an
+        /// OAuth2 provider.
+        ca_file: Option<PathBuf> = None, Values::Text;
+        /// How browsers reach the daemon, like `https://tools.example.org`: OAuth2 providers send people back there. Its host
+        /// must be one of `allowed_hosts`. By default the address of `listen`, over plain HTTP.
+        public_url: Option<String> = None, Values::Text;
+        /// Hosts that credentials may be sent to without TLS, as `HOST:PORT`, or `HOST` for port 80. Whoever listens on
+        /// the way reads them. By default none.
+        plain_http: Option<Vec<String>> = None, Values::Places;
     }
 }
 

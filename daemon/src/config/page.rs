@@ -90,7 +90,7 @@ fn default_and_range(key: &Key) -> String {
     let default = shown_default(key).unwrap_or_else(|| "…".into());
     match key.values {
         Values::Number { .. } | Values::OneOf(_) => format!("{default}, {}", values(key).replace('`', "")),
-        Values::Text | Values::Address | Values::Hosts => default,
+        Values::Text | Values::Address | Values::Addresses | Values::Hosts | Values::Places => default,
     }
 }
 
@@ -111,7 +111,9 @@ fn values(key: &Key) -> String {
         }
         Values::Text => "text".into(),
         Values::Address => "address and port".into(),
+        Values::Addresses => "list of addresses and ports".into(),
         Values::Hosts => "list of host names".into(),
+        Values::Places => "list of hosts".into(),
     }
 }
 

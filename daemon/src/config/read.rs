@@ -206,10 +206,24 @@ fn fits(value: &DeValue<'_>, wanted: Values) -> bool {
         Values::OneOf(choices) => value.as_str().is_some_and(|text| choices.contains(&text)),
         Values::Text => value.is_str(),
         Values::Address => value.as_str().is_some_and(|text| text.parse::<SocketAddr>().is_ok()),
+        Values::Addresses => value.as_array().is_some_and(|addresses| {
+            addresses.iter().all(|address| {
+                address.get_ref().as_str().is_some_and(|text| text.parse::<SocketAddr>().is_ok())
+            })
+        }),
         Values::Hosts => value.as_array().is_some_and(|hosts| {
             !hosts.is_empty() && hosts.iter().all(|host| host.get_ref().as_str().is_some_and(is_host))
         }),
+        Values::Places => value.as_array().is_some_and(|places| {
+            !places.is_empty() && places.iter().all(|place| place.get_ref().as_str().is_some_and(is_place))
+        }),
     }
+}
+
+/// A host, with a port or without.
+fn is_place(text: &str) -> bool {
+    let with_port = text.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
+    is_host(text) || with_port.is_some_and(|(host, _)| is_host(host))
 }
 
 /// A name or an address as the `Host` header writes it, without a port: an entry
@@ -234,9 +248,11 @@ fn describe(wanted: Values) -> String {
         Values::OneOf(choices) => format!("write one of {}", quoted(choices.iter().copied())),
         Values::Text => "write a text in quotes".into(),
         Values::Address => "write an address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
+        Values::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
         Values::Hosts => {
             "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`".into()
         }
+        Values::Places => "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into(),
     }
 }
 

@@ -11,34 +11,8 @@ use utoipa::ToSchema;
 use super::RequestedCall;
 use crate::audit::{self, Row};
 use crate::frame;
-use crate::sessions::{CallState, Recorded};
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = CallStatus)]
-pub enum Status {
-    /// The tool did it.
-    Ok,
-    /// It was refused, or it failed.
-    Error,
-    /// It has not ended.
-    Running,
-    /// The daemon died while it ran.
-    Unknown,
-}
-
-impl Status {
-    /// As it is written on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Running => "running",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+use crate::sessions::{CallState, Recorded, Status};
+use crate::store::{ApprovalRow, ApprovalState};
 
 /// Whether guest code began to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -62,6 +36,27 @@ pub struct Answer {
     pub(super) waited: Duration,
     tool: Option<ToolId>,
     plugin: Option<PluginStamp>,
+    approval: Option<ApprovalStamp>,
+    /// What a client is to perform, as JSON text.
+    payload: Option<String>,
+    expires_ms: Option<u64>,
+}
+
+/// The approval that a call waits for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ApprovalStamp {
+    /// Its id, under `/v1/approvals`.
+    id: String,
+    /// How it stands.
+    state: ApprovalState,
+    /// When it can no longer be given or used, in milliseconds since 1970.
+    expires_at: u64,
+}
+
+impl From<&ApprovalRow> for ApprovalStamp {
+    fn from(row: &ApprovalRow) -> Self {
+        Self { id: row.id.clone(), state: row.state, expires_at: row.expires_ms }
+    }
 }
 
 /// The plugin that a call ran, or would have run.
@@ -84,10 +79,60 @@ impl Answer {
         Self::ended(Err(cancelled()), Executed::Unknown)
     }
 
+    /// Cancelled while it waited for somebody.
+    pub(super) fn withdrawn(executed: Executed) -> Self {
+        Self::ended(Err(cancelled()), executed)
+    }
+
     /// Came back from the sandbox.
     pub(super) fn finished(result: Result<String, CallError>, usage: Usage, executed: bool) -> Self {
         let executed = if executed { Executed::Yes } else { Executed::No };
         Self { usage, ..Self::ended(result, executed) }
+    }
+
+    /// Waits for a person.
+    pub(crate) fn waiting(row: &ApprovalRow) -> Self {
+        let stamp = PluginStamp { version: row.plugin_version.clone(), digest: row.plugin_digest.clone() };
+        Self {
+            status: Status::ApprovalRequired,
+            tool: ToolId::parse(&row.tool).ok(),
+            plugin: Some(stamp),
+            approval: Some(row.into()),
+            ..Self::open(Executed::No)
+        }
+    }
+
+    /// Waits for a client to perform what was prepared.
+    pub(super) fn for_client(payload: String, expires_ms: u64, usage: Usage) -> Self {
+        Self {
+            status: Status::ClientRequired,
+            usage,
+            payload: Some(payload),
+            expires_ms: Some(expires_ms),
+            ..Self::open(Executed::Yes)
+        }
+    }
+
+    /// Ended by a client.
+    pub(super) fn of_client(result: Result<String, CallError>) -> Self {
+        Self::ended(result, Executed::Yes)
+    }
+
+    /// The approval that it waits for.
+    pub(super) fn approval_id(&self) -> Option<&str> {
+        self.approval.as_ref().map(|approval| approval.id.as_str())
+    }
+
+    pub(super) fn expires_ms(&self) -> Option<u64> {
+        self.expires_ms
+    }
+
+    pub(super) fn tool(&self) -> Option<&ToolId> {
+        self.tool.as_ref()
+    }
+
+    fn open(executed: Executed) -> Self {
+        Self { result: None, ..Self::ended(Err(cancelled()), executed) }
     }
 
     /// Its outcome could not be recorded, so it is answered with that.
@@ -98,11 +143,9 @@ impl Answer {
     /// What is known of an id that was used before.
     pub(crate) fn of_known(state: &CallState) -> Self {
         match state {
-            CallState::Running(_) => {
-                Self { result: None, status: Status::Running, ..Self::refused(cancelled()) }
-            }
+            CallState::Running(_) => Self { status: Status::Running, ..Self::open(Executed::No) },
             CallState::Cancelled => Self::cancelled(),
-            CallState::Ended(_) | CallState::Forgotten => {
+            CallState::Ended(_) | CallState::Forgotten | CallState::Waiting(_) | CallState::Client(_) => {
                 Self { executed: Executed::Unknown, ..Self::refused(no_longer_held()) }
             }
         }
@@ -113,6 +156,9 @@ impl Answer {
         let (status, error) = match row.status {
             Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
             Some(audit::Status::Cancelled) => (Status::Error, cancelled()),
+            Some(audit::Status::ApprovalRequired) => {
+                return Self { status: Status::ApprovalRequired, ..Self::open(Executed::No) };
+            }
             Some(_) => (Status::Error, no_longer_held()),
         };
         let outcome = row.outcome.as_ref();
@@ -133,6 +179,9 @@ impl Answer {
             waited: Duration::ZERO,
             tool: None,
             plugin: None,
+            approval: None,
+            payload: None,
+            expires_ms: None,
         }
     }
 
@@ -162,7 +211,12 @@ impl Answer {
 
     /// An answer that is given once and not kept.
     pub(crate) fn unrecorded(&self, call: &RequestedCall) -> Arc<Recorded> {
-        Arc::new(Recorded { json: self.json(call) })
+        Arc::new(self.recorded(call))
+    }
+
+    /// The answer as it is kept.
+    pub(crate) fn recorded(&self, call: &RequestedCall) -> Recorded {
+        Recorded { json: self.json(call), status: self.status }
     }
 
     /// The result object of our own form, as JSON text.
@@ -173,7 +227,7 @@ impl Answer {
             Some(Err(error)) => {
                 format!("{}: {} ({})", error.error_type.as_str(), error.message, error.hint).into()
             }
-            None => "".into(),
+            None => self.still_open().into(),
         };
         let wire = Wire {
             id: &call.id,
@@ -186,8 +240,26 @@ impl Answer {
             text: frame::tool_result(&call.tool, self.status.as_str(), &content),
             usage: WireUsage::from(&self.usage),
             plugin: self.plugin.as_ref(),
+            approval: self.approval.as_ref(),
+            expires_at: self.expires_ms,
         };
-        with_output(&wire, self.output())
+        match &self.payload {
+            Some(payload) => with_json(&wire, "payload", Some(payload)),
+            None => with_json(&wire, "output", self.output()),
+        }
+    }
+
+    /// For a model, what it means that there is no result yet.
+    fn still_open(&self) -> &'static str {
+        match self.status {
+            Status::ApprovalRequired => {
+                "This call has not run. A person must approve it first; do not repeat it meanwhile."
+            }
+            Status::ClientRequired => {
+                "This call is prepared, and the client performs it; its result comes later."
+            }
+            _ => "This call still runs.",
+        }
     }
 }
 
@@ -287,13 +359,15 @@ fn unquoted(content: &str) -> std::borrow::Cow<'_, str> {
 
 /// The result object. The output is JSON text that was checked already: it is put in as it is, not parsed
 /// and written again.
-fn with_output(wire: &Wire<'_>, output: Option<&str>) -> Box<str> {
+fn with_json(wire: &Wire<'_>, member: &str, value: Option<&str>) -> Box<str> {
     // Strings and numbers: nothing of it can fail.
     let mut json = serde_json::to_string(wire).unwrap_or_default();
-    if let Some(output) = output {
+    if let Some(value) = value {
         json.truncate(json.len().saturating_sub(1));
-        json.push_str(",\"output\":");
-        json.push_str(output);
+        json.push_str(",\"");
+        json.push_str(member);
+        json.push_str("\":");
+        json.push_str(value);
         json.push('}');
     }
     json.into()
@@ -314,6 +388,10 @@ struct Wire<'a> {
     usage: WireUsage,
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin: Option<&'a PluginStamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<&'a ApprovalStamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<u64>,
 }
 
 #[derive(Serialize)]

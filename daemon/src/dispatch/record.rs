@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use ring::digest;
 use toolgate_admission::{
-    Admitted, Arguments, CallError, ErrorType, Fault, Limits, Refusal, ToolId, Verdict,
+    Admitted, Arguments, CallError, ErrorType, Facts, Fault, Limits, Refusal, ToolId, Verdict,
+    read_called_name,
 };
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, Finished, LogLevel};
 
-use super::answer::{Answer, Status};
+use super::answer::Answer;
 use super::{Origin, RequestedCall};
 use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
@@ -18,7 +19,7 @@ use crate::audit::{
 };
 use crate::redact::redacted;
 use crate::registry::Snapshot;
-use crate::sessions::Session;
+use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
 /// What makes two calls with the same id the same call: the tool as called, and the arguments' bytes.
 pub(super) fn fingerprint(tool: &str, arguments: &Sha256) -> [u8; 32] {
@@ -39,8 +40,25 @@ pub(super) fn intent<'a>(
     verdict: &'a Verdict<Component>,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let setup = &session.setup;
     let seen = Seen::of(snapshot, verdict);
+    // Of a tool that nobody knows, nobody knows either which arguments are secret.
+    let arguments = seen
+        .redact
+        .filter(|_| seen.verdict != audit::Verdict::Refused || is_readable(&call.arguments))
+        .and_then(|pointers| redacted(&call.arguments, pointers));
+    let recorded = by_session(session, call, seen, snapshot.revision, origin);
+    CallIntent { arguments, arguments_sha256, ..recorded }
+}
+
+/// An intent without its arguments.
+fn by_session<'a>(
+    session: &'a Session,
+    call: &'a RequestedCall,
+    seen: Seen<'a>,
+    policy_revision: u64,
+    origin: &'a Origin,
+) -> CallIntent<'a> {
+    let setup = &session.setup;
     CallIntent {
         organization: setup.organization.as_str().into(),
         session: setup.id.as_str().into(),
@@ -51,15 +69,11 @@ pub(super) fn intent<'a>(
         channel: setup.channel.as_deref().map(Cow::from),
         tool: seen.tool.map_or(Cow::Borrowed(&*call.tool), Cow::Owned),
         wire_name: (&*call.tool).into(),
-        // Of a tool that nobody knows, nobody knows either which arguments are secret.
-        arguments: seen
-            .redact
-            .filter(|_| seen.verdict == audit::Verdict::Run || is_readable(&call.arguments))
-            .and_then(|pointers| redacted(&call.arguments, pointers)),
-        arguments_sha256,
+        arguments: None,
+        arguments_sha256: Sha256([0; 32]),
         verdict: seen.verdict,
         reason: seen.reason,
-        policy_revision: snapshot.revision,
+        policy_revision,
         plugin: seen.plugin,
         source: origin.door.into(),
         principal: Cow::Borrowed(&origin.principal),
@@ -85,20 +99,22 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn of(snapshot: &'a Snapshot, verdict: &'a Verdict<Component>) -> Self {
         match verdict {
-            Verdict::Run(checked) => Self {
-                verdict: audit::Verdict::Run,
-                reason: reason(checked.reason()),
-                tool: Some(checked.id().to_string()),
-                redact: Some(&checked.tool().redact),
-                plugin: Some(PluginStamp {
-                    version: checked.plugin().descriptor.version.as_str().into(),
-                    digest: checked.plugin().digest.as_str().into(),
-                }),
-            },
-            Verdict::NeedsApproval(refusal) => {
-                Self::refused(snapshot, refusal, audit::Verdict::NeedsApproval)
-            }
+            Verdict::Run(checked) => Self::sound(checked, audit::Verdict::Run),
+            Verdict::NeedsApproval(unapproved) => Self::sound(unapproved, audit::Verdict::NeedsApproval),
             Verdict::Refused(refusal) => Self::refused(snapshot, refusal, audit::Verdict::Refused),
+        }
+    }
+
+    fn sound(facts: &'a Facts<Component>, verdict: audit::Verdict) -> Self {
+        Self {
+            verdict,
+            reason: reason(facts.reason()),
+            tool: Some(facts.id().to_string()),
+            redact: Some(&facts.tool().redact),
+            plugin: Some(PluginStamp {
+                version: facts.plugin().descriptor.version.as_str().into(),
+                digest: facts.plugin().digest.as_str().into(),
+            }),
         }
     }
 
@@ -121,12 +137,29 @@ fn reason(reason: &toolgate_admission::Reason) -> Reason<'_> {
     Reason { layer: reason.layer.as_str().into(), rule: reason.rule.into() }
 }
 
+/// An attempt at what the agent may not call, under S1's name (G3): for those who watch the daemon's own log.
+pub(super) fn refused(session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
+    let Verdict::Refused(refusal) = verdict else { return };
+    if refusal.error.error_type != ErrorType::AccessDenied {
+        return;
+    }
+    let setup = &session.setup;
+    tracing::warn!(
+        event = "unauthorized_access", organization = %setup.organization, agent = %setup.agent,
+        session = setup.id, conversation = setup.conversation.as_deref().unwrap_or(""), call = call.id,
+        tool = ?call.tool, layer = refusal.reason.layer.as_str(), rule = refusal.reason.rule,
+        "an agent attempted a tool that it may not call"
+    );
+}
+
 /// What became of a call.
 pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
     CallOutcome {
         status: match (answer.status, answer.error().map(|error| error.error_type)) {
             (_, Some(ErrorType::Cancelled)) => audit::Status::Cancelled,
             (Status::Ok, _) => audit::Status::Ok,
+            (Status::ClientRequired, _) => audit::Status::ClientRequired,
+            (Status::ApprovalRequired, _) => audit::Status::ApprovalRequired,
             (Status::Running, _) => audit::Status::Running,
             (Status::Unknown, _) => audit::Status::Unknown,
             (Status::Error, _) => audit::Status::Error,
@@ -149,6 +182,51 @@ pub(super) fn effects(audit: &Audit, entry: &Entry, finished: &Finished) {
             tracing::error!(%error, "an effect cannot be recorded");
         }
     }
+}
+
+/// That a person's approval was used for a call.
+pub(super) fn approval_used(audit: &Audit, entry: &Entry, approval: &str) {
+    let record = EffectRecord { effect: "approval_used".into(), detail: approval.into() };
+    if let Err(error) = audit.effect(entry, record) {
+        tracing::error!(%error, "an effect cannot be recorded");
+    }
+}
+
+/// The second half of a call, which its client performed, as a call of its own under the same id.
+pub(super) fn client_intent<'a>(
+    session: &'a Session,
+    call: &'a RequestedCall,
+    client: &'a ClientCall,
+    policy_revision: u64,
+    origin: &'a Origin,
+) -> CallIntent<'a> {
+    let reason = Reason { layer: "session".into(), rule: "client_result".into() };
+    let seen = Seen { reason, ..Seen::sound(&client.admitted, audit::Verdict::Run) };
+    let recorded = by_session(session, call, seen, policy_revision, origin);
+    CallIntent { arguments_sha256: Sha256(client.arguments), ..recorded }
+}
+
+/// The end of a call that was cancelled while it waited for somebody, as a call of its own under the same id.
+pub(super) fn cancelled_intent<'a>(
+    session: &'a Session,
+    call: &'a RequestedCall,
+    waited_for: &'a WaitsFor,
+    policy_revision: u64,
+    origin: &'a Origin,
+) -> CallIntent<'a> {
+    let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
+    let (seen, arguments) = match waited_for {
+        WaitsFor::Client(client) => {
+            (Seen { reason, ..Seen::sound(&client.admitted, audit::Verdict::Run) }, client.arguments)
+        }
+        WaitsFor::Person(waiting) => {
+            let tool = read_called_name(&call.tool).map(|tool| tool.to_string());
+            let verdict = audit::Verdict::NeedsApproval;
+            (Seen { verdict, reason, tool, redact: None, plugin: None }, waiting.arguments)
+        }
+    };
+    let recorded = by_session(session, call, seen, policy_revision, origin);
+    CallIntent { arguments_sha256: Sha256(arguments), ..recorded }
 }
 
 /// An exception that was caught: a trap, a limit, an output that breaks the schema. The event has S3's name;

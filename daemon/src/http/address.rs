@@ -28,6 +28,18 @@ pub(super) struct AgentAddress {
     agent: String,
 }
 
+/// A credential of an organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct CredentialAddress {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The credential's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "stripe")]
+    name: String,
+}
+
 /// A plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
@@ -51,6 +63,27 @@ pub(super) struct TokenAddress {
 #[into_params(parameter_in = Path)]
 pub(super) struct SessionAddress {
     /// The session's id.
+    #[param(min_length = 1)]
+    id: String,
+}
+
+/// A tool in a session.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ToolAddress {
+    /// The session's id.
+    #[param(min_length = 1)]
+    id: String,
+    /// `call_NAMESPACE_TOOL`, or `NAMESPACE/TOOL` with the slash as `%2F`.
+    #[param(min_length = 1, example = "call_arithmetic_evaluate")]
+    tool: String,
+}
+
+/// An approval.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct ApprovalAddress {
+    /// The approval's id.
     #[param(min_length = 1)]
     id: String,
 }
@@ -90,6 +123,19 @@ pub(super) struct WriteHeaders {
         value_type = String, required = false)]
     if_match: Option<String>,
     /// `*` for a document that must not be there yet.
+    #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
+    if_none_match: Option<String>,
+}
+
+/// What a write may say about what it replaces, and need not.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct OptionalTags {
+    /// The `ETag` of what is replaced or deleted, or several with commas between, or `*` for whichever is there.
+    #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"),
+        value_type = String, required = false)]
+    if_match: Option<String>,
+    /// `*` for what must not be there yet.
     #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
     if_none_match: Option<String>,
 }

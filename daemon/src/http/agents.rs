@@ -4,12 +4,11 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use toolgate_admission::AgentDocument;
 
 use super::address::{AgentAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::documents::{
-    DocumentAccepted, DocumentEntry, DocumentView, Strictness, accepted, body_text, documents, end_with,
-    name, precondition, stored, warned,
+    DocumentAccepted, DocumentEntry, DocumentView, DocumentWarnings, Strictness, documents, end_with, name,
+    precondition, put_in_force, stored, stored_warnings,
 };
 use super::extract::{Path, Query};
 use super::problem::Problem;
@@ -19,7 +18,7 @@ use super::refusal::{
 use super::schema::AgentForm;
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
-use crate::documents::{DocumentKey, DocumentKind};
+use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 
 /// List the agents of an organization.
 ///
@@ -87,22 +86,26 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let key = RuleKey::Agent(name(&organization)?, name(&agent)?);
+    put_in_force(&app, &caller, key, strictness.strict, &headers, body).await
+}
+
+/// What is odd about an agent now.
+///
+/// Names that no loaded tool answers to, a profile that is not defined any more, and whether any tool is left for it.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/agents/{agent}/warnings", tag = "agents", operation_id = "get_agent_warnings",
+    params(AgentAddress),
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoAgent, Unreadable),
+)]
+pub async fn warnings(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, agent)): Path<(String, String)>,
+) -> Result<axum::Json<DocumentWarnings>, Problem> {
     let (organization, agent) = (name(&organization)?, name(&agent)?);
     caller.may_own(&organization)?;
-    let text = body_text(&app, body).await?;
-    let precondition = precondition(&headers)?;
-    let key = DocumentKey::agent(&organization, &agent);
-    let target = format!("{organization}/{agent}");
-    let writing = async {
-        let document = AgentDocument::parse(&text)?;
-        let warnings = warned(document.warnings(&app.0.registry.snapshot().catalogue), strictness.strict)?;
-        let _in_order = app.0.documents.lock().await;
-        let written = app.0.store.put_document(&key, &text, &precondition, now_ms()).await?;
-        app.0.registry.put_agent(&organization, agent.clone(), document);
-        Ok((written, warnings))
-    };
-    let (written, warnings) = app.act(&caller, Some(&organization), "agent.put", &target, writing).await?;
-    Ok(accepted(&written, warnings))
+    stored_warnings(&app, RuleKey::Agent(organization, agent)).await
 }
 
 /// Delete an agent.

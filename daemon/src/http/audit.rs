@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_admission::{CallError, ErrorType, Layer, Name};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::Query;
@@ -103,8 +103,20 @@ pub async fn search(
         limit: query.limit,
         order: query.order,
     };
-    let page = app.audit().search(&query).await.map_err(unavailable)?;
+    let mut page = app.audit().search(&query).await.map_err(unavailable)?;
+    if caller.organization.is_some() {
+        page.rows.iter_mut().for_each(hide_platforms_rule);
+    }
     Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
+}
+
+/// Tenants see of the platform's layer that it decided, and not by which rule (G16).
+fn hide_platforms_rule(row: &mut Row) {
+    if let Some(call) = &mut row.call
+        && call.reason.layer == Layer::Platform.as_str()
+    {
+        call.reason.rule = "".into();
+    }
 }
 
 /// A code of the closed list; a misspelt one would find nothing and say nothing.

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
+use zeroize::Zeroize;
 
 use super::App;
 use super::problem::Problem;
@@ -21,11 +22,54 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let JsonText(body) = JsonText::from_request(request, app).await?;
+        parse(&body).map(Self)
+    }
+}
+
+/// A body of JSON text with a secret in it: it is wiped once it is read, and what is wrong with it is told without
+/// quoting it.
+///
+/// Where the library has read it together with something else, its buffer is the library's to free, and not wiped.
+pub struct SecretJson<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let JsonText(body) = JsonText::from_request(request, app).await?;
+        let read = serde_json::from_slice(&body).map_err(|error| unquoted(&error));
+        if let Ok(mut bytes) = body.try_into_mut() {
+            bytes.zeroize();
+        }
+        read.map(Self)
+    }
+}
+
+/// Names of fields are told, values are not.
+fn unquoted(error: &serde_json::Error) -> Problem {
+    let text = error.to_string();
+    let tells_a_name = text.starts_with("unknown field") || text.starts_with("missing field");
+    let place = || format!("not what is expected at line {} column {}", error.line(), error.column());
+    let why = if tells_a_name { text } else { place() };
+    Problem::new(
+        ErrorType::InvalidRequest,
+        format!("the body is not what this address takes: {why}"),
+        "compare it with `/openapi.json`",
+    )
+}
+
+/// A body of JSON text that its handler reads.
+pub struct JsonText(pub Bytes);
+
+impl FromRequest<App> for JsonText {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         expect_json(request.headers())?;
         let settings = &app.settings().http;
         let timeout = Duration::from_millis(settings.body_timeout_ms);
-        let body = read(request.into_body(), settings.body_bytes, timeout).await?;
-        parse(&body).map(Self)
+        read(request.into_body(), settings.body_bytes, timeout).await.map(Self)
     }
 }
 
@@ -71,7 +115,8 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
+/// A web page cannot send this type to another origin without being asked whether it may.
+pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = content_type.split(';').next().unwrap_or("").trim();
     if essence.eq_ignore_ascii_case("application/json") {
@@ -82,4 +127,34 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
         "the body is not declared as JSON",
         "send the header `Content-Type: application/json`",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only read into")]
+    struct Form {
+        kind: u8,
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_told_without_its_values() {
+        let told = |text: &str| {
+            let error = serde_json::from_str::<Form>(text).expect_err("another form");
+            unquoted(&error).0.message
+        };
+        assert!(
+            told(r#"{"kind":"canary"}"#).ends_with("at line 1 column 16"),
+            "{}",
+            told(r#"{"kind":"canary"}"#)
+        );
+        for text in [r#"{"kind":"canary"}"#, r#""canary""#, r#"["canary"]"#, r#"{"kind":1} canary"#, "canary"]
+        {
+            assert!(!told(text).contains("canary"), "{}", told(text));
+        }
+        assert!(told(r#"{"kin":1}"#).contains("unknown field `kin`"));
+    }
 }

@@ -1,9 +1,9 @@
-//! Calls over HTTP: a request becomes calls, outcomes become one answer.
+//! Calls over HTTP: a request becomes calls, outcomes become one answer. What forms both can have is in `forms`.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,36 +11,29 @@ use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
 use super::address::{CallAddress, SessionAddress};
-use super::body::Json;
+use super::body::{Json, JsonText};
 use super::extract::Path;
+use super::forms::schema::RequestForm;
+use super::forms::schema::answers::AnswerForm;
+use super::forms::{self, Around, Asked, Form};
 use super::problem::{ErrorTypeForm, Problem};
-use super::refusal::{NoCall, NoSession, SessionEnded, Unreadable};
-use super::{App, Authenticated, DOOR};
-use crate::dispatch::{
-    Answer, BatchAnswer, CallStatus, CallUsage, Executed, Origin, PluginStamp, RequestedCall, now_ms,
+use super::refusal::{
+    Decided, NoCall, NoSession, NotInTime, SessionEnded, UnfitResult, Unreadable, Unrecordable,
 };
-use crate::identifier;
-use crate::sessions::{CallState, Session};
-
-/// Longest id that a caller may give a call, in bytes.
-const CALL_ID_BYTES: usize = 128;
-
-/// Calls to carry out, in our own form.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CallsRequest {
-    /// The model's turn; until rounds are limited it is only kept.
-    #[serde(default)]
-    #[allow(dead_code, reason = "accepted because the published form has it")]
-    turn: Option<String>,
-    /// The calls, at most 32 unless the operator allows more. They run at the same time.
-    #[schema(min_items = 1)]
-    calls: Vec<CallRequest>,
-}
+use super::{App, Authenticated, DOOR, events};
+use crate::approvals::Stands;
+use crate::dispatch::{
+    Answer, ApprovalStamp, BatchAnswer, CallUsage, ClientResult, Executed, NotTaken, Origin, PluginStamp,
+    RequestedCall, now_ms,
+};
+use crate::identity::Caller;
+use crate::sessions::{CallState, Session, Status as CallStatus, Waiting};
+use crate::store::ApprovalRow;
 
 /// One call.
-#[derive(Deserialize, ToSchema)]
+#[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
 pub struct CallRequest {
     /// Unique in the session; the same id answers the same call again. Made where absent.
     #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
@@ -51,21 +44,6 @@ pub struct CallRequest {
     /// `INVALID_ARGUMENTS`.
     #[schema(value_type = Value, required = false, example = json!({"expression": "6*7"}))]
     arguments: Option<Box<RawValue>>,
-}
-
-/// What became of the calls.
-#[derive(serde::Serialize, ToSchema)]
-pub struct CallsAnswer {
-    /// The session.
-    session: String,
-    /// The orchestrator's conversation, where the session has one.
-    #[schema(value_type = String, required = false)]
-    conversation: Option<String>,
-    /// One result a call, in the order of the request.
-    results: Vec<CallResult>,
-    /// What the orchestrator does next: `model` is to give the results to the model.
-    #[schema(pattern = "^model$")]
-    next: String,
 }
 
 /// What became of one call.
@@ -97,6 +75,15 @@ pub struct CallResult {
     /// The plugin that ran, or would have.
     #[schema(value_type = PluginStamp, required = false)]
     plugin: Option<PluginStamp>,
+    /// The approval that it waits for, where the status is `approval_required`.
+    #[schema(value_type = ApprovalStamp, required = false)]
+    approval: Option<ApprovalStamp>,
+    /// What the client is to perform, any JSON, where the status is `client_required`.
+    #[schema(value_type = Value, required = false)]
+    payload: Option<serde_json::Value>,
+    /// Until when the client can post the result, in milliseconds since 1970.
+    #[schema(value_type = u64, required = false)]
+    expires_at: Option<u64>,
 }
 
 /// Why a call has no result.
@@ -125,9 +112,9 @@ pub struct CallResultError {
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
     params(SessionAddress),
-    request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
+    request_body(content = RequestForm, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
-        (status = 200, description = "What became of each call.", body = CallsAnswer,
+        (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((AnswerForm = "application/json"), (String = "text/event-stream")),
             links(
                 ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
                 ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
@@ -139,46 +126,214 @@ pub async fn post(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    Json(request): Json<CallsRequest>,
+    headers: HeaderMap,
+    JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id)?;
-    let calls = requested(request, app.settings().calls.per_request)?;
+    let asked = forms::read(&body, app.settings().calls.per_request)?;
     session.touch(now_ms());
-    let origin =
-        Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() };
-    let answer = app.dispatcher().batch(&session, calls, &origin).await;
-    Ok(answered(&session, &answer))
+    let origin = origin(&caller);
+    if wants_events(&headers) {
+        return Ok(events::of_calls(app, session, asked, origin));
+    }
+    let Asked { form, turn, calls } = asked;
+    let answer = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
+    Ok(json(answered(&session, &form, turn.as_deref(), &answer)))
+}
+
+/// The answer to a request, in the form in which its calls came.
+pub(super) fn answered(session: &Session, form: &Form, turn: Option<&str>, answer: &BatchAnswer) -> String {
+    let results: Vec<&str> = answer.results.iter().map(|result| &*result.json).collect();
+    let around = Around {
+        session: &session.setup.id,
+        conversation: session.setup.conversation.as_deref(),
+        turn,
+        next: answer.next().as_str(),
+    };
+    forms::write(form, &around, &results)
+}
+
+fn origin(caller: &Caller) -> Origin {
+    Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() }
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    accept.split(',').any(|kind| kind.split(';').next().unwrap_or("").trim() == "text/event-stream")
 }
 
 /// Ask what became of a call.
 ///
-/// While it runs its `status` is `running`. Answers are kept for a time; after that, and after a restart of the
+/// With `Accept: text/event-stream` its events come as they happen, and at last the answer. While it runs its `status` is `running`. Answers are kept for a time; after that, and after a restart of the
 /// daemon, what is known is whether it ended, and the answer is `EXPIRED`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallAddress),
-    responses((status = 200, description = "What is known of the call.", body = CallResult), NoCall, SessionEnded, Unreadable),
+    responses((status = 200, description = "What is known of the call.", content((CallResult = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable),
 )]
 pub async fn get(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((id, call)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id)?;
+    if wants_events(&headers) && session.calls.knows(&call) {
+        return Ok(events::of_call(&app, session, call, &caller));
+    }
     match session.calls.find(&call, now_ms()) {
-        Some(CallState::Ended(recorded)) => Ok(json(recorded.json.to_string())),
-        Some(state) => Ok(json(Answer::of_known(&state).json(&RequestedCall::unnamed(call)).into())),
         None => app.call_of_an_earlier_run(&session, &call).await,
+        Some(CallState::Waiting(waiting)) => waiting_for(&app, &session, &call, &waiting).await,
+        Some(_) => {
+            app.dispatcher().end_expired(&session);
+            as_it_stands(&session, &call, None)
+        }
     }
 }
 
-/// Cancel a running call.
+/// A call that waits for approval, as the approval stands now.
+async fn waiting_for(
+    app: &App,
+    session: &Arc<Session>,
+    call: &str,
+    waiting: &Waiting,
+) -> Result<Response, Problem> {
+    match app.dispatcher().parts().approvals.stands(&waiting.approval, now_ms()).await? {
+        Stands::Over(state, why) => {
+            app.dispatcher().decided(session, &waiting.approval, state, &Some(why));
+            as_it_stands(session, call, None)
+        }
+        Stands::Open(row) => as_it_stands(session, call, Some(&row)),
+    }
+}
+
+/// A call as it is by now: where it still waits for a person, under this approval.
+fn as_it_stands(session: &Session, call: &str, row: Option<&ApprovalRow>) -> Result<Response, Problem> {
+    let text = match (session.calls.find(call, now_ms()), row) {
+        (Some(CallState::Waiting(waiting)), Some(row)) => {
+            let tool = Arc::clone(&waiting.called);
+            Answer::waiting(row).json(&RequestedCall { tool, ..RequestedCall::unnamed(call.to_owned()) })
+        }
+        (Some(CallState::Waiting(waiting)), None) => waiting.answer.json.clone(),
+        (Some(CallState::Client(client)), _) => client.answer.json.clone(),
+        (Some(CallState::Ended(recorded)), _) => recorded.json.clone(),
+        (Some(state), _) => Answer::of_known(&state).json(&RequestedCall::unnamed(call.to_owned())),
+        (None, _) => return Err(Problem::not_found("call")),
+    };
+    Ok(json(text.into()))
+}
+
+/// What a client says came of its part of a call.
+#[derive(ToSchema)]
+#[schema(as = ClientResult)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub enum ClientResultForm {
+    /// It was done.
+    Done(ClientDone),
+    /// It could not be done.
+    Failed(ClientFailed),
+}
+
+/// A client's part of a call that was done.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub struct ClientDone {
+    /// `ok`.
+    #[schema(pattern = "^ok$", example = "ok")]
+    status: String,
+    /// What came out; it must fit the tool's output schema.
+    output: serde_json::Value,
+}
+
+/// A client's part of a call that could not be done.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub struct ClientFailed {
+    /// `error`.
+    #[schema(pattern = "^error$", example = "error")]
+    status: String,
+    /// Why not, for the model.
+    message: String,
+}
+
+/// Both of these, as they are read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientResultRequest {
+    status: ClientStatus,
+    /// `null` is an output like any other.
+    #[serde(default, deserialize_with = "some_json")]
+    output: Option<Box<RawValue>>,
+    message: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ClientStatus {
+    Ok,
+    Error,
+}
+
+fn some_json<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Deserialize::deserialize(json).map(Some)
+}
+
+/// Post the result of a call that the client performs.
 ///
-/// It ends with `CANCELLED`. One that has ended stays as it ended.
+/// For calls that were answered with `client_required`. The output is held against the tool's output schema; one that
+/// does not fit is refused, and the call stays open. The same result posted again is answered the same.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/calls/{call}/result", tag = "calls", operation_id = "post_client_result",
+    params(CallAddress),
+    request_body(content = ClientResultForm, example = json!({"status": "ok", "output": {"done": true}})),
+    responses(
+        (status = 200, description = "The call as it ended.", body = CallResult),
+        NoCall, Decided, NotInTime, UnfitResult, Unrecordable,
+    ),
+)]
+pub async fn result(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, call)): Path<(String, String)>,
+    Json(request): Json<ClientResultRequest>,
+) -> Result<Response, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    session.touch(now_ms());
+    let result = match (request.status, request.output, request.message) {
+        (ClientStatus::Ok, Some(output), None) => ClientResult::Output(output.get().into()),
+        (ClientStatus::Error, None, Some(message)) => ClientResult::Failed(message),
+        _ => {
+            let message = "the result is neither an output nor a failure";
+            let hint =
+                "send `{\"status\":\"ok\",\"output\":…}` or `{\"status\":\"error\",\"message\":\"…\"}`";
+            return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
+        }
+    };
+    match app.dispatcher().take_result(&session, &call, result, &origin(&caller)).await {
+        Ok(recorded) => Ok(json(recorded.json.to_string())),
+        Err(NotTaken::NotClients) => match session.calls.find(&call, now_ms()) {
+            Some(_) => Err(Problem::new(
+                ErrorType::Conflict,
+                "the call does not wait for a client's result",
+                "ask for the call to see how it stands",
+            )),
+            None => Err(Problem::not_found("call")),
+        },
+        Err(NotTaken::Refused(error)) => Err(error.into()),
+    }
+}
+
+/// Cancel a call.
+///
+/// One that runs is stopped, and one that waits for a person or for its client waits no longer: it ends with `CANCELLED`.
+/// One that has ended stays as it ended.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call",
     params(CallAddress),
-    responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded),
+    responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -186,81 +341,11 @@ pub async fn delete(
     Path((id, call)): Path<(String, String)>,
 ) -> Result<axum::http::StatusCode, Problem> {
     let session = app.session_of(&caller, &id)?;
-    match session.calls.find(&call, now_ms()) {
-        Some(CallState::Running(stop)) => stop.cancel(),
-        Some(_) => {}
-        None => return Err(Problem::not_found("call")),
+    if !session.calls.knows(&call) {
+        return Err(Problem::not_found("call"));
     }
+    app.dispatcher().cancel(&session, &call, &origin(&caller)).await?;
     Ok(axum::http::StatusCode::NO_CONTENT)
-}
-
-fn requested(request: CallsRequest, most: u64) -> Result<Vec<RequestedCall>, Problem> {
-    let count = request.calls.len() as u64;
-    if count == 0 || count > most {
-        return Err(Problem::new(
-            ErrorType::InvalidRequest,
-            format!("the request has {count} calls"),
-            format!("send 1 to {most} calls in a request"),
-        ));
-    }
-    let mut ids = std::collections::HashSet::new();
-    let mut calls = Vec::with_capacity(request.calls.len());
-    for call in request.calls {
-        let id_is_new = call.id.is_none();
-        let id = match call.id {
-            Some(id) => sound_id(id)?,
-            None => identifier::fresh("c"),
-        };
-        if !ids.insert(id.clone()) {
-            return Err(Problem::new(
-                ErrorType::InvalidRequest,
-                format!("two calls of the request have the id `{id}`"),
-                "give every call an id of its own",
-            ));
-        }
-        let arguments = call.arguments.map_or_else(|| "{}".into(), |json| json.get().into());
-        calls.push(RequestedCall { id, tool: call.tool.into(), arguments, id_is_new });
-    }
-    Ok(calls)
-}
-
-/// Ids go into paths, logs and the audit, so they are short and plain.
-fn sound_id(id: String) -> Result<String, Problem> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
-    if !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain) {
-        return Ok(id);
-    }
-    Err(Problem::new(
-        ErrorType::InvalidRequest,
-        "a call's id is empty, too long, or has characters that ids do not have",
-        format!("use 1 to {CALL_ID_BYTES} letters, digits, `-`, `_`, `.` and `:`"),
-    ))
-}
-
-/// Results are JSON text already; they are put side by side, not parsed and written again.
-fn answered(session: &Session, answer: &BatchAnswer) -> Response {
-    let length: usize = answer.results.iter().map(|result| result.json.len() + 1).sum();
-    let mut body = String::with_capacity(length + 256);
-    body.push_str("{\"session\":");
-    push_string(&mut body, &session.setup.id);
-    if let Some(conversation) = &session.setup.conversation {
-        body.push_str(",\"conversation\":");
-        push_string(&mut body, conversation);
-    }
-    body.push_str(",\"results\":[");
-    for (at, result) in answer.results.iter().enumerate() {
-        if at > 0 {
-            body.push(',');
-        }
-        body.push_str(&result.json);
-    }
-    body.push_str("],\"next\":\"model\"}");
-    json(body)
-}
-
-fn push_string(body: &mut String, text: &str) {
-    // A string always serializes.
-    body.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
 pub(super) fn json(body: String) -> Response {

@@ -25,6 +25,7 @@ use super::problem::ProblemBody;
             - Fields and query parameters that are not described here are refused. Answers may get new members.\n\
             - Another method than those described gets 405 with `Allow`, another address 404; both with a problem.\n\
             - Times are in milliseconds since 1970, in UTC. Lists are paged by `cursor`.\n\
+            - A secret is taken and never shown again; what it is for, where it may go and how it stands is.\n\
             - Documents (organizations, policies, agents) are replaced whole, under their `ETag`: a write without \
             `If-Match` or `If-None-Match` gets 428, one that comes too late 412.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
@@ -34,10 +35,14 @@ use super::problem::ProblemBody;
         (name = "health", description = "Whether the daemon lives and takes work, and what it serves."),
         (name = "plugins", description = "What the daemon can run: components with tools, loaded while it serves."),
         (name = "organizations", description = "The tenants, and what holds for each of them."),
+        (name = "policies", description = "What there is for everybody, and what each organization has of it."),
         (name = "agents", description = "For whom calls are made, and what each may call."),
+        (name = "credentials", description = "Secrets that go into outgoing requests and never come out of here."),
         (name = "tokens", description = "Who may ask for what."),
         (name = "sessions", description = "One conversation of one agent, with a workspace of its own."),
         (name = "calls", description = "Calling tools: what this is all for."),
+        (name = "approvals", description = "Calls that wait for a person, and what was decided."),
+        (name = "events", description = "What happens, as it happens."),
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name, Warning};
 use utoipa::{IntoParams, ToSchema};
 
+use super::body::expect_json;
 use super::problem::Problem;
 use super::{App, List, Page, body, header};
-use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision};
+use crate::dispatch::now_ms;
+use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
+use crate::identity::{Access, Caller};
 use crate::store::{Removed, Written};
 
 /// A document in a list.
@@ -41,13 +44,32 @@ pub struct DocumentAccepted {
     warnings: Vec<DocumentWarning>,
 }
 
+/// What is odd about a document that is in force.
+#[derive(Serialize, ToSchema)]
+pub struct DocumentWarnings {
+    /// What the document names and nothing answers to, and the like.
+    warnings: Vec<DocumentWarning>,
+}
+
 /// Something about a document that its author may not have meant.
 #[derive(Serialize, ToSchema)]
 pub struct DocumentWarning {
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NO_EFFECT`.
+    code: &'static str,
     /// Where in the document: a JSON pointer.
     path: String,
     /// What about it.
     message: String,
+    /// What was probably meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    nearest: Option<String>,
+}
+
+impl From<Warning> for DocumentWarning {
+    fn from(Warning { code, path, message, nearest }: Warning) -> Self {
+        Self { code, path, message, nearest }
+    }
 }
 
 /// How strictly a document is read.
@@ -71,31 +93,78 @@ pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> 
     })
 }
 
-/// The warnings as they are answered; refused instead where the caller is strict.
-pub(super) fn warned(warnings: Vec<Warning>, strict: bool) -> Result<Vec<DocumentWarning>, CallError> {
-    if let Some(first) = warnings.first().filter(|_| strict) {
-        let hint = "correct the document, or send it without `strict=true`";
-        let error = CallError::new(ErrorType::InvalidPolicy, first.message.clone(), hint);
-        return Err(error.with_details(serde_json::json!({"path": first.path})));
+/// Reads a document that decides about calls, stores it and puts it in force.
+pub(super) async fn put_in_force(
+    app: &App,
+    caller: &Caller,
+    key: RuleKey,
+    strict: bool,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let (organization, action, target) = named(&key);
+    match organization {
+        Some(organization) => caller.may_own(organization)?,
+        None => caller.may(Access::Operate)?,
     }
-    let warning = |warning: Warning| DocumentWarning { path: warning.path, message: warning.message };
-    Ok(warnings.into_iter().map(warning).collect())
+    expect_json(headers)?;
+    let text = body_text(app, body).await?;
+    let precondition = precondition(headers)?;
+    let writing = async {
+        let _in_order = app.0.documents.lock().await;
+        let sound = key.read(&text, &app.0.registry.snapshot())?;
+        refuse_warnings(&sound.warnings, strict)?;
+        let stored = app.0.store.put_document(&key.clone().into(), &text, &precondition, now_ms()).await?;
+        app.0.registry.put(sound.replacement);
+        Ok((stored, sound.warnings))
+    };
+    let (written, warnings) = app.act(caller, organization, action, &target, writing).await?;
+    Ok(accepted(written, warnings))
 }
 
-/// The answer to a document that is in force now.
-pub(super) fn accepted(written: &Written, warnings: Vec<DocumentWarning>) -> Response {
-    tagged(
-        status(written.created),
-        written.revision,
-        axum::Json(DocumentAccepted { warnings }).into_response(),
-    )
+/// The answer to a write.
+pub(super) fn accepted(written: Written, warnings: Vec<Warning>) -> Response {
+    let accepted = DocumentAccepted { warnings: warnings.into_iter().map(Into::into).collect() };
+    tagged(status(written.created), written.revision, axum::Json(accepted).into_response())
+}
+
+/// Whose a document is, and how the audit log names writing it.
+fn named(key: &RuleKey) -> (Option<&Name>, &'static str, String) {
+    match key {
+        RuleKey::Platform => (None, "policy.put", "platform".to_owned()),
+        RuleKey::Policy(organization) => (Some(organization), "policy.put", organization.to_string()),
+        RuleKey::Agent(organization, agent) => {
+            (Some(organization), "agent.put", format!("{organization}/{agent}"))
+        }
+    }
+}
+
+/// Where the caller is strict, what would be warned of is refused.
+pub(super) fn refuse_warnings(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
+    let Some(first) = warnings.first().filter(|_| strict) else { return Ok(()) };
+    let hint = match &first.nearest {
+        Some(nearest) => format!("did you mean `{nearest}`? Or send it without `strict=true`"),
+        None => "correct the document, or send it without `strict=true`".to_owned(),
+    };
+    let details = serde_json::json!({"pointer": first.path, "code": first.code});
+    Err(CallError::new(ErrorType::InvalidPolicy, first.message.clone(), hint).with_details(details))
+}
+
+/// What is odd now about a document that is in force.
+pub(super) async fn stored_warnings(
+    app: &App,
+    key: RuleKey,
+) -> Result<axum::Json<DocumentWarnings>, Problem> {
+    let document = app.0.store.document(&key.clone().into()).await.map_err(CallError::from)?;
+    let warnings = key.warnings(&document.body, &app.0.registry.snapshot());
+    Ok(axum::Json(DocumentWarnings { warnings: warnings.into_iter().map(Into::into).collect() }))
 }
 
 /// What cannot be without a deleted document ends in memory too.
 pub(super) async fn end_with(app: &App, removed: Removed) {
     app.0.identity.drop_revoked(&removed.tokens).await;
     for session in &removed.sessions {
-        app.0.sessions.end(session).await;
+        app.dispatcher().end_session(&app.0.sessions, session).await;
     }
 }
 

@@ -25,6 +25,17 @@ pub struct Health {
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
+/// That the daemon takes work.
+#[derive(Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ok`, or `sealed` where there is no root key: what needs no secret is served, what needs one is refused with
+    /// `UNAVAILABLE`.
+    #[schema(pattern = "^(ok|sealed)$")]
+    status: &'static str,
+    /// The daemon's version (semver.org).
+    version: &'static str,
+}
+
 /// Tell that the daemon lives.
 ///
 /// For a supervisor that restarts what does not answer. It looks at nothing else: a daemon that lives may
@@ -39,17 +50,19 @@ pub async fn healthz() -> axum::Json<Health> {
 
 /// Tell whether the daemon takes work.
 ///
-/// It does while its store answers and it is not stopping. For a load balancer.
+/// It does while its store answers and it is not stopping. For a load balancer. A daemon without its root key says so and
+/// takes work all the same: most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
-    responses((status = 200, description = "It takes work.", body = Health), NotReady),
+    responses((status = 200, description = "It takes work.", body = Readiness), NotReady),
 )]
-pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Health>, Problem> {
+pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Problem> {
     if !app.0.serving.load(Ordering::Acquire) {
         return Err(Problem::new(ErrorType::Unavailable, "the daemon is stopping", "use another one"));
     }
     app.0.store.ready().await.map_err(toolgate_admission::CallError::from)?;
-    Ok(axum::Json(HEALTHY))
+    let status = if app.0.credentials.sealed().is_some() { "sealed" } else { HEALTHY.status };
+    Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
 }
 
 /// Get this document.

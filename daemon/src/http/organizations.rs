@@ -79,7 +79,8 @@ pub async fn put(
         let body = text(&document)?;
         let _in_order = app.0.documents.lock().await;
         let written = app.0.store.put_document(&key, &body, &precondition, now_ms()).await?;
-        app.0.registry.put_organization(organization.clone());
+        let connected = document.connected.iter().cloned().collect();
+        app.0.registry.put_organization(organization.clone(), connected);
         Ok(written)
     };
     let written =
@@ -87,7 +88,7 @@ pub async fn put(
     Ok(tagged(status(written.created), written.revision, ().into_response()))
 }
 
-/// Delete an organization with its agents, sessions and tokens.
+/// Delete an organization with its agents, sessions, credentials and tokens.
 ///
 /// Running calls are cancelled, and nothing of it can be used any more. Its records in the audit log stay.
 #[utoipa::path(
@@ -108,6 +109,7 @@ pub async fn delete(
         let _in_order = app.0.documents.lock().await;
         let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
         app.0.registry.remove_organization(&organization);
+        app.0.credentials.forget_organization(&organization).await;
         end_with(&app, removed).await;
         Ok(())
     };

@@ -186,7 +186,7 @@ pub async fn enable(
     Ok(axum::Json(app.act(&caller, None, "plugin.enable", namespace.as_str(), switching).await?))
 }
 
-fn named(namespace: &str) -> Result<Namespace, Problem> {
+pub(super) fn named(namespace: &str) -> Result<Namespace, Problem> {
     Namespace::parse(namespace).map_err(|error| {
         Problem::from(CallError::new(
             ErrorType::InvalidRequest,

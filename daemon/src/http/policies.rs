@@ -1,32 +1,81 @@
-//! The policies of organizations over HTTP.
+//! The policies of the platform and of organizations over HTTP.
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use toolgate_admission::{OrgDocument, OrgRules};
 
 use super::address::{OrganizationAddress, WriteHeaders};
 use super::documents::{
-    DocumentAccepted, Strictness, accepted, body_text, name, precondition, stored, warned,
+    DocumentAccepted, DocumentWarnings, Strictness, name, put_in_force, stored, stored_warnings,
 };
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{
-    Changed, NoOrganization, NoPolicy, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+    Changed, NoOrganization, NoPlatformPolicy, NoPolicy, NothingSaid, Unreadable, Unrecordable,
+    UnsoundDocument,
 };
-use super::schema::PolicyForm;
+use super::schema::{PlatformForm, PolicyForm};
 use super::{App, Authenticated};
-use crate::dispatch::now_ms;
-use crate::documents::DocumentKey;
+use crate::documents::{DocumentKey, RuleKey};
+
+/// Get the policy of the platform.
+///
+/// Its `ETag` is what `PUT` asks for in `If-Match`. Without one every loaded tool is allowed.
+#[utoipa::path(
+    get, path = "/v1/platform/policy", tag = "policies", operation_id = "get_platform_policy",
+    responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, Unreadable),
+)]
+pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
+    stored(&app, &DocumentKey::Platform).await
+}
+
+/// Make or replace the policy of the platform.
+///
+/// It holds at once, for every organization and for open sessions too: which tools there are for anybody, which are
+/// blocked or universal, and the profiles, subtypes, channels and integrations that the layers below name.
+#[utoipa::path(
+    put, path = "/v1/platform/policy", tag = "policies", operation_id = "put_platform_policy",
+    params(WriteHeaders, Strictness),
+    request_body(content = PlatformForm, example = json!({"blocked": ["files/delete"], "profiles": {"reader": ["files/read"]}})),
+    responses(
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        Changed, UnsoundDocument, NothingSaid, Unrecordable,
+    ),
+)]
+pub async fn put_platform(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    put_in_force(&app, &caller, RuleKey::Platform, strictness.strict, &headers, body).await
+}
+
+/// What is odd about the policy of the platform now.
+///
+/// Names that no loaded tool answers to, and what has no effect: the warnings that it was accepted with, as they are
+/// with the plugins of today.
+#[utoipa::path(
+    get, path = "/v1/platform/policy/warnings", tag = "policies", operation_id = "get_platform_policy_warnings",
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPlatformPolicy, Unreadable),
+)]
+pub async fn platform_warnings(
+    State(app): State<App>,
+    _: Authenticated,
+) -> Result<axum::Json<DocumentWarnings>, Problem> {
+    stored_warnings(&app, RuleKey::Platform).await
+}
 
 /// Get the policy of an organization.
 ///
 /// Its `ETag` is what `PUT` asks for in `If-Match`.
 #[utoipa::path(
-    get, path = "/v1/orgs/{org}/policy", tag = "organizations", operation_id = "get_organization_policy",
+    get, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "get_organization_policy",
     params(OrganizationAddress),
-    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoPolicy, Unreadable),
+    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPolicy, Unreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -40,15 +89,16 @@ pub async fn get(
 
 /// Make or replace the policy of an organization.
 ///
-/// It holds at once, for open sessions too. It has `limits`, which narrow those of every call for the
-/// organization. A field that nothing enforces is refused.
+/// It holds at once, for open sessions too: which of the platform's tools the organization has (`enabled`; without it
+/// none), which its agents may not call, and what it adds to the platform's tables. A field that nothing enforces is
+/// refused; a tool that nothing loaded answers to is warned of, since policies come before plugins.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}/policy", tag = "organizations", operation_id = "put_organization_policy",
+    put, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "put_organization_policy",
     params(OrganizationAddress, WriteHeaders, Strictness),
-    request_body(content = PolicyForm, example = json!({"limits": {"deadline_ms": 5000}})),
+    request_body(content = PolicyForm, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
     responses(
-        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
     ),
 )]
@@ -60,20 +110,24 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let key = RuleKey::Policy(name(&organization)?);
+    put_in_force(&app, &caller, key, strictness.strict, &headers, body).await
+}
+
+/// What is odd about the policy of an organization now.
+///
+/// Names that no loaded tool answers to, and what has no effect.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/policy/warnings", tag = "policies", operation_id = "get_organization_policy_warnings",
+    params(OrganizationAddress),
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPolicy, Unreadable),
+)]
+pub async fn warnings(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+) -> Result<axum::Json<DocumentWarnings>, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    let text = body_text(&app, body).await?;
-    let precondition = precondition(&headers)?;
-    let key = DocumentKey::Policy(organization.clone());
-    let writing = async {
-        let policy = OrgDocument::parse(&text)?;
-        let warnings = warned(policy.warnings(), strictness.strict)?;
-        let _in_order = app.0.documents.lock().await;
-        let written = app.0.store.put_document(&key, &text, &precondition, now_ms()).await?;
-        app.0.registry.put_policy(&organization, OrgRules::compile(&policy));
-        Ok((written, warnings))
-    };
-    let (written, warnings) =
-        app.act(&caller, Some(&organization), "policy.put", organization.as_str(), writing).await?;
-    Ok(accepted(&written, warnings))
+    stored_warnings(&app, RuleKey::Policy(organization)).await
 }

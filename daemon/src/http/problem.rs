@@ -105,6 +105,8 @@ impl Problem {
             Some("required") => 428,
             Some("failed") => 412,
             _ if detail("body_timeout_ms").is_some() => 408,
+            // Of the interface only a client's result can break a schema: the fault is the caller's, not a tool's.
+            _ if self.0.error_type == ErrorType::InvalidOutput => 422,
             _ => self.0.error_type.http_status(),
         };
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)

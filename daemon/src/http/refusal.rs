@@ -113,11 +113,31 @@ macro_rules! refusals {
 
 refusals! {
     NoOrganization = NotFound, "there is no such organization, or it is not the token's";
+    NoPlatformPolicy = NotFound, "the platform has no policy; every loaded tool is allowed";
     NoPolicy = NotFound, "there is no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "there is no such agent, or its organization is not the token's";
+    NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
     NoPlugin = NotFound, "no such plugin is loaded";
     NoSession = NotFound, "there is no such session, or the token may not use it";
     NoCall = NotFound, "there is no such call or session, or the token may not use the session";
+    NoTool = NotFound, "there is no such tool or session, or the token may not use the session";
+    UnknownChannel = InvalidRequest, "the channel is not one of the platform's or the organization's";
+    NoApproval = NotFound, "there is no such approval, or it is not of the token's organization";
+    OwnSession = Forbidden, "the token opened the session that the call was made in";
+    Decided = Conflict, "somebody has decided already, or the call's result was posted already";
+    ApprovalOver = ApprovalExpired, "its time is over, or what it was bound to has changed";
+    NotInTime = Expired, "the result came too late, or the session has ended";
+    UnfitResult = InvalidOutput as 422, "the result does not fit the tool's output schema; the call stays open";
+    NoCredential = NotFound, "there is no such credential or organization, or it is not the token's";
+    SealedStore = Unavailable, "the daemon has no root key to seal or open secrets with";
+    TooManyCredentials = QuotaExceeded, "the organization has as many credentials as it can have";
+    NobodyNeeded = Conflict, "the credential is of a kind that nobody has to connect";
+    TooManyConnecting = Overloaded, "too many credentials are being connected";
+    NotAwaited = Expired, "the answer was not asked for, came too late, or was given before";
+    NotHandedOut = CredentialMissing, "the person said no, or the provider does not take the client or the code";
+    ProviderAway = ApiUnavailable, "the provider does not answer, or not as OAuth2 says";
+    NoOtherKey = Conflict, "there is no other root key to rotate to, a rotation before this one is not finished, or a stored secret does not open";
+    NotTheKey = InvalidRequest, "that is not the root key of this store";
     NoFile = NotFound, "there is no such file or session, or the token may not use the session";
     NoToken = NotFound, "there is no such token, or it is not of the organization of the one that asks";
     SessionEnded = Expired, "the session was not used for too long and has ended";

@@ -3,6 +3,8 @@
 //! Documents are read by `toolgate-admission`, which knows nothing of OpenAPI. What is said of them here is
 //! held against that reader by the tests below; limits come from its table.
 
+use std::collections::BTreeMap;
+
 use toolgate_admission::LIMITS;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
@@ -13,25 +15,65 @@ use utoipa::{PartialSchema, ToSchema};
 /// The largest integer that every JSON reader keeps exactly: 2^53 - 1 (RFC 8259, section 6).
 pub(super) const SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// The rules of an agent. Every field may be left out, and `null` is the same.
+/// The policy of the platform. Every field may be left out, and `null` is the same.
 #[derive(ToSchema)]
-#[schema(as = AgentDocument)]
+#[schema(as = PlatformPolicy)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub(super) struct AgentForm {
-    /// What people call it: at most 200 visible characters.
-    name: Option<String>,
-    /// The tools that it may call. Left out: none.
-    enabled: Option<ToolPatterns>,
-    /// The tools that it may not call, whatever else says so.
-    disabled: Option<ToolPatterns>,
-    /// The namespace of the one plugin that it is bound to; `enabled` then names no other.
-    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
-    server: Option<String>,
-    /// The tools whose calls a person must approve.
-    require_approval_for: Option<ToolPatterns>,
-    /// What its calls may use at most. Layers only take away: the smallest of all values holds.
+pub(super) struct PlatformForm {
+    /// The tools that there are for anybody. Left out: every loaded one.
+    allowed: Option<ToolPatterns>,
+    /// The tools that nobody may call, whatever else says so.
+    blocked: Option<ToolPatterns>,
+    /// Read-only tools that stay available whatever profiles, `enabled` lists and the broker leave out.
+    universal: Option<ToolPatterns>,
+    /// Sets of tools by name, for agents.
+    profiles: Option<BTreeMap<String, ToolPatterns>>,
+    /// Subtypes of agents, and the profile that each has unless it names another.
+    subtypes: Option<BTreeMap<String, String>>,
+    /// The channels on which sessions can be opened, and the tools that each blocks. A session without a channel may
+    /// not call what any of them blocks.
+    channels: Option<BTreeMap<String, ChannelForm>>,
+    /// Tools (`namespace/tool`, `namespace/*`) and the integration that each needs besides what its plugin says.
+    integrations: Option<BTreeMap<String, String>>,
+    /// What a message can be about, and the tools for it: the broker prefers them.
+    intents: Option<BTreeMap<String, IntentForm>>,
+    /// What every call may use at most. Layers only take away: the smallest of all values holds.
     limits: Option<LimitsForm>,
+    /// Whether every agent must be bound to one plugin by `server`. Left out: `optional`.
+    server_binding: Option<ServerBinding>,
+}
+
+/// Whether agents must be bound to a server.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) enum ServerBinding {
+    Optional,
+    Required,
+}
+
+/// What a message can be about.
+#[derive(ToSchema)]
+#[schema(as = Intent)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct IntentForm {
+    /// Regular expressions of the Rust crate `regex`, without regard to case: a message that one of them matches has
+    /// this intent.
+    patterns: Option<Vec<String>>,
+    /// The tools for it.
+    tools: Option<ToolPatterns>,
+}
+
+/// A channel.
+#[derive(ToSchema)]
+#[schema(as = Channel)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct ChannelForm {
+    /// The tools that cannot be called there.
+    blocked: Option<ToolPatterns>,
 }
 
 /// The policy of an organization. Every field may be left out, and `null` is the same.
@@ -40,8 +82,129 @@ pub(super) struct AgentForm {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct PolicyForm {
+    /// The tools that the organization has. Left out: none.
+    enabled: Option<ToolPatterns>,
+    /// The tools that none of its agents may call.
+    disabled: Option<ToolPatterns>,
+    /// Sets of tools by name, for agents; one hides the platform's of that name.
+    profiles: Option<BTreeMap<String, ToolPatterns>>,
+    /// Channels of its own, and what it blocks on the platform's besides.
+    channels: Option<BTreeMap<String, ChannelForm>>,
+    /// Tools (`namespace/tool`, `namespace/*`) and the integration that each needs besides what is needed anyway.
+    integrations: Option<BTreeMap<String, String>>,
+    /// How tools are narrowed to those that matter for a message.
+    broker: Option<BrokerForm>,
     /// What calls for the organization may use at most. Layers only take away: the smallest of all values holds.
     limits: Option<LimitsForm>,
+}
+
+/// How tools are narrowed to those that matter for a message.
+#[derive(ToSchema)]
+#[schema(as = Broker)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct BrokerForm {
+    /// Whether they are. Left out: not.
+    enabled: Option<bool>,
+    /// The tools that are shown in any case.
+    always_show: Option<ToolPatterns>,
+}
+
+/// What a plugin is granted. Every field may be left out, and `null` is the same: nothing of it is granted.
+#[derive(ToSchema)]
+#[schema(as = Grant)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct GrantForm {
+    /// Which files its calls see: `none`, or those of the session's `workspace`.
+    #[schema(pattern = "^(none|workspace)$")]
+    filesystem: Option<String>,
+    /// Which requests its calls may send.
+    #[schema(max_items = 256)]
+    network: Option<Vec<NetworkRuleForm>>,
+    /// Networks whose addresses they may reach beside the public ones, like `10.1.0.0/16`. Each lies in one private network.
+    #[schema(max_items = 256)]
+    private_networks: Option<Vec<String>>,
+    /// Hosts and ports that they may reach without TLS, like `printer.local:631`.
+    #[schema(max_items = 256)]
+    plain_http: Option<Vec<String>>,
+    /// Certificates that they trust beside the public ones, each as PEM.
+    #[schema(max_items = 16)]
+    extra_ca: Option<Vec<String>>,
+    /// The providers whose credentials they may use.
+    #[schema(max_items = 256)]
+    credentials: Option<Vec<String>>,
+    /// Whether they may use credentials of the session's user. Left out: not.
+    user_credentials: Option<bool>,
+    /// What they may use at most. Layers only take away: the smallest of all values holds.
+    limits: Option<LimitsForm>,
+}
+
+/// One kind of outgoing request. All that is said must fit.
+#[derive(ToSchema)]
+#[schema(as = NetworkRule)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct NetworkRuleForm {
+    /// `https`, or `http` for hosts that `plain_http` of the grant names. Left out: `https`.
+    #[schema(pattern = "^https?$")]
+    scheme: Option<String>,
+    /// A host name, an address (IPv6 in brackets), or `*.` and a name for exactly one label in place of the `*`.
+    #[schema(max_length = 255)]
+    host: String,
+    /// The port. Left out: that of the scheme.
+    #[schema(minimum = 1, maximum = 65535)]
+    port: Option<u16>,
+    /// The methods, in capitals. Left out: every one; an empty list: none.
+    #[schema(max_items = 256)]
+    methods: Option<Vec<String>>,
+    /// What the path is or lies below, ending between segments. Left out: every path.
+    #[schema(max_length = 1000)]
+    path: Option<String>,
+}
+
+/// The rules of an agent. Every field may be left out, and `null` is the same.
+#[derive(ToSchema)]
+#[schema(as = AgentDocument)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) struct AgentForm {
+    /// What people call it: at most 200 visible characters.
+    name: Option<String>,
+    /// The tools that it may call. Left out: what its profile gives, and without a profile none.
+    enabled: Option<ToolPatterns>,
+    /// The tools that it may not call, whatever else says so.
+    disabled: Option<ToolPatterns>,
+    /// The namespace of the one plugin that it is bound to; `enabled` then names no other.
+    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
+    server: Option<String>,
+    /// The set of tools that it has, defined by the organization or the platform.
+    profile: Option<String>,
+    /// What kind of agent it is, which gives it a profile where it names none. Subtypes are the platform's.
+    subtype: Option<String>,
+    /// How far it may go without a person. Left out: `supervised`.
+    autonomy: Option<AutonomyForm>,
+    /// The tools whose calls a person must approve. Left out, a `supervised` agent needs approval for every tool
+    /// that is not read-only.
+    require_approval_for: Option<ToolPatterns>,
+    /// What its calls may use at most. Layers only take away: the smallest of all values holds.
+    limits: Option<LimitsForm>,
+    /// The requests that are left of what its tools were granted. Left out: all of them; an empty list: none.
+    #[schema(max_items = 256)]
+    network: Option<Vec<NetworkRuleForm>>,
+}
+
+/// How far an agent may go without a person.
+#[derive(ToSchema)]
+#[schema(as = Autonomy, rename_all = "snake_case")]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub(super) enum AutonomyForm {
+    /// It has read-only tools alone.
+    DraftOnly,
+    /// A person approves what `require_approval_for` names, or without that list whatever is not read-only.
+    Supervised,
+    /// A person approves what `require_approval_for` names, and nothing else.
+    Autonomous,
 }
 
 /// `"*"`, or a list of `namespace/tool`, `namespace/*` and `*`.
@@ -139,35 +302,55 @@ fn bytes(description: &str) -> RefOr<Schema> {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use toolgate_admission::{AgentDocument, LimitsPatch, Name, Namespace, OrgDocument};
+    use toolgate_admission::{AgentDocument, LimitsPatch, Name, Namespace, OrgDocument, PlatformDocument};
 
     fn properties(schema: &RefOr<Schema>) -> Vec<String> {
         let schema = serde_json::to_value(schema).expect("a schema");
         schema["properties"].as_object().expect("properties").keys().cloned().collect()
     }
 
-    #[test]
-    fn every_field_that_is_described_is_read() {
-        for field in properties(&AgentForm::schema()) {
-            AgentDocument::parse(&json!({ field: null }).to_string()).expect("a field of agents");
-        }
-        for field in properties(&PolicyForm::schema()) {
-            OrgDocument::parse(&json!({ field: null }).to_string()).expect("a field of policies");
-        }
+    /// What a reader refuses with lists every field that it knows.
+    fn known(error: toolgate_admission::DocumentError) -> Vec<String> {
+        error.hint.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
     #[test]
-    fn every_field_that_is_read_is_described() {
-        let whole = json!({
-            "name": "x", "enabled": "*", "disabled": [], "server": null, "require_approval_for": [], "limits": {"fuel": 1},
-        });
-        let read = AgentDocument::parse(&whole.to_string()).expect("a document");
-        let described = properties(&AgentForm::schema());
-        let written = serde_json::to_value(read).expect("a document");
-        assert!(written.as_object().expect("an object").keys().all(|field| described.contains(field)));
-        // A hint of the reader lists what it knows.
-        let unknown = OrgDocument::parse(r#"{"zzzzzzzz":1}"#).expect_err("an unknown field");
-        assert_eq!(unknown.hint, "an organization's policy document has `limits`");
+    fn every_field_that_is_read_is_described_and_the_other_way_round() {
+        let unknown = r#"{"zzzzzzzz":1}"#;
+        let sorted = |mut fields: Vec<String>| {
+            fields.sort();
+            fields
+        };
+        for (form, read) in [
+            (PlatformForm::schema(), PlatformDocument::parse(unknown).expect_err("unknown")),
+            (PolicyForm::schema(), OrgDocument::parse(unknown).expect_err("unknown")),
+            (AgentForm::schema(), AgentDocument::parse(unknown).expect_err("unknown")),
+        ] {
+            assert_eq!(sorted(properties(&form)), sorted(known(read)));
+        }
+        let broker = OrgDocument::parse(r#"{"broker":{"zzzzzzzz":1}}"#).expect_err("unknown");
+        assert_eq!(sorted(properties(&BrokerForm::schema())), sorted(known(broker)));
+        let intent = PlatformDocument::parse(r#"{"intents":{"a":{"zzzzzzzz":1}}}"#).expect_err("unknown");
+        assert_eq!(sorted(properties(&IntentForm::schema())), sorted(known(intent)));
+        let channel = OrgDocument::parse(r#"{"channels":{"sms":{"zzzzzzzz":1}}}"#).expect_err("unknown");
+        assert_eq!(properties(&ChannelForm::schema()), known(channel));
+    }
+
+    #[test]
+    fn every_word_that_is_described_is_read() {
+        let words = |schema: RefOr<Schema>| {
+            let schema = serde_json::to_value(schema).expect("a schema");
+            let alternatives = schema["oneOf"].as_array().cloned().unwrap_or_else(|| vec![schema]);
+            let words =
+                alternatives.iter().flat_map(|schema| schema["enum"].as_array().cloned().expect("words"));
+            words.collect::<Vec<_>>()
+        };
+        for word in words(AutonomyForm::schema()) {
+            AgentDocument::parse(&json!({ "autonomy": word }).to_string()).expect("a word");
+        }
+        for word in words(ServerBinding::schema()) {
+            PlatformDocument::parse(&json!({ "server_binding": word }).to_string()).expect("a word");
+        }
     }
 
     #[test]

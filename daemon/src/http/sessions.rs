@@ -1,21 +1,26 @@
-//! Sessions over HTTP: open, look at, end, and the tools that can be called there.
+//! Sessions over HTTP: open, look at, end. The tools that can be called there are in `tools`.
+
+use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{self as admission, CallError, ErrorType, Name, SessionFacts};
+use toolgate_admission::{self as admission, CallError, ErrorType, Name, OrgRules, SessionFacts};
 use utoipa::ToSchema;
 
 use super::address::SessionAddress;
 use super::body::Json;
 use super::extract::Path;
+use super::forms::tools::{Format, list};
 use super::problem::Problem;
-use super::refusal::{NoAgent, NoSession, NoTools, SessionEnded, Unrecordable};
+use super::refusal::{NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel, Unrecordable};
+use super::tools::{Shown, ToolDefinition, tools_of};
 use super::{App, Authenticated};
 use crate::dispatch::now_ms;
 use crate::identifier;
-use crate::sessions::{Session, SessionSetup};
+use crate::prompt::system_prompt;
+use crate::sessions::{Beginning, Session, SessionSetup};
 use crate::store::SessionRow;
 
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids of the orchestrator's.
@@ -60,33 +65,12 @@ pub struct SessionView {
     #[schema(required)]
     channel: Option<String>,
     /// The tools that can be called.
-    tools: Vec<ToolDefinition>,
+    #[schema(value_type = Vec<ToolDefinition>)]
+    tools: serde_json::Value,
+    /// What binds a model to these tools. It is advice to the model; the gate holds without it.
+    system_prompt: String,
     /// When it ends unless it is used, in milliseconds since 1970.
     expires_at: u64,
-}
-
-/// A tool as a model is told of it.
-#[derive(Serialize, ToSchema)]
-pub struct ToolDefinition {
-    /// The name that a model calls.
-    name: String,
-    /// What it does, and how to call it well.
-    description: String,
-    /// JSON Schema of the arguments.
-    #[schema(value_type = Object)]
-    input_schema: serde_json::Value,
-    /// JSON Schema of the result, where the tool declares one.
-    #[schema(value_type = Option<Object>, required)]
-    output_schema: Option<serde_json::Value>,
-    /// Whether it changes nothing.
-    read_only: bool,
-}
-
-/// The tools of a session.
-#[derive(Serialize, ToSchema)]
-pub struct ToolList {
-    /// The tools that can be called.
-    tools: Vec<ToolDefinition>,
 }
 
 /// Open a session for an agent.
@@ -106,7 +90,7 @@ pub struct ToolList {
                 ("calls" = (operation_id = "call_tools", parameters(("id" = "$response.body#/session")), description = "Call tools in it.")),
                 ("files" = (operation_id = "list_files", parameters(("id" = "$response.body#/session")), description = "Its workspace.")),
             )),
-        NoAgent, NoTools, Unrecordable,
+        NoAgent, NoTools, UnknownChannel, Unrecordable,
     ),
 )]
 pub async fn post(
@@ -127,15 +111,24 @@ pub async fn post(
         created_ms: now_ms(),
     };
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };
-    let tools = callable(&app, &setup.organization, &setup.agent, &facts)?;
-    if tools.is_empty() {
+    let snapshot = app.0.registry.snapshot();
+    let rules =
+        snapshot.rules(&setup.organization, &setup.agent).ok_or_else(|| Problem::not_found("agent"))?;
+    check_channel(&rules.organization, setup.channel.as_deref())?;
+    if !admission::has_tools(&rules, &facts) {
+        tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
         return Err(no_tools());
     }
+    let tools = Shown::all(&rules, &facts);
     app.0.store.add_session(&row(&setup)).await.map_err(CallError::from)?;
-    let created_ms = setup.created_ms;
-    let session = app.0.sessions.open(setup, facts, created_ms);
+    tracing::info!(
+        event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
+        conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), "a session is opened"
+    );
+    let beginning = Beginning { facts, rounds: 0, last_used_ms: setup.created_ms };
+    let session = app.0.sessions.open(setup, beginning);
     let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.setup.id));
-    let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, tools))).into_response();
+    let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
     }
@@ -157,7 +150,7 @@ pub async fn get(
 ) -> Result<axum::Json<SessionView>, Problem> {
     let session = app.session_of(&caller, &id)?;
     let tools = tools_of(&app, &session);
-    Ok(axum::Json(view(&app, &session, tools)))
+    Ok(axum::Json(view(&app, &session, &tools)))
 }
 
 /// End a session.
@@ -176,28 +169,11 @@ pub async fn delete(
     let session = app.session_of(&caller, &id)?;
     let ending = async {
         app.0.store.end_session(&id, now_ms()).await?;
-        app.0.sessions.end(&id).await;
+        app.dispatcher().end_session(&app.0.sessions, &id).await;
         Ok(())
     };
     app.act(&caller, Some(&session.setup.organization), "session.end", &id, ending).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// List the tools that can be called in a session now.
-///
-/// With names, descriptions and JSON Schemas as a model is told of them.
-#[utoipa::path(
-    get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
-    params(SessionAddress),
-    responses((status = 200, description = "The callable tools.", body = ToolList), NoSession, SessionEnded),
-)]
-pub async fn tools(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Path(id): Path<String>,
-) -> Result<axum::Json<ToolList>, Problem> {
-    let session = app.session_of(&caller, &id)?;
-    Ok(axum::Json(ToolList { tools: tools_of(&app, &session) }))
 }
 
 fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
@@ -226,36 +202,18 @@ fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
     }
 }
 
-fn callable(
-    app: &App,
-    organization: &Name,
-    agent: &Name,
-    facts: &SessionFacts,
-) -> Result<Vec<ToolDefinition>, Problem> {
-    let snapshot = app.0.registry.snapshot();
-    let rules = snapshot.rules(organization, agent).ok_or_else(|| Problem::not_found("agent"))?;
-    Ok(admission::callable(&rules, facts).map(|tool| definition(tool.descriptor())).collect())
-}
-
-/// The tools of an open session. Of an agent that is gone, none.
-fn tools_of(app: &App, session: &Session) -> Vec<ToolDefinition> {
-    let setup = &session.setup;
-    callable(app, &setup.organization, &setup.agent, &session.facts).unwrap_or_default()
-}
-
-fn definition(tool: &admission::ToolDescriptor) -> ToolDefinition {
-    let description = if tool.usage == tool.description {
-        tool.description.clone()
-    } else {
-        format!("{}\n\n{}", tool.description, tool.usage)
-    };
-    ToolDefinition {
-        name: tool.wire.to_string(),
-        description,
-        input_schema: tool.input.source().clone(),
-        output_schema: tool.output.as_ref().map(|schema| schema.source().clone()),
-        read_only: tool.hints.read_only,
+/// A channel is one that the platform or the organization has in its table.
+fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(), Problem> {
+    let Some(channel) = channel else { return Ok(()) };
+    if rules.channels().any(|known| known == channel) {
+        return Ok(());
     }
+    let hint = match admission::nearest(channel, rules.channels()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => "leave it out, or have it added to `channels` of a policy".to_owned(),
+    };
+    let message = format!("there is no channel `{}`", admission::show(channel, 64));
+    Err(Problem::new(ErrorType::InvalidRequest, message, hint))
 }
 
 /// G1, word for word.
@@ -263,11 +221,11 @@ fn no_tools() -> Problem {
     Problem::new(
         ErrorType::NoTools,
         "This agent has no tools configured. Please contact the agent creator to add API access.",
-        "name tools in the agent's `enabled` list",
+        "see what keeps each tool out: `explain` of the agent, or `toolgate policy explain`",
     )
 }
 
-fn view(app: &App, session: &Session, tools: Vec<ToolDefinition>) -> SessionView {
+fn view(app: &App, session: &Session, tools: &[Shown]) -> SessionView {
     let setup = &session.setup;
     let idle_ms = app.settings().sessions.idle_seconds.saturating_mul(1000);
     SessionView {
@@ -276,7 +234,8 @@ fn view(app: &App, session: &Session, tools: Vec<ToolDefinition>) -> SessionView
         user: setup.user.clone(),
         conversation: setup.conversation.clone(),
         channel: setup.channel.clone(),
-        tools,
+        system_prompt: system_prompt(tools.iter().map(Shown::name), tools.len()),
+        tools: list(Format::Toolgate, tools.iter().map(Shown::listed)),
         expires_at: session.last_used_ms().saturating_add(idle_ms),
     }
 }
@@ -291,6 +250,7 @@ fn row(setup: &SessionSetup) -> SessionRow {
         channel: setup.channel.clone(),
         opened_by: setup.principal.clone(),
         disabled_tools: Vec::new(),
+        broken_tools: BTreeMap::new(),
         rounds: 0,
         created_ms: setup.created_ms,
         last_used_ms: setup.created_ms,

@@ -129,7 +129,7 @@ impl History {
             purpose: plugin.descriptor.purpose.clone(),
             built_in: self.built_in,
             tools: plugin.descriptor.tools.iter().map(ToolView::of).collect(),
-            capabilities: CapabilitiesView::of(&plugin.granted),
+            capabilities: CapabilitiesView::of(&plugin.descriptor.capabilities),
             state,
             reason,
             ignored_fields: plugin.descriptor.unknown_fields.clone(),
@@ -197,7 +197,7 @@ pub struct PluginView {
     pub built_in: bool,
     /// Its tools.
     pub tools: Vec<ToolView>,
-    /// What it is granted.
+    /// What it asks for.
     pub capabilities: CapabilitiesView,
     /// What the serving version is doing.
     pub state: PluginState,
@@ -255,21 +255,28 @@ impl ToolView {
     }
 }
 
-/// What a plugin may reach.
+/// What a plugin asks for beyond computing. Its calls get of it what is granted.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct CapabilitiesView {
-    /// Which files its calls see: `none`, or those of the session's `workspace`.
+    /// Which files: `none`, or those of the session's `workspace`.
     #[schema(pattern = "^(none|workspace)$")]
     pub filesystem: &'static str,
+    /// Which requests, in the form in which they are granted.
+    #[schema(value_type = Vec<Object>)]
+    pub network: Vec<toolgate_admission::NetworkRule>,
+    /// Which credentials, by provider.
+    pub credentials: Vec<String>,
 }
 
 impl CapabilitiesView {
-    fn of(granted: &toolgate_admission::Capabilities) -> Self {
+    fn of(asked: &Capabilities) -> Self {
         Self {
-            filesystem: match granted.filesystem {
+            filesystem: match asked.filesystem {
                 FilesystemAccess::None => "none",
                 FilesystemAccess::Workspace => "workspace",
             },
+            network: asked.network.clone(),
+            credentials: asked.credentials.clone(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Mode, Namespace, Plugin};
+use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
 use super::{BUILT_IN, History, PluginView, Plugins, Version};
@@ -155,7 +155,6 @@ impl Plugins {
         self.0.compiler.vet_schemas(digest, &described).await?;
         let descriptor = Descriptor::parse(&described)?;
         component.check_manifest(&descriptor.capabilities)?;
-        refuse_unserved(&descriptor)?;
         if let Some(expected) = expected {
             as_expected(&descriptor, expected)?;
         }
@@ -254,21 +253,9 @@ fn named(publisher: Option<&str>) -> String {
     publisher.map_or_else(|| "a plugin without a publisher".to_owned(), |name| format!("publisher `{name}`"))
 }
 
-/// A client's part of a call is not served yet, and a tool that could never end well is not loaded.
-fn refuse_unserved(descriptor: &Descriptor) -> Result<(), CallError> {
-    match descriptor.tools.iter().find(|tool| tool.mode == Mode::Client) {
-        None => Ok(()),
-        Some(tool) => Err(CallError::new(
-            ErrorType::InvalidPlugin,
-            format!("tool `{}` is of mode `client`, which this version does not serve", tool.name),
-            "make it a tool of mode `server`",
-        )),
-    }
-}
-
 /// What a call of the plugin may reach: the workspace where it asks for it. The network is refused to all.
-fn granted(asked: &Capabilities) -> Capabilities {
-    Capabilities { filesystem: asked.filesystem, ..Capabilities::default() }
+fn granted(asked: &Capabilities) -> Arc<Grant> {
+    Arc::new(Grant { filesystem: asked.filesystem, ..Grant::default() })
 }
 
 fn invalid(message: impl Into<String>) -> CallError {

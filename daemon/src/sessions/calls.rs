@@ -4,11 +4,22 @@
 //! dropped leaves its id behind: an id that ran once never runs again, it only says that its answer is no
 //! longer held.
 
+mod waiting;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
+use toolgate_admission::Admitted;
+use toolgate_sandbox::Component;
+
+use super::Status;
+use waiting::ResultState;
+
+pub use waiting::{ClientCall, PostedResult, ResultOpened, Waiting, WaitsFor};
 
 /// Bytes of recorded answers that one session may hold. Sixteen results of the largest default size.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -25,6 +36,10 @@ const REMEMBERED_CALLS: usize = 40_000;
 pub enum CallState {
     /// It runs; the token stops it.
     Running(CancellationToken),
+    /// It waits for a person's approval. Posted again, it is decided again.
+    Waiting(Arc<Waiting>),
+    /// A client has its second half.
+    Client(Arc<ClientCall>),
     /// It ended with this answer.
     Ended(Arc<Recorded>),
     /// The caller hung up before it ended. It stays so.
@@ -33,11 +48,36 @@ pub enum CallState {
     Forgotten,
 }
 
-/// A final answer as it was given, and as it is given again.
+/// What a call that was answered is left to.
+#[derive(Debug)]
+pub enum Ending {
+    /// Nobody: it ended.
+    Final,
+    /// A person, by way of an approval.
+    Approval {
+        /// The approval's id.
+        id: String,
+        /// SHA-256 of the arguments.
+        arguments: [u8; 32],
+    },
+    /// A client.
+    Client {
+        /// What was decided about it.
+        admitted: Box<Admitted<Component>>,
+        /// When the result comes too late.
+        expires_ms: u64,
+        /// SHA-256 of the arguments.
+        arguments: [u8; 32],
+    },
+}
+
+/// An answer as it was given, and as it is given again.
 #[derive(Debug)]
 pub struct Recorded {
     /// The result object, as JSON text.
     pub json: Box<str>,
+    /// What it says of the call.
+    pub status: Status,
 }
 
 /// What opening an id found.
@@ -55,7 +95,14 @@ pub enum Opened {
 
 /// The calls of one session.
 #[derive(Clone, Debug)]
-pub struct CallBook(Arc<Mutex<Book>>);
+pub struct CallBook(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    book: Mutex<Book>,
+    /// Told whenever a call ends.
+    ended: Notify,
+}
 
 #[derive(Debug)]
 struct Book {
@@ -63,6 +110,8 @@ struct Book {
     /// Ended calls with an answer, oldest first.
     held: VecDeque<(Arc<str>, u64)>,
     held_bytes: usize,
+    /// Calls that a client has.
+    at_client: usize,
     /// Of all sessions.
     all_held_bytes: Arc<AtomicUsize>,
     kept_ms: u64,
@@ -72,6 +121,8 @@ struct Book {
 struct Entry {
     fingerprint: [u8; 32],
     state: CallState,
+    /// What came of the client's part, where it has one.
+    result: Option<ResultState>,
 }
 
 /// A call that was opened and has not ended.
@@ -81,39 +132,56 @@ pub struct RunningCall {
     id: Arc<str>,
     /// Stops the call.
     pub cancelled: CancellationToken,
+    /// The approval that it waited for, where it was posted again.
+    pub waited_for: Option<String>,
     ended: bool,
 }
 
 impl CallBook {
     pub(crate) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
-        Self(Arc::new(Mutex::new(Book {
+        let book = Book {
             calls: HashMap::new(),
             held: VecDeque::new(),
             held_bytes: 0,
+            at_client: 0,
             all_held_bytes,
             kept_ms,
-        })))
+        };
+        Self(Arc::new(Shared { book: Mutex::new(book), ended: Notify::new() }))
     }
 
     /// Opens an id for a call whose tool and arguments have this fingerprint.
     pub fn open(&self, id: &str, fingerprint: [u8; 32], now_ms: u64, parent: &CancellationToken) -> Opened {
         self.with(|book| {
             book.forget_before(now_ms.saturating_sub(book.kept_ms));
-            if let Some(entry) = book.calls.get(id) {
-                return match entry.fingerprint == fingerprint {
-                    true => Opened::Known(entry.state.clone()),
-                    false => Opened::Conflict,
+            let running = |waited_for| {
+                let (id, cancelled): (Arc<str>, _) = (id.into(), parent.child_token());
+                RunningCall { book: self.clone(), id, cancelled, waited_for, ended: false }
+            };
+            if let Some(entry) = book.calls.get_mut(id) {
+                return match (&entry.state, entry.fingerprint == fingerprint) {
+                    (_, false) => Opened::Conflict,
+                    (CallState::Waiting(waiting), true) => {
+                        let again = running(Some(waiting.approval.clone()));
+                        entry.state = CallState::Running(again.cancelled.clone());
+                        Opened::New(again)
+                    }
+                    (state, true) => Opened::Known(state.clone()),
                 };
             }
             if book.calls.len() >= REMEMBERED_CALLS {
                 return Opened::Full;
             }
-            let cancelled = parent.child_token();
-            let state = CallState::Running(cancelled.clone());
-            let id: Arc<str> = id.into();
-            book.calls.insert(Arc::clone(&id), Entry { fingerprint, state });
-            Opened::New(RunningCall { book: self.clone(), id, cancelled, ended: false })
+            let new = running(None);
+            let state = CallState::Running(new.cancelled.clone());
+            book.calls.insert(Arc::clone(&new.id), Entry { fingerprint, state, result: None });
+            Opened::New(new)
         })
+    }
+
+    /// Whether an id was used.
+    pub fn knows(&self, id: &str) -> bool {
+        self.with(|book| book.calls.contains_key(id))
     }
 
     /// What is known of an id.
@@ -125,17 +193,59 @@ impl CallBook {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Book) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.book.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Resolves when a call ends after this was first polled, or enabled.
+    pub fn next_end(&self) -> Notified<'_> {
+        self.0.ended.notified()
     }
 }
 
 impl RunningCall {
+    /// The call's id.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+
     /// Records the final answer.
-    pub fn end(mut self, json: Box<str>, now_ms: u64) -> Arc<Recorded> {
-        let recorded = Arc::new(Recorded { json });
+    pub fn end(mut self, answer: Recorded, now_ms: u64) -> Arc<Recorded> {
+        let recorded = Arc::new(answer);
         self.ended = true;
         self.book.with(|book| book.end(&self.id, Arc::clone(&recorded), now_ms));
+        self.book.0.ended.notify_waiters();
         recorded
+    }
+
+    /// Records an answer, final or not. `called` is the tool as it was called.
+    pub fn settle(self, answer: Recorded, ending: Ending, called: &Arc<str>, now_ms: u64) -> Arc<Recorded> {
+        let called = Arc::clone(called);
+        match ending {
+            Ending::Final => self.end(answer, now_ms),
+            Ending::Approval { id: approval, arguments } => {
+                let answer = Arc::new(answer);
+                let waiting = Waiting { approval, called, answer: Arc::clone(&answer), arguments };
+                self.leave(CallState::Waiting(Arc::new(waiting)));
+                answer
+            }
+            Ending::Client { admitted, expires_ms, arguments } => {
+                let answer = Arc::new(answer);
+                let call =
+                    ClientCall { called, admitted, answer: Arc::clone(&answer), expires_ms, arguments };
+                self.leave(CallState::Client(Arc::new(call)));
+                answer
+            }
+        }
+    }
+
+    fn leave(mut self, state: CallState) {
+        self.ended = true;
+        self.book.with(|book| {
+            book.at_client += usize::from(matches!(state, CallState::Client(_)));
+            if let Some(entry) = book.calls.get_mut(&self.id) {
+                entry.state = state;
+            }
+        });
     }
 
     /// Takes the id back: nothing of the call was opened, so it may be tried again.
@@ -163,7 +273,8 @@ impl Book {
         self.held_bytes += recorded.json.len();
         self.all_held_bytes.fetch_add(recorded.json.len(), Ordering::Relaxed);
         if let Some(entry) = self.calls.get_mut(id) {
-            entry.state = CallState::Ended(recorded);
+            let before = std::mem::replace(&mut entry.state, CallState::Ended(recorded));
+            self.at_client -= usize::from(matches!(before, CallState::Client(_)));
         }
         self.held.push_back((Arc::clone(id), now_ms));
         while self.holds_too_much() && self.held.len() > 1 {
@@ -214,7 +325,9 @@ mod tests {
 
     fn run(book: &CallBook, id: &str, answer: &str, now_ms: u64) {
         match open(book, id, 1, now_ms) {
-            Opened::New(call) => drop(call.end(answer.into(), now_ms)),
+            Opened::New(call) => {
+                drop(call.end(Recorded { json: answer.into(), status: Status::Ok }, now_ms));
+            }
             other => panic!("{other:?}"),
         }
     }

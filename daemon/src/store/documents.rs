@@ -138,13 +138,15 @@ impl Store {
                 removed.agents = delete_agents(&mut change, organization, now_ms).await?;
                 removed.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
+                super::credentials::delete_of_organization(&mut change, organization).await?;
                 removed.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
+                super::approvals::remove_of_organization(&mut change, organization).await?;
             }
             DocumentKey::Agent { organization, agent } => {
                 removed.sessions =
                     super::sessions::end_of(&mut change, organization, Some(agent), now_ms).await?;
             }
-            DocumentKey::Policy(_) => {}
+            DocumentKey::Platform | DocumentKey::Policy(_) | DocumentKey::Grant(_) => {}
         }
         change.commit().await?;
         Ok(removed)
@@ -250,7 +252,7 @@ async fn delete_agents(
     Ok(agents.into_iter().map(|(agent,)| agent).collect())
 }
 
-async fn delete_if_there(
+pub(super) async fn delete_if_there(
     change: &mut Transaction<'static, Sqlite>,
     key: &DocumentKey,
     now_ms: u64,

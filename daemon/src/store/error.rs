@@ -19,6 +19,8 @@ pub enum StoreError {
     PreconditionRequired { what: String },
     #[error("no {what}")]
     NotFound { what: String },
+    #[error("there are too many {what}")]
+    TooMany { what: &'static str },
     #[error("the store was made by another version")]
     OtherVersion,
     #[error("{}", .trouble.message())]
@@ -66,6 +68,7 @@ impl StoreError {
                 "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
             }
             Self::NotFound { .. } => "check the name, and that it was made before",
+            Self::TooMany { .. } => "decide or let expire some of them first",
             Self::OtherVersion => "start it with the version that wrote it last, or give another data folder",
             Self::Unavailable { trouble, .. } => trouble.hint(),
         }
@@ -76,6 +79,7 @@ impl StoreError {
             Self::PreconditionFailed { .. } => ErrorType::Conflict,
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
+            Self::TooMany { .. } => ErrorType::QuotaExceeded,
             Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
         }
     }

@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 
 use sqlx::{Sqlite, Transaction};
+use toolgate_admission::Namespace;
 
 use super::{Store, StoreError, from_sql, to_sql};
+use crate::documents::DocumentKey;
 
 /// The owner of the plugins that every organization may use.
 const PLATFORM: &str = "";
@@ -78,8 +80,12 @@ impl Store {
     }
 
     /// Forgets a plugin with all its versions.
-    pub async fn remove_plugin(&self, namespace: &str) -> Result<(), StoreError> {
+    /// Its grant goes with it, lest another plugin of that name have it.
+    pub async fn remove_plugin(&self, namespace: &Namespace, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
+        let grant = DocumentKey::Grant(namespace.clone());
+        super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        let namespace = namespace.as_str();
         delete_versions(&mut change, namespace).await?;
         let done = sqlx::query("DELETE FROM plugins WHERE owner = $1 AND namespace = $2")
             .bind(PLATFORM)
@@ -164,6 +170,10 @@ mod tests {
         }
     }
 
+    fn weather() -> Namespace {
+        Namespace::parse("weather").expect("a namespace")
+    }
+
     #[tokio::test]
     async fn a_plugin_comes_back_with_its_versions_in_order() {
         let (_folder, store) = empty_store().await;
@@ -187,7 +197,7 @@ mod tests {
     async fn a_plugin_that_is_removed_leaves_nothing_behind() {
         let (_folder, store) = empty_store().await;
         store.put_plugin(plugin("weather", &["1"])).await.expect("stored");
-        store.remove_plugin("weather").await.expect("removed");
+        store.remove_plugin(&weather(), 1).await.expect("removed");
         assert_eq!(store.plugins().await.expect("plugins"), []);
         let bare = PluginRow { namespace: "weather".into(), ..PluginRow::default() };
         store.put_plugin(bare.clone()).await.expect("stored");
@@ -197,7 +207,7 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_that_is_not_there_is_not_found() {
         let (_folder, store) = empty_store().await;
-        let error = store.remove_plugin("weather").await.expect_err("none");
+        let error = store.remove_plugin(&weather(), 1).await.expect_err("none");
         assert_eq!(error.to_string(), "no plugin `weather`");
     }
 }

@@ -1,6 +1,8 @@
 //! Sessions in the store: rows that outlive the daemon. While it runs, the
 //! sessions in memory are what counts; their use is written behind, in batches.
 
+use std::collections::BTreeMap;
+
 use sqlx::{FromRow, Sqlite, Transaction};
 use toolgate_admission::Name;
 
@@ -18,6 +20,8 @@ pub struct SessionRow {
     /// The id of the token that opened it.
     pub opened_by: String,
     pub disabled_tools: Vec<String>,
+    /// Tools that kept failing, and how.
+    pub broken_tools: BTreeMap<String, String>,
     /// Requests for calls so far.
     pub rounds: u64,
     pub created_ms: u64,
@@ -43,6 +47,7 @@ struct Row {
     channel: Option<String>,
     opened_by: String,
     disabled_tools: String,
+    broken_tools: String,
     rounds: i64,
     created_ms: i64,
     last_used_ms: i64,
@@ -53,8 +58,8 @@ impl Store {
     pub async fn add_session(&self, session: &SessionRow) -> Result<(), StoreError> {
         sqlx::query(
             "INSERT INTO sessions (id, organization, agent, user_name, conversation, channel, opened_by, \
-             disabled_tools, rounds, created_ms, last_used_ms, ended_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+             disabled_tools, rounds, created_ms, last_used_ms, ended_ms, broken_tools) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         )
         .bind(&session.id)
         .bind(session.organization.as_str())
@@ -68,6 +73,7 @@ impl Store {
         .bind(to_sql(session.created_ms))
         .bind(to_sql(session.last_used_ms))
         .bind(session.ended_ms.map(to_sql))
+        .bind(serde_json::Value::from_iter(session.broken_tools.clone()).to_string())
         .execute(&self.writer)
         .await?;
         Ok(())
@@ -91,12 +97,23 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    pub async fn set_disabled_tools(&self, id: &str, tools: &[String]) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE sessions SET disabled_tools = $2 WHERE id = $1 AND ended_ms IS NULL")
-            .bind(id)
-            .bind(to_json(tools))
-            .execute(&self.writer)
-            .await?;
+    /// Writes which tools are out for a session.
+    pub async fn set_tools_out(
+        &self,
+        id: &str,
+        disabled: &[String],
+        broken: &BTreeMap<String, String>,
+    ) -> Result<(), StoreError> {
+        let broken =
+            serde_json::Value::from_iter(broken.iter().map(|(tool, why)| (tool.as_str(), why.as_str())));
+        let done = sqlx::query(
+            "UPDATE sessions SET disabled_tools = $2, broken_tools = $3 WHERE id = $1 AND ended_ms IS NULL",
+        )
+        .bind(id)
+        .bind(to_json(disabled))
+        .bind(broken.to_string())
+        .execute(&self.writer)
+        .await?;
         found(done.rows_affected(), id)
     }
 
@@ -123,28 +140,16 @@ impl Store {
 
     /// Ends a session; one that has ended already is not found.
     pub async fn end_session(&self, id: &str, now_ms: u64) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
         let done = sqlx::query("UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL")
             .bind(id)
             .bind(to_sql(now_ms))
-            .execute(&self.writer)
+            .execute(&mut *change)
             .await?;
-        found(done.rows_affected(), id)
-    }
-
-    /// Ends the sessions last used before `unused_since_ms`; answers their ids.
-    pub async fn end_idle_sessions(
-        &self,
-        unused_since_ms: u64,
-        now_ms: u64,
-    ) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = sqlx::query_as(
-            "UPDATE sessions SET ended_ms = $2 WHERE ended_ms IS NULL AND last_used_ms < $1 RETURNING id",
-        )
-        .bind(to_sql(unused_since_ms))
-        .bind(to_sql(now_ms))
-        .fetch_all(&self.writer)
-        .await?;
-        Ok(ids(rows))
+        found(done.rows_affected(), id)?;
+        super::approvals::void_of(&mut change, &[id.to_owned()]).await?;
+        change.commit().await?;
+        Ok(())
     }
 
     /// Forgets the sessions that ended before `ended_before_ms`; answers their ids,
@@ -174,7 +179,9 @@ pub(super) async fn end_of(
     .bind(to_sql(now_ms))
     .fetch_all(&mut **change)
     .await?;
-    Ok(ids(rows))
+    let ended = ids(rows);
+    super::approvals::void_of(change, &ended).await?;
+    Ok(ended)
 }
 
 fn ids(rows: Vec<(String,)>) -> Vec<String> {
@@ -199,6 +206,7 @@ fn read(row: Row) -> Result<SessionRow, StoreError> {
         organization: Name::parse(&row.organization).map_err(|_| unreadable())?,
         agent: Name::parse(&row.agent).map_err(|_| unreadable())?,
         disabled_tools: serde_json::from_str(&row.disabled_tools).map_err(|_| unreadable())?,
+        broken_tools: serde_json::from_str(&row.broken_tools).map_err(|_| unreadable())?,
         id: row.id,
         user: row.user_name,
         conversation: row.conversation,
@@ -226,6 +234,7 @@ mod tests {
             channel: Some("sms".into()),
             opened_by: "t".into(),
             disabled_tools: vec!["files/write".into()],
+            broken_tools: BTreeMap::from([("files/read".into(), "it trapped".into())]),
             rounds: 3,
             created_ms: 10,
             last_used_ms: 20,
@@ -258,24 +267,23 @@ mod tests {
     async fn a_session_ends_once() {
         let (_folder, store) = empty_store().await;
         store.add_session(&session("a")).await.expect("stored");
-        store.set_disabled_tools("a", &[]).await.expect("open");
+        store.set_tools_out("a", &[], &BTreeMap::new()).await.expect("open");
         store.end_session("a", 30).await.expect("ended");
         assert!(store.end_session("a", 31).await.is_err());
-        assert!(store.set_disabled_tools("a", &[]).await.is_err());
+        assert!(store.set_tools_out("a", &[], &BTreeMap::new()).await.is_err());
         assert_eq!(store.session("a").await.expect("the session").ended_ms, Some(30));
         assert_eq!(store.open_sessions().await.expect("sessions"), []);
     }
 
     #[tokio::test]
-    async fn idle_sessions_end_and_ended_ones_are_forgotten() {
+    async fn ended_sessions_are_forgotten_and_open_ones_stay() {
         let (_folder, store) = empty_store().await;
-        let fresh = SessionRow { last_used_ms: 90, ..session("fresh") };
-        for session in [&session("idle"), &fresh] {
-            store.add_session(session).await.expect("stored");
+        for id in ["ended", "open"] {
+            store.add_session(&session(id)).await.expect("stored");
         }
-        assert_eq!(store.end_idle_sessions(50, 100).await.expect("ended"), ["idle"]);
+        store.end_session("ended", 100).await.expect("ended");
         assert_eq!(store.forget_sessions(100).await.expect("none yet"), Vec::<String>::new());
-        assert_eq!(store.forget_sessions(101).await.expect("forgotten"), ["idle"]);
-        assert_eq!(store.open_sessions().await.expect("sessions"), [fresh]);
+        assert_eq!(store.forget_sessions(101).await.expect("forgotten"), ["ended"]);
+        assert_eq!(store.open_sessions().await.expect("sessions"), [session("open")]);
     }
 }

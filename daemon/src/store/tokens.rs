@@ -134,9 +134,8 @@ fn read(row: Row) -> Result<TokenRow, StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::empty_store;
+    use super::super::testing::store_with_acme;
     use super::*;
-    use crate::documents::{DocumentKey, Precondition};
 
     fn name(text: &str) -> Name {
         Name::parse(text).expect("a name")
@@ -153,13 +152,6 @@ mod tests {
             created_ms: 5,
             revoked_ms: None,
         }
-    }
-
-    async fn store_with_acme() -> (tempfile::TempDir, Store) {
-        let (folder, store) = empty_store().await;
-        let key = DocumentKey::Organization(name("acme"));
-        store.put_document(&key, "{}", &Precondition::Absent, 1).await.expect("an organization");
-        (folder, store)
     }
 
     #[tokio::test]

@@ -1,7 +1,9 @@
 //! One place on the network, written as its address: `"GET,POST https://api.example.com:8443/v1/"`.
 //!
 //! Methods come first and may be left out, and so may port and path. What is not written is not asked for in that
-//! detail: no path means all of them.
+//! detail: no path means all of them, and no port that of the scheme. A host is one name, `*.` and a name for one label
+//! more, or `*` where only the plugin's users know which hosts: an operator then names those in the grant, for nobody is
+//! granted all.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -83,6 +85,9 @@ fn read_authority(authority: &str) -> std::result::Result<(String, Option<u16>),
     if host.is_empty() || host.contains('@') {
         return Err("a rule names one host: write it after `https://`".to_owned());
     }
+    if host != "*" && host.strip_prefix("*.").unwrap_or(host).contains('*') {
+        return Err("a `*` stands for one label, as in `*.example.com`, or alone for every host".to_owned());
+    }
     let port = match port.map(str::parse::<u16>) {
         None => None,
         Some(Ok(port)) if port > 0 => Some(port),
@@ -113,6 +118,9 @@ mod tests {
         );
         let bare = NetworkRule::parse("https://[::1]/").unwrap();
         assert_eq!((bare.host.as_str(), bare.port, bare.path), ("[::1]", None, None));
+        for host in ["*", "*.example.com"] {
+            assert_eq!(NetworkRule::parse(&format!("GET https://{host}")).unwrap().host, host);
+        }
     }
 
     #[test]
@@ -122,6 +130,8 @@ mod tests {
             "ftp://example.com",
             "https://",
             "https://user@example.com",
+            "https://a*.example.com",
+            "https://*.*.example.com",
             "https://example.com:0",
             "https://example.com:99999",
             "get https://example.com",

@@ -1,20 +1,9 @@
-//! `html_to_text` and `html_to_markdown`.
-//!
-//! The tokens of the page (as the HTML standard cuts them) go by once, and what they say is laid out at once. There is no
-//! tree: pages that nest a million deep cost no more than others, and broken ones are read as far as they make sense.
+//! `html_to_text` and `html_to_markdown`. How a page is laid out is in `readable`, which `http` reads pages with too.
 
-mod layout;
-mod table;
-
-use std::convert::Infallible;
-
-use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
-use html5gum::{Span, Tokenizer};
+use readable::{Prose, Settings, read_html};
 use toolgate_sdk::{Error, tool};
 
-use crate::prose::Prose;
 use crate::size;
-use layout::{Layout, Tag};
 
 /// Gives the text of an HTML page or fragment, as a reader sees it.
 ///
@@ -56,28 +45,8 @@ pub fn html_to_markdown(
     size::whole(convert(&html, Prose::markdown(), true)?)
 }
 
-/// Lays out the text of a page.
+/// Lays out the text of a page, if that fits into a result.
 pub fn convert(html: &str, prose: Prose, keep_urls: bool) -> Result<String, Error> {
-    let mut layout = Layout::new(prose, keep_urls);
-    let mut tag = Tag::default();
-    let mut attribute = Vec::new();
-    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
-        match event {
-            CallbackEvent::OpenStartTag { name } => tag = Tag::named(name),
-            CallbackEvent::AttributeName { name } => {
-                attribute.clear();
-                attribute.extend_from_slice(name);
-            }
-            CallbackEvent::AttributeValue { value } => tag.set(&attribute, value),
-            CallbackEvent::CloseStartTag { .. } => layout.open(&tag),
-            CallbackEvent::EndTag { name } => layout.close(&String::from_utf8_lossy(name)),
-            CallbackEvent::String { value } => layout.text(&String::from_utf8_lossy(value)),
-            _ => {}
-        }
-        None
-    });
-    // What is in a script or a style is no markup.
-    emitter.naively_switch_states(true);
-    let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
-    layout.finish()
+    let page = read_html(html, Settings { prose, keep_urls, max_bytes: size::MAX_TEXT_BYTES });
+    if page.is_whole { Ok(page.text) } else { Err(size::too_large()) }
 }

@@ -6,7 +6,6 @@
 mod delimiter;
 mod document;
 mod pattern;
-mod prose;
 mod size;
 mod tree;
 

@@ -1,10 +1,10 @@
 //! `markdown_to_text`.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
+use readable::{Mark, Prose};
 use toolgate_sdk::{Error, tool};
 
 use crate::html;
-use crate::prose::{Mark, Prose};
 use crate::size;
 
 /// Gives the text of a Markdown document, without its marks.
@@ -36,7 +36,7 @@ pub fn markdown_to_text(
     for event in Parser::new_ext(&markdown, options) {
         reader.read(event)?;
         // The marks of lists and quotes can make a text larger than the document was.
-        size::check(reader.prose.len())?;
+        size::check(reader.prose.written_bytes())?;
     }
     size::whole(reader.prose.finish())
 }

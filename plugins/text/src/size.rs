@@ -7,7 +7,7 @@
 use toolgate_sdk::Error;
 
 /// A text in a result, written as JSON. The host's limit less what stands around the text.
-const MAX_TEXT_BYTES: usize = 960 * 1024;
+pub const MAX_TEXT_BYTES: usize = 960 * 1024;
 
 /// All entries of a list in a result, written as JSON.
 const MAX_LIST_BYTES: usize = 256 * 1024;
@@ -33,13 +33,14 @@ pub fn whole(text: String) -> Result<String, Error> {
 
 /// Fails while a text is still being made, before it takes all the memory there is.
 pub fn check(bytes: usize) -> Result<(), Error> {
-    if bytes <= MAX_TEXT_BYTES {
-        return Ok(());
-    }
-    Err(Error::new(format!(
+    if bytes <= MAX_TEXT_BYTES { Ok(()) } else { Err(too_large()) }
+}
+
+pub fn too_large() -> Error {
+    Error::new(format!(
         "the result would be larger than {} KiB, which is the most a call gives: work on a part of the text at a time",
         MAX_TEXT_BYTES / 1024
-    )))
+    ))
 }
 
 /// What is left of a list's room.

@@ -1,20 +1,26 @@
 //! Our dispatcher in process, wired as the daemon wires it, and the decision alone.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
+use toolgate::credentials::{self, CredentialSettings, HttpsSettings, RootKeySource, https_client};
 use toolgate::dispatch::{Dispatcher, Origin, Parts, RequestedCall, now_ms};
+use toolgate::events::Events;
 use toolgate::queue::{Queue, QueueSettings};
-use toolgate::registry::Registry;
-use toolgate::sessions::{Session, SessionSetup, Sessions};
+use toolgate::registry::{Registry, Replacement};
+use toolgate::sessions::{Beginning, Bounds, Session, SessionSetup, Sessions};
+use toolgate::store::Store;
 use toolgate_admission::{
-    Admitted, AgentDocument, AgentRules, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name,
-    OrgRules, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
+    Admitted, AgentDocument, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgDocument,
+    PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Sandbox, SandboxSettings, precompile,
+    BeforeEffect, CallClock, CallContext, Component, Credentials, EgressSettings, ProgressSink, Sandbox,
+    SandboxSettings, Upstreams, precompile,
 };
 
 use super::ARGUMENTS;
@@ -44,13 +50,19 @@ impl House {
         let registry = Registry::new(LimitsPatch::default());
         registry.serve(LimitsPatch::default(), vec![Arc::new(plugin)]);
         let (organization, agent) = (Name::parse("acme").unwrap(), Name::parse("bot").unwrap());
-        registry.put_organization(organization.clone());
-        registry.put_agent(
-            &organization,
-            agent.clone(),
-            AgentDocument::parse(r#"{"enabled":["echo/*"]}"#).unwrap(),
-        );
+        registry.put_organization(organization.clone(), BTreeSet::new());
+        registry.put(Replacement::Policy(organization.clone(), OrgDocument::everything()));
+        let document = AgentDocument::parse(r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#).unwrap();
+        registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
         let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
+        let store = Store::open(&folder.path().join("state.db")).await.unwrap();
+        let secrets = CredentialSettings {
+            source: RootKeySource::Made(folder.path().join("root")),
+            http: https_client(HttpsSettings::default()).unwrap(),
+            redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+        };
+        let credentials =
+            credentials::Credentials::open(store.clone(), registry.clone(), secrets, 0).await.unwrap();
         let dispatcher = Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings { running: 256, waiting_per_organization: 256, waiting: 4096 }),
             registry,
@@ -58,8 +70,17 @@ impl House {
             sandbox,
             ledger: Mutex::new(Ledger::new(Rates { calls_per_second: Some(10_000_000), burst: 10_000_000 })),
             limits: LimitsPatch::default(),
+            upstreams: Upstreams::new(EgressSettings::default()),
+            credentials,
+            approvals: Approvals::new(store.clone(), 3_600_000),
+            events: Events::default(),
+            store,
+            client_result_ms: 900_000,
         });
-        let sessions = Sessions::new(folder.path(), 86_400_000);
+        // Loops that lead nowhere are what is measured here.
+        let many = u64::MAX;
+        let bounds = Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5 };
+        let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
         let sessions = (0..64)
             .map(|number| {
                 let setup = SessionSetup {
@@ -72,7 +93,8 @@ impl House {
                     principal: "bench".into(),
                     created_ms: now_ms(),
                 };
-                sessions.open(setup, SessionFacts::default(), now_ms())
+                let facts = SessionFacts::default();
+                sessions.open(setup, Beginning { facts, rounds: 0, last_used_ms: now_ms() })
             })
             .collect();
         let origin = Origin { principal: "bench".into(), door: "bench", revoked: Default::default() };
@@ -96,7 +118,7 @@ impl House {
                         arguments: ARGUMENTS.into(),
                         id_is_new: true,
                     };
-                    let answer = dispatcher.batch(&session, vec![call], &origin).await;
+                    let answer = dispatcher.batch(&session, None, vec![call], &origin).await;
                     assert!(
                         answer.results[0].json.contains("\"status\":\"ok\""),
                         "{}",
@@ -166,7 +188,10 @@ fn context(setup: &SessionSetup) -> CallContext {
         seed: [7; 32],
         settings: "{}".into(),
         definition: None,
+        upstreams: None,
+        credentials: Credentials::NONE,
         before_effect: BeforeEffect::refused(),
+        progress: ProgressSink::NONE,
     }
 }
 
@@ -175,9 +200,10 @@ pub fn decisions() {
     let mut times = Vec::new();
     for tools in [10, 10_000] {
         let catalogue = Arc::new(catalogue(tools));
-        let document = AgentDocument::parse(r#"{"enabled":"*","disabled":["p3/t3"]}"#).unwrap();
-        let agent = AgentRules::compile(&document, &catalogue);
-        let rules = Rules { catalogue, organization: Arc::new(OrgRules::default()), agent: Arc::new(agent) };
+        let document = r#"{"enabled":"*","disabled":["p3/t3"],"autonomy":"autonomous"}"#;
+        let document = AgentDocument::parse(document).unwrap();
+        let (platform, everything) = (PlatformDocument::default(), OrgDocument::everything());
+        let rules = Rules::compile(catalogue, platform, everything, BTreeSet::new(), document);
         let facts = SessionFacts::default();
         let names: Vec<String> =
             (0..tools).map(|number| format!("call_p{}_t{}", number / 10, number % 10)).collect();

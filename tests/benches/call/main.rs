@@ -6,11 +6,13 @@
 //! process, the threads of the log and its index included.
 //!
 //! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`, with
-//! `-- knobs` for what each safety knob costs by itself, and `-- knobs --write` to make `daemon/docs/cost.md` of it.
+//! `-- knobs` for what each safety knob costs by itself, `-- knobs --write` to make `daemon/docs/cost.md` of it, and
+//! `-- fleet` for decisions, changes, memory and the broker of a house with 10,000 tools and 100,000 agents.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod bare;
+mod fleet;
 mod house;
 mod knobs;
 
@@ -43,6 +45,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "knobs") {
         return knobs::print(&runtime, echo, std::env::args().any(|argument| argument == "--write"));
+    }
+    if std::env::args().any(|argument| argument == "fleet") {
+        return fleet::print(&runtime, echo);
     }
     println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
     let native = measure(200_000, || native(200_000));

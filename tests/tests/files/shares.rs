@@ -122,8 +122,8 @@ fn open_files_are_a_limit_with_a_name_that_narrows_and_never_widens() {
         }
         let operator = scene.daemon.operator();
         operator.make_organization("thrifty");
-        let policy = json!({"limits": {"open_files": 5}});
-        operator.make("/v1/orgs/thrifty/policy", &policy).expect(201);
+        let policy = json!({"enabled": "*", "limits": {"open_files": 5}});
+        operator.replace("/v1/orgs/thrifty/policy", &policy).expect(200);
         let session = scene.daemon.session_within("thrifty/bot", &json!({"open_files": 50}));
         session.call("vandal/list", json!({"path": "/workspace"})).output();
         let reply = scene.after(&session, "hoard", hoard(6)).failed("RESOURCE_EXCEEDED");

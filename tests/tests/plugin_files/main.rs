@@ -188,7 +188,7 @@ fn t11_a_description_that_makes_a_tool_useless_is_refused() {
             ("control character", new().with_tool("description", json!("Answers\u{1b}[2J."))),
             ("hidden text", new().with_tool("description", json!("Answers\u{202e}."))),
             ("unknown limit", new().describing("limits", json!({"fual": 1}))),
-            ("client", new().with_tool("mode", json!("client"))),
+            ("other mode", new().with_tool("mode", json!("browser"))),
             ("long", new().with_tool("description", json!("x".repeat(1 << 20)))),
         ];
         for (case, file) in cases {

@@ -15,12 +15,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Reason, refusal};
+use serde_json::json;
+
+use crate::approval::{Approval, Binding};
 use crate::arguments::{Arguments, JsonError, parse_strict};
-use crate::descriptor::{Capabilities, Mode, ToolDescriptor};
+use crate::descriptor::{Mode, ToolDescriptor};
+use crate::egress::Reach;
 use crate::error::{CallError, ErrorType};
 use crate::limits::Limits;
 use crate::name::{ToolId, WireName};
-use crate::rules::{Digest, Plugin, Tool};
+use crate::rules::{Autonomy, Digest, Plugin, Tool};
 
 /// Deepest nesting of a result: common parsers, those of callers among them, stop here.
 const OUTPUT_DEPTH: u64 = 128;
@@ -31,6 +35,7 @@ pub struct Facts<P> {
     called: Arc<str>,
     arguments: Arguments,
     limits: Limits,
+    reach: Arc<Reach>,
     reason: Reason,
 }
 
@@ -41,15 +46,72 @@ pub struct Checked<P>(Box<Facts<P>>);
 /// [`Ledger::charge`](crate::Ledger::charge) makes one.
 pub struct Admitted<P>(Box<Facts<P>>);
 
+/// A call that passed every rule but the one that asks for a person. Only [`check()`](super::check()) makes one, and only
+/// an approval that covers it makes it a [`Checked`].
+pub struct Unapproved<P> {
+    checked: Checked<P>,
+    autonomy: Autonomy,
+}
+
+impl<P> Unapproved<P> {
+    pub(super) fn new(checked: Checked<P>, autonomy: Autonomy) -> Self {
+        Self { checked, autonomy }
+    }
+
+    /// What an approval of this call is bound to: what it would do, and the rules that ask.
+    pub fn binding(&self) -> Binding {
+        Binding {
+            tool: self.id().clone(),
+            plugin: self.digest().clone(),
+            rules: json!({
+                "asked_by": self.reason().rule,
+                "autonomy": self.autonomy.as_str(),
+                "reaches": self.reach(),
+            })
+            .to_string(),
+            arguments: Arc::clone(self.arguments().raw_text()),
+        }
+    }
+
+    /// Whether an approval covers the call.
+    pub fn is_covered_by(&self, approval: &Approval) -> bool {
+        approval.covers(&self.binding(), self.arguments().value())
+    }
+
+    /// The call as it may run, if the approval covers it; itself again if not. That the approval has not been used up
+    /// is for the caller to see to, who keeps it.
+    pub fn approved_by(self, approval: &Approval) -> Result<Checked<P>, Self> {
+        match self.is_covered_by(approval) {
+            true => Ok(self.checked),
+            false => Err(self),
+        }
+    }
+}
+
+impl<P> Deref for Unapproved<P> {
+    type Target = Facts<P>;
+
+    fn deref(&self) -> &Facts<P> {
+        &self.checked
+    }
+}
+
+impl<P> fmt::Debug for Unapproved<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Unapproved").field(&self.checked).finish()
+    }
+}
+
 impl<P> Checked<P> {
     pub(super) fn new(
         tool: Tool<P>,
         called: Arc<str>,
         arguments: Arguments,
         limits: Limits,
+        reach: Arc<Reach>,
         reason: Reason,
     ) -> Self {
-        Self(Box::new(Facts { tool, called, arguments, limits, reason }))
+        Self(Box::new(Facts { tool, called, arguments, limits, reach, reason }))
     }
 
     /// For the ledger alone, once it has charged the call.
@@ -120,9 +182,9 @@ impl<P> Facts<P> {
         &self.limits
     }
 
-    /// What the call may reach: asked for and granted.
-    pub fn granted(&self) -> &Capabilities {
-        self.tool.granted()
+    /// What the call may reach: asked for, granted, and left by the agent's document.
+    pub fn reach(&self) -> &Arc<Reach> {
+        &self.reach
     }
 
     /// Why it may run.
@@ -140,6 +202,21 @@ impl<P> Facts<P> {
             schema.check(&value).map_err(|violations| refusal::invalid_output(&violations, &self.called))?;
         }
         Ok(json)
+    }
+
+    /// Checks what a client says came of its part of a call (T3), and gives it back byte for byte.
+    pub fn check_client_result(&self, json: impl Into<String>) -> Result<String, CallError> {
+        let json = json.into();
+        self.check_text(&json)?;
+        let value =
+            parse_strict(&json, OUTPUT_DEPTH).map_err(|error| refusal::unreadable_client_result(&error))?;
+        match &self.tool().output {
+            None => Ok(json),
+            Some(schema) => match schema.check(&value) {
+                Ok(()) => Ok(json),
+                Err(violations) => Err(refusal::invalid_client_result(&violations, &self.called)),
+            },
+        }
     }
 
     /// Checks the payload that a tool of mode `client` prepared, and gives it back byte for byte. Its form is

@@ -6,7 +6,9 @@
 
 use serde_json::json;
 
-use super::{APPROVAL, GATES, Layer, OTHER_CATALOGUE, Reason, SessionFacts, callable};
+use super::gates::{GATES, Look};
+use super::{Layer, OTHER_CATALOGUE, Reason, SessionFacts, callable};
+use crate::arguments::JsonError;
 use crate::error::{CallError, ErrorType};
 use crate::name::ToolId;
 use crate::nearest::nearest;
@@ -45,11 +47,9 @@ impl Refusal {
         let gate = GATES.iter().find(|gate| gate.reason == reason);
         match (rules.catalogue.find(called), gate) {
             (Some(tool), Some(gate)) => {
-                let message = match gate.error_type {
-                    ErrorType::AccessDenied => denied(called),
-                    _ => format!("the tool `{}` is not available: {}", show(called, NAME_CHARS), gate.why),
-                };
-                Self::about(tool, reason, CallError::new(gate.error_type, message, gate.hint))
+                let look = Look::new(rules, facts, tool.index(), tool);
+                let why = (gate.why)(&look, tool.descriptor(), true);
+                Self::about(tool, reason, told_why(reason, called, gate.error_type, &why, gate.hint))
             }
             _ if reason == OTHER_CATALOGUE => {
                 let error =
@@ -60,11 +60,16 @@ impl Refusal {
         }
     }
 
-    /// A call that a person must approve, while nobody can.
-    pub(super) fn needs_approval<P>(tool: &Tool<P>, called: &str, reason: Reason) -> Self {
-        debug_assert_eq!(reason, APPROVAL);
-        let hint = "a person must approve this call, and approvals cannot be given yet; go on without it";
-        Self::about(tool, reason, CallError::new(ErrorType::AccessDenied, denied(called), hint))
+    /// A call in one round more than a turn or a session may have (T4).
+    pub fn of_rounds(what: &'static str, allowed: u64) -> Self {
+        let message = format!("this {what} has had its {allowed} rounds of calls");
+        let hint = match what {
+            "turn" => "answer with what is there; a new turn may call again",
+            _ => "answer with what is there, or open a new session",
+        };
+        let error = CallError::new(ErrorType::RoundsExceeded, message, hint)
+            .with_details(json!({"layer": "session", "rule": "rounds", "allowed": allowed}));
+        Self { error, reason: Reason { layer: Layer::Session, rule: "rounds" }, tool: None, digest: None }
     }
 
     pub(super) fn of_arguments<P>(tool: &Tool<P>, error: CallError) -> Self {
@@ -86,13 +91,34 @@ impl Refusal {
     }
 }
 
+/// A refusal by a rule of the gate. Of the platform's rules the caller learns only that one of them decided: they are
+/// the operator's, and the audit log has them.
+fn told_why(reason: Reason, called: &str, error_type: ErrorType, why: &str, hint: &str) -> CallError {
+    let is_platforms = reason.layer == Layer::Platform;
+    let message = match error_type {
+        ErrorType::AccessDenied => denied(called),
+        _ if is_platforms => {
+            format!(
+                "the tool `{}` is not available: the platform has switched it off",
+                show(called, NAME_CHARS)
+            )
+        }
+        _ => format!("the tool `{}` is not available: {why}", show(called, NAME_CHARS)),
+    };
+    let details = match is_platforms {
+        true => json!({"layer": reason.layer.as_str()}),
+        false => json!({"layer": reason.layer.as_str(), "rule": reason.rule, "why": why}),
+    };
+    CallError::new(error_type, message, hint).with_details(details)
+}
+
 /// G3, word for word, with the name that was called.
 fn denied(called: &str) -> String {
     format!("Access denied. This agent is not authorized to use the {} tool.", show(called, NAME_CHARS))
 }
 
 fn not_found<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallError {
-    let wires = || callable(rules, facts).map(|tool| tool.descriptor().wire.as_str());
+    let wires = || callable(rules, facts).map(|(tool, _)| tool.descriptor().wire.as_str());
     let hint = match nearest_wire(called, wires().take(NEAREST_AMONG)) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None if wires().next().is_none() => "this agent has no callable tools".to_owned(),
@@ -108,6 +134,13 @@ fn nearest_wire<'a>(called: &str, wires: impl Iterator<Item = &'a str>) -> Optio
     let bare = called.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
     let bare = bare.and_then(|_| called.get(prefix.len()..)).unwrap_or(called).replace(['/', '.', ':'], "_");
     nearest(&bare, wires.filter_map(|wire| wire.strip_prefix(prefix))).map(|wire| format!("{prefix}{wire}"))
+}
+
+/// The loaded tool that was probably meant, for those who may know of every one.
+pub(super) fn nearest_of_all<P>(rules: &Rules<P>, called: &str) -> Option<String> {
+    let wires = rules.catalogue.tools().iter().map(|tool| tool.descriptor().wire.as_str());
+    let nearest = nearest_wire(called, wires.take(NEAREST_AMONG))?;
+    rules.catalogue.find(&nearest).map(|tool| tool.id().to_string())
 }
 
 /// What the caller is told of arguments that do not fit (R2).
@@ -131,6 +164,25 @@ pub(super) fn invalid_output(violations: &[Violation], called: &str) -> CallErro
         "the plugin broke its own contract: tell its publisher, and do not call it again in the same way";
     told(ErrorType::InvalidOutput, violations, sentence, hint.to_owned())
 }
+
+/// What the client is told of a result that does not fit (T3). The call stays open for another one.
+pub(super) fn invalid_client_result(violations: &[Violation], called: &str) -> CallError {
+    let sentence = |violation: &Violation| {
+        format!(
+            "the result does not fit the output schema of tool '{}': {}",
+            show(called, NAME_CHARS),
+            violation.message
+        )
+    };
+    told(ErrorType::InvalidOutput, violations, sentence, RESULT_HINT.to_owned())
+}
+
+pub(super) fn unreadable_client_result(error: &JsonError) -> CallError {
+    let message = format!("the result is not acceptable JSON: {error}");
+    CallError::new(ErrorType::InvalidOutput, message, RESULT_HINT)
+}
+
+const RESULT_HINT: &str = "post a result that fits, or `{\"status\":\"error\",\"message\":…}`; the call stays open until it expires";
 
 fn told(
     error_type: ErrorType,

@@ -6,10 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::tools::ToolSet;
-use crate::descriptor::{Capabilities, Descriptor, ToolDescriptor};
+use super::set::{SharedSet, ToolSet};
+use crate::descriptor::{Descriptor, ToolDescriptor};
+use crate::egress::{Grant, Reach};
 use crate::limits::{Limits, LimitsPatch};
 use crate::name::{CalledKey, Namespace, ToolId};
 
@@ -64,7 +66,7 @@ pub struct Plugin<P> {
     /// What it is, byte for byte.
     pub digest: Digest,
     /// What the operator granted. A call gets of it what the plugin asks for.
-    pub granted: Capabilities,
+    pub granted: Arc<Grant>,
     /// What runs.
     pub component: P,
     /// Switched off by the operator.
@@ -78,7 +80,7 @@ pub struct Tool<P> {
     plugin: Arc<Plugin<P>>,
     /// INVARIANT: below the number of the descriptor's tools.
     position: usize,
-    granted: Arc<Capabilities>,
+    reach: Arc<Reach>,
 }
 
 impl<P> Clone for Tool<P> {
@@ -87,7 +89,7 @@ impl<P> Clone for Tool<P> {
             index: self.index,
             plugin: Arc::clone(&self.plugin),
             position: self.position,
-            granted: Arc::clone(&self.granted),
+            reach: Arc::clone(&self.reach),
         }
     }
 }
@@ -114,8 +116,8 @@ impl<P> Tool<P> {
     }
 
     /// What its calls may reach: asked for by the plugin and granted by the operator.
-    pub fn granted(&self) -> &Capabilities {
-        &self.granted
+    pub fn reach(&self) -> &Arc<Reach> {
+        &self.reach
     }
 }
 
@@ -125,17 +127,24 @@ pub struct Catalogue<P> {
     platform_limits: Limits,
     plugins: BTreeMap<Namespace, Arc<Plugin<P>>>,
     tools: Vec<Tool<P>>,
-    by_name: HashMap<CalledKey, usize>,
-    disabled: ToolSet,
+    by_name: HashMap<CalledKey, u32>,
+    read_only: SharedSet,
+    changing: SharedSet,
     collisions: Vec<Namespace>,
-    mark: CatalogueMark,
+    mark: Mark,
 }
 
-/// Tells one catalogue from another: what was compiled against it holds a copy.
+/// Tells one catalogue, or the rules of one layer, from another: what was compiled against it holds a copy.
 #[derive(Clone, Debug)]
-pub(crate) struct CatalogueMark(Arc<()>);
+pub(crate) struct Mark(Arc<()>);
 
-impl PartialEq for CatalogueMark {
+impl Mark {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(()))
+    }
+}
+
+impl PartialEq for Mark {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -150,26 +159,34 @@ impl<P> Catalogue<P> {
         let (plugins, collisions) = by_namespace(plugins);
         let mut tools = Vec::new();
         for plugin in plugins.values() {
-            let granted = Arc::new(plugin.granted.intersect(&plugin.descriptor.capabilities));
+            let asked = Arc::new(plugin.descriptor.capabilities.clone());
+            let reach = Arc::new(Reach::new(asked, Arc::clone(&plugin.granted)));
             for position in 0..plugin.descriptor.tools.len() {
-                let (plugin, granted) = (Arc::clone(plugin), Arc::clone(&granted));
-                tools.push(Tool { index: tools.len(), plugin, position, granted });
+                let (plugin, reach) = (Arc::clone(plugin), Arc::clone(&reach));
+                tools.push(Tool { index: tools.len(), plugin, position, reach });
             }
         }
-        let mut disabled = ToolSet::empty(tools.len());
-        tools.iter().filter(|tool| tool.plugin.disabled).for_each(|tool| disabled.insert(tool.index));
-        let key = |tool: &Tool<P>| Some((CalledKey::read(&tool.id().to_string())?, tool.index));
+        // A catalogue has far fewer tools than numbers of 32 bits.
+        let key = |tool: &Tool<P>| {
+            Some((CalledKey::read(&tool.id().to_string())?, u32::try_from(tool.index).ok()?))
+        };
         let by_name = tools.iter().filter_map(key).collect();
         let platform_limits = Limits::platform(&platform_limits);
-        Self {
+        let catalogue = Self {
             platform_limits,
             plugins,
             tools,
             by_name,
-            disabled,
+            read_only: SharedSet::NONE,
+            changing: SharedSet::NONE,
             collisions,
-            mark: CatalogueMark(Arc::new(())),
-        }
+            mark: Mark::new(),
+        };
+        let set =
+            |is_in: fn(&Tool<P>) -> bool| SharedSet::new(ToolSet::matching(&catalogue, is_in), &catalogue);
+        let read_only = set(|tool| tool.descriptor().hints.read_only);
+        let changing = set(|tool| !tool.descriptor().hints.read_only);
+        Self { read_only, changing, ..catalogue }
     }
 
     /// The tool that a caller means, by wire name or `namespace/tool`, in either case of letters.
@@ -179,7 +196,7 @@ impl<P> Catalogue<P> {
 
     /// Like [`Catalogue::find`], with the number, so that a decision need not look at the tool itself.
     pub(crate) fn find_index(&self, called: &str) -> Option<(usize, &Tool<P>)> {
-        let index = *self.by_name.get(&CalledKey::read(called)?)?;
+        let index = usize::try_from(*self.by_name.get(&CalledKey::read(called)?)?).ok()?;
         Some((index, self.tools.get(index)?))
     }
 
@@ -208,12 +225,30 @@ impl<P> Catalogue<P> {
         &self.collisions
     }
 
-    /// The tools whose plugin is switched off.
-    pub(crate) fn disabled(&self) -> &ToolSet {
-        &self.disabled
+    /// The numbers of the tools of a plugin, which follow each other.
+    pub(crate) fn numbers_of(&self, namespace: &Namespace) -> Range<usize> {
+        let start = self.tools.partition_point(|tool| tool.id().namespace < *namespace);
+        let end = self.tools.partition_point(|tool| tool.id().namespace <= *namespace);
+        start..end
     }
 
-    pub(crate) fn mark(&self) -> &CatalogueMark {
+    /// The number of a tool.
+    pub(crate) fn number_of(&self, id: &ToolId) -> Option<usize> {
+        // An id is written as a called name is read, so the name table finds it at once.
+        self.find_index(&id.to_string()).map(|(index, _)| index)
+    }
+
+    /// The tools that change nothing.
+    pub(crate) fn read_only(&self) -> &SharedSet {
+        &self.read_only
+    }
+
+    /// The tools that are not known to change nothing.
+    pub(crate) fn changing(&self) -> &SharedSet {
+        &self.changing
+    }
+
+    pub(crate) fn mark(&self) -> &Mark {
         &self.mark
     }
 }

@@ -23,35 +23,24 @@ use super::tree::HeldFile;
 /// The most that is copied in the thread of a guest: it cannot be interrupted meanwhile.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
 
-/// Opens for reading. What it is, is seen before it is opened: opening a device can do something.
+/// Opens for reading. What it is, is seen once it is open: nothing but a plain file or folder is kept, opening another
+/// waits for nobody, and only the superuser could have put a device here, whose opening did something.
 pub(crate) fn open(
     _turn: &Turn,
     base: impl AsFd,
     path: &RelativePath,
     ledger: &Arc<Ledger>,
 ) -> Option<Opened> {
-    let joined = path.joined()?;
-    let seen =
-        openat2(&base, &joined, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty(), RESOLVE);
-    let seen = fstat(seen.ok()?).ok()?;
-    let is_folder = match FileType::from_raw_mode(seen.st_mode) {
-        FileType::Directory => true,
-        FileType::RegularFile if !path.wants_directory && seen.st_nlink == 1 => false,
-        _ => return None,
-    };
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    flags.set(OFlags::DIRECTORY, is_folder);
-    let opened = openat2(&base, &joined, flags, Mode::empty(), RESOLVE).ok()?;
-    let now = fstat(&opened).ok()?;
-    if id_of(&now) != id_of(&seen) || now.st_mode != seen.st_mode || (!is_folder && now.st_nlink != 1) {
-        return None;
-    }
+    let opened = openat2(&base, path.joined()?, FLAGS, Mode::empty(), RESOLVE).ok()?;
+    let seen = fstat(&opened).ok()?;
     let file = File::from(opened);
-    Some(if is_folder {
-        Opened::Directory(Dir::from_std_file(file))
-    } else {
-        Opened::File(HeldFile { file: Arc::new(file), holder: ledger.hold(id_of(&now)) })
-    })
+    match FileType::from_raw_mode(seen.st_mode) {
+        FileType::Directory => Some(Opened::Directory(Dir::from_std_file(file))),
+        FileType::RegularFile if !path.wants_directory && seen.st_nlink == 1 => {
+            Some(Opened::File(HeldFile { file: Arc::new(file), holder: ledger.hold(id_of(&seen)) }))
+        }
+        _ => None,
+    }
 }
 
 /// Reads all of `bytes`, or up to the end of the file.
@@ -69,6 +58,12 @@ pub(crate) fn read(file: &File, bytes: u64, offset: u64) -> Option<Vec<u8>> {
     // Less than there is means that the rest is not in memory, and a guest may take less for the end.
     (read == piece.len()).then_some(piece)
 }
+
+const FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)

@@ -22,6 +22,7 @@ fn status(error: &StoreError) -> u16 {
         StoreError::PreconditionFailed { .. } => 412,
         StoreError::PreconditionRequired { .. } => 428,
         StoreError::NotFound { .. } => 404,
+        StoreError::TooMany { .. } => 429,
         StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
 }
@@ -240,6 +241,7 @@ fn session(organization: &str) -> SessionRow {
         channel: None,
         opened_by: format!("token-{organization}"),
         disabled_tools: Vec::new(),
+        broken_tools: Default::default(),
         rounds: 0,
         created_ms: 1,
         last_used_ms: 1,

@@ -1,10 +1,13 @@
-//! Tries to reach the network, which no plugin may in this version, and waits without blocking.
+//! Tries to reach the network, by requests of any form, and waits without blocking.
+
+mod request;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use request::fetch;
 use toolgate_sdk::task::sleep;
 use toolgate_sdk::{Error, plugin, tool};
 use wasip2::http::outgoing_handler::handle;
@@ -81,6 +84,11 @@ plugin! {
     "caller",
     publisher = "Toolgate tests",
     category = "Tests",
-    capabilities(network = ["https://example.invalid/"]),
-    reach, look_up, header, race
+    capabilities(network = [
+        "https://example.invalid/",
+        "https://*.upstream.test:8443/",
+        "http://plain.upstream.test:8080/",
+        "https://127.0.0.1:8443/",
+    ], credentials = ["stripe"]),
+    reach, fetch, look_up, header, race
 }

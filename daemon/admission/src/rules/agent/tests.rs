@@ -5,8 +5,10 @@ use crate::check::tests::plugin;
 use crate::error::{CallError, ErrorType};
 use crate::limits::LimitName;
 
-fn catalogue() -> Catalogue<&'static str> {
-    Catalogue::new(LimitsPatch::new(), vec![plugin("crm", &["delete", "search"]), plugin("files", &["read"])])
+/// What stands above an agent: `crm` and `files` are loaded, and its organization has everything.
+fn above() -> Rules<&'static str> {
+    let plugins = vec![plugin("crm", &["delete", "search"]), plugin("files", &["read"])];
+    Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), plugins)))
 }
 
 fn document(text: &str) -> AgentDocument {
@@ -22,24 +24,28 @@ fn refused(text: &str, place: &str, words: &str) {
 }
 
 #[test]
-fn a_whole_document_is_read_and_written_as_it_was() {
-    let text = r#"{"name":"TVL Analyzer","enabled":["crm/*"],"disabled":["crm/delete"],"server":"crm","require_approval_for":["crm/search"],"limits":{"deadline_ms":5000}}"#;
-    let read = document(text);
+fn a_whole_document_is_read() {
+    let read = document(
+        r#"{"name":"TVL Analyzer","enabled":["crm/*"],"disabled":["crm/delete"],"server":"crm","profile":"desk",
+            "subtype":"helper","autonomy":"draft_only","require_approval_for":["crm/search"],
+            "limits":{"deadline_ms":5000},"quotas":[],"network":[]}"#,
+    );
     assert_eq!(read.limits.get(LimitName::DeadlineMs), Some(5_000));
-    assert_eq!(serde_json::to_string(&read).unwrap(), text);
-    assert_eq!(serde_json::from_str::<AgentDocument>(text).unwrap(), read);
+    assert_eq!(read.autonomy, Autonomy::DraftOnly);
+    assert_eq!(read.profile.as_ref().map(Name::as_str), Some("desk"));
 }
 
 #[test]
 fn absent_and_null_are_the_same() {
-    assert_eq!(document(r#"{"enabled":null,"limits":null,"server":null}"#), document("{}"));
+    let nulls = r#"{"enabled":null,"limits":null,"server":null,"autonomy":null,"profile":null}"#;
+    assert_eq!(document(nulls), document("{}"));
+    assert_eq!(document("{}").autonomy, Autonomy::Supervised);
 }
 
 #[test]
 fn an_unknown_field_is_refused_with_the_nearest() {
     refused(r#"{"enabeld":[]}"#, "/enabeld", "did you mean `enabled`?");
     refused(r#"{"zzz":1}"#, "/zzz", "has `name`, `enabled`");
-    assert!(serde_json::from_str::<AgentDocument>(r#"{"enabeld":[]}"#).is_err());
     document(r#"{"enabled":[]}"#);
 }
 
@@ -47,9 +53,49 @@ fn an_unknown_field_is_refused_with_the_nearest() {
 #[test]
 fn a_rule_that_nothing_enforces_yet_is_refused() {
     for field in FIELDS.to_come {
-        refused(&format!("{{\"{field}\":\"supervised\"}}"), &format!("/{field}"), "nothing enforces");
-        assert!(serde_json::from_str::<AgentDocument>(&format!("{{\"{field}\":\"x\"}}")).is_err());
+        refused(&format!("{{\"{field}\":[{{}}]}}"), &format!("/{field}"), "nothing enforces");
     }
+}
+
+#[test]
+fn a_word_that_is_none_is_refused_with_the_nearest() {
+    refused(r#"{"autonomy":"superviced"}"#, "/autonomy", "did you mean `supervised`?");
+    refused(r#"{"autonomy":1}"#, "/autonomy", "write a string");
+    document(r#"{"autonomy":"autonomous"}"#);
+}
+
+/// G9: a profile or a subtype that nobody defined.
+#[test]
+fn what_the_policies_above_do_not_define_is_refused() {
+    let platform = PlatformDocument::parse(
+        r#"{"profiles":{"support":["crm/*"]},"subtypes":{"customer_support":"support"}}"#,
+    )
+    .unwrap();
+    let organization = OrgDocument::parse(r#"{"profiles":{"desk":["crm/*"]}}"#).unwrap();
+    for (text, place, words) in [
+        (r#"{"profile":"suport"}"#, "/profile", "did you mean `support`?"),
+        (r#"{"profile":"dask"}"#, "/profile", "did you mean `desk`?"),
+        (r#"{"subtype":"customer-support"}"#, "/subtype", "did you mean `customer_support`?"),
+        (r#"{"subtype":"support"}"#, "/subtype", "defined are `customer_support`"),
+    ] {
+        let error = document(text).check(&platform, &organization).expect_err(text);
+        assert_eq!(error.place, place);
+        assert!(error.hint.contains(words), "{error}; {}", error.hint);
+    }
+    for text in
+        [r#"{"profile":"support"}"#, r#"{"profile":"desk"}"#, r#"{"subtype":"customer_support"}"#, "{}"]
+    {
+        document(text).check(&platform, &organization).expect(text);
+    }
+}
+
+/// G5: the platform can demand a binding.
+#[test]
+fn an_agent_without_a_server_is_refused_where_the_platform_demands_one() {
+    let platform = PlatformDocument::parse(r#"{"server_binding":"required"}"#).unwrap();
+    let check = |text| document(text).check(&platform, &OrgDocument::default());
+    assert_eq!(check("{}").unwrap_err().place, "/server");
+    check(r#"{"server":"crm"}"#).unwrap();
 }
 
 #[test]
@@ -58,7 +104,8 @@ fn what_is_no_document_is_refused() {
     refused("{", "", "malformed");
     refused(r#"{"enabled":[],"enabled":"*"}"#, "/enabled", "duplicate");
     refused(r#"{"enabled":"crm"}"#, "/enabled", "namespace/tool");
-    refused(r#"{"enabled":["call_crm_search"]}"#, "/enabled", "write `crm/search`");
+    refused(r#"{"enabled":["call_crm_search"]}"#, "/enabled/0", "write `crm/search`");
+    refused(r#"{"enabled":["crm/*",7]}"#, "/enabled/1", "not a string");
     refused(r#"{"limits":{"feul":1}}"#, "/limits", "did you mean `fuel`?");
     refused(r#"{"name":""}"#, "/name", "empty");
     refused("{\"name\":\"a\u{202e}\"}", "/name", "hidden");
@@ -81,7 +128,7 @@ fn a_list_of_a_bound_agent_names_only_its_server() {
 #[test]
 fn a_tool_that_is_not_loaded_is_warned_of_with_the_nearest() {
     let warnings =
-        document(r#"{"enabled":["crm/serach","crm/search"],"disabled":["fils/*"]}"#).warnings(&catalogue());
+        document(r#"{"enabled":["crm/serach","crm/search"],"disabled":["fils/*"]}"#).warnings(&above());
     let told: Vec<_> = warnings
         .iter()
         .map(|warning| (warning.code, warning.path.as_str(), warning.nearest.as_deref()))
@@ -97,23 +144,14 @@ fn a_tool_that_is_not_loaded_is_warned_of_with_the_nearest() {
 
 #[test]
 fn a_document_without_oddities_has_no_warnings() {
-    assert_eq!(document(r#"{"enabled":"*","server":"crm","limits":{"fuel":1}}"#).warnings(&catalogue()), []);
-}
-
-#[test]
-fn an_agent_left_with_nothing_is_warned_of() {
-    for text in ["{}", r#"{"enabled":[]}"#, r#"{"enabled":["crm/search"],"disabled":["crm/*"]}"#] {
-        let codes: Vec<_> =
-            document(text).warnings(&catalogue()).iter().map(|warning| warning.code).collect();
-        assert_eq!(codes, ["NO_TOOLS"], "{text}");
-    }
+    assert_eq!(document(r#"{"enabled":"*","server":"crm","limits":{"fuel":1}}"#).warnings(&above()), []);
 }
 
 #[test]
 fn a_server_that_is_not_loaded_and_a_limit_above_its_ceiling_are_warned_of() {
     let text = format!(r#"{{"enabled":"*","server":"crn","limits":{{"fuel":{}}}}}"#, u64::MAX);
-    let warnings = document(&text).warnings(&catalogue());
+    let warnings = document(&text).warnings(&above());
     let codes: Vec<_> = warnings.iter().map(|warning| warning.code).collect();
-    assert_eq!(codes, ["UNRESOLVED_SERVER", "LIMIT_WITHOUT_EFFECT", "NO_TOOLS"]);
+    assert_eq!(codes, ["UNRESOLVED_SERVER", "LIMIT_WITHOUT_EFFECT"]);
     assert_eq!(warnings[0].nearest.as_deref(), Some("crm"));
 }

@@ -13,20 +13,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
 use toolgate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use toolgate::config::Config;
+use toolgate::credentials::{CredentialSettings, Credentials, HttpsSettings, RootKeySource, https_client};
 use toolgate::dispatch::{Dispatcher, Parts, now_ms};
+use toolgate::events::Events;
 use toolgate::http::listener::{ListenerSettings, connection};
 use toolgate::http::{App, AppParts};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::queue::{Queue, QueueSettings};
 use toolgate::registry::Registry;
-use toolgate::sessions::Sessions;
+use toolgate::sessions::{Bounds, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Digest, Ledger, LimitsPatch, Plugin, Rates};
-use toolgate_sandbox::{Component, PagemapScan, Sandbox, SandboxSettings, precompile};
+use toolgate_sandbox::{
+    Component, EgressSettings, PagemapScan, Sandbox, SandboxSettings, Upstreams, precompile,
+};
 
 use super::super::place;
 use super::answers::{Answer, read};
@@ -136,7 +141,8 @@ impl House {
         let put = |path: &str, body: &str| request("PUT", path, operator, "If-None-Match: *\r\n", body);
         self.must(&put("/v1/orgs/acme", "{}"));
         self.must(&put("/v1/orgs/other", "{}"));
-        self.must(&put("/v1/orgs/acme/agents/bot", r#"{"enabled":"*"}"#));
+        self.must(&put("/v1/orgs/acme/policy", r#"{"enabled":"*"}"#));
+        self.must(&put("/v1/orgs/acme/agents/bot", r#"{"enabled":"*","autonomy":"autonomous"}"#));
         let owner = self.must(&request(
             "POST",
             "/v1/tokens",
@@ -183,15 +189,25 @@ async fn app(folder: &Path) -> (App, String) {
     let (sandbox, component) = SANDBOX.clone();
     let registry = Registry::new(LimitsPatch::new());
     registry.serve(LimitsPatch::new(), vec![Arc::new(plugin(&sandbox, component).await)]);
+    let secrets = CredentialSettings {
+        source: RootKeySource::Made(folder.join("root")),
+        http: https_client(HttpsSettings::default()).expect("a client"),
+        redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+    };
+    let credentials =
+        Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await.expect("secrets");
+    let bounds = Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5 };
     let parts = AppParts {
         config,
-        dispatcher: dispatcher(&registry, audit, &sandbox),
+        dispatcher: dispatcher(&registry, audit, &sandbox, &store, &credentials),
         identity,
+        credentials,
         plugins: plugins(folder, &registry, &store, &sandbox),
         registry,
-        sessions: Arc::new(Sessions::new(&made(folder, "workspaces"), 60_000)),
+        sessions: Arc::new(Sessions::new(&made(folder, "workspaces"), 60_000, bounds)),
         store,
         serving: AtomicBool::new(true),
+        stopping: Default::default(),
         background: TaskTracker::new(),
         documents: tokio::sync::Mutex::default(),
         openapi: std::sync::OnceLock::new(),
@@ -203,7 +219,7 @@ async fn plugin(sandbox: &Sandbox, component: Component) -> Plugin<Component> {
     let description = sandbox.describe(&component).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");
     Plugin {
-        granted: descriptor.capabilities.clone(),
+        granted: Arc::new(descriptor.capabilities.clone().into()),
         descriptor: Arc::new(descriptor),
         digest: Digest::from_sha256([7; 32]),
         component,
@@ -211,7 +227,13 @@ async fn plugin(sandbox: &Sandbox, component: Component) -> Plugin<Component> {
     }
 }
 
-fn dispatcher(registry: &Registry, audit: Audit, sandbox: &Sandbox) -> Dispatcher {
+fn dispatcher(
+    registry: &Registry,
+    audit: Audit,
+    sandbox: &Sandbox,
+    store: &Store,
+    credentials: &Credentials,
+) -> Dispatcher {
     Dispatcher::new(Parts {
         queue: Queue::new(QueueSettings { running: 4, waiting_per_organization: 100, waiting: 100 }),
         registry: registry.clone(),
@@ -219,6 +241,12 @@ fn dispatcher(registry: &Registry, audit: Audit, sandbox: &Sandbox) -> Dispatche
         sandbox: sandbox.clone(),
         ledger: Mutex::new(Ledger::new(Rates { calls_per_second: None, burst: 1 })),
         limits: LimitsPatch::new(),
+        upstreams: Upstreams::new(EgressSettings::default()),
+        credentials: credentials.clone(),
+        approvals: Approvals::new(store.clone(), 60_000),
+        events: Events::default(),
+        store: store.clone(),
+        client_result_ms: 60_000,
     })
 }
 

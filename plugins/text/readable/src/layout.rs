@@ -1,10 +1,8 @@
 //! What each tag means for the layout of the text.
 
-use toolgate_sdk::Error;
-
-use super::table::Table;
 use crate::prose::{Mark, Prose};
-use crate::size;
+use crate::table::Table;
+use crate::{Page, Settings};
 
 /// Lists, quotes and tables that are open. Deeper ones are read as if they were not there.
 const MAX_OPEN: usize = 64;
@@ -112,24 +110,25 @@ pub struct Layout {
     /// What is being skipped, and how many of it are open.
     skipped: Option<(&'static str, usize)>,
     verbatim: Option<Verbatim>,
-    problem: Option<Error>,
+    max_bytes: usize,
+    is_full: bool,
 }
 
 impl Layout {
-    pub fn new(prose: Prose, keep_urls: bool) -> Self {
-        Self { prose, keep_urls, open: Vec::new(), skipped: None, verbatim: None, problem: None }
+    pub fn new(settings: Settings) -> Self {
+        let Settings { prose, keep_urls, max_bytes } = settings;
+        Self { prose, keep_urls, open: Vec::new(), skipped: None, verbatim: None, max_bytes, is_full: false }
     }
 
     pub fn text(&mut self, text: &str) {
-        if self.skipped.is_some() || self.problem.is_some() {
+        if self.skipped.is_some() || self.is_full {
             return;
         }
         match &mut self.verbatim {
             Some(verbatim) => verbatim.text.push_str(text),
             None => self.prose.words(text),
         }
-        // The marks of lists and quotes can make a text larger than the page was.
-        self.problem = size::check(self.prose.len()).err();
+        self.is_full = self.prose.written_bytes() > self.max_bytes;
     }
 
     pub fn open(&mut self, tag: &Tag) {
@@ -190,13 +189,10 @@ impl Layout {
         }
     }
 
-    pub fn finish(mut self) -> Result<String, Error> {
+    pub fn finish(mut self) -> Page {
         self.end_verbatim();
         self.close_to(0);
-        match self.problem {
-            Some(problem) => Err(problem),
-            None => Ok(self.prose.finish()),
-        }
+        Page { text: self.prose.finish(), is_whole: !self.is_full }
     }
 
     fn open_block(&mut self, name: &str) {

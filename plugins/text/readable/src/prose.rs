@@ -68,7 +68,7 @@ impl Prose {
     }
 
     /// How many bytes are written.
-    pub fn len(&self) -> usize {
+    pub fn written_bytes(&self) -> usize {
         self.written.len()
     }
 

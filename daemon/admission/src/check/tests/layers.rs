@@ -1,0 +1,604 @@
+//! The four layers: one refusal of each rule beside the call that passes, and properties of any documents.
+//!
+//! The properties are held against a model that reads the documents entry by entry, as the requirements tell it, and
+//! shares nothing with the compiled sets.
+
+use std::sync::LazyLock;
+
+use super::*;
+use crate::rules::ToolPattern;
+
+/// What is loaded, whatever the documents say.
+static CATALOGUE: LazyLock<Arc<Catalogue<&'static str>>> = LazyLock::new(|| {
+    let plugin = |namespace: &str, tools: &[&str], integrations: &[&str]| {
+        let tool = |name: &&str| {
+            json!({
+                "name": name, "description": "D.", "usage": "U.", "input_schema": {"type": "object"},
+                "hints": {"read_only": matches!(*name, "query" | "read" | "search")},
+                "required_integrations": integrations,
+            })
+        };
+        let tools: Vec<Value> = tools.iter().map(tool).collect();
+        described(&json!({"name": namespace, "version": "1.0.0", "tools": tools}))
+    };
+    let plugins = vec![
+        plugin("crm", &["delete", "query", "search"], &[]),
+        plugin("files", &["read", "write"], &[]),
+        plugin("pay", &["charge"], &["stripe"]),
+    ];
+    Arc::new(Catalogue::new(LimitsPatch::new(), plugins))
+});
+
+/// Documents of every layer, as JSON.
+#[derive(Clone, Debug)]
+struct Scene {
+    platform: Value,
+    organization: Value,
+    connected: Vec<&'static str>,
+    agent: Value,
+    facts: SessionFacts,
+}
+
+impl Default for Scene {
+    /// Everything is given; each test takes something away.
+    fn default() -> Self {
+        Self {
+            platform: json!({}),
+            organization: json!({"enabled": "*"}),
+            connected: Vec::new(),
+            agent: json!({"enabled": "*", "autonomy": "autonomous"}),
+            facts: SessionFacts::default(),
+        }
+    }
+}
+
+impl Scene {
+    fn rules(&self) -> Rules<&'static str> {
+        let catalogue = Arc::clone(&CATALOGUE);
+        Rules::compile(
+            catalogue,
+            PlatformDocument::parse(&self.platform.to_string()).expect("a platform's policy"),
+            OrgDocument::parse(&self.organization.to_string()).expect("an organization's policy"),
+            self.connected.iter().map(|name| (*name).to_owned()).collect(),
+            AgentDocument::parse(&self.agent.to_string()).expect("an agent"),
+        )
+    }
+
+    /// The rule that keeps the tool out, or asks for approval.
+    #[track_caller]
+    fn stopped(&self, tool: &str, layer: &str, rule: &str, error_type: ErrorType) {
+        let rules = self.rules();
+        let refused = refusal(&rules, &self.facts, tool);
+        assert_eq!((refused.reason.layer.as_str(), refused.reason.rule), (layer, rule), "{tool}");
+        assert_eq!(refused.error.error_type, error_type, "{tool}");
+        assert!(!refused.error.hint.is_empty());
+    }
+
+    #[track_caller]
+    fn runs(&self, tool: &str) {
+        let rules = self.rules();
+        let verdict = check(&rules, &self.facts, call(tool, "{}"));
+        assert!(matches!(verdict, Verdict::Run(_)), "{tool}: {verdict:?}");
+    }
+
+    #[track_caller]
+    fn asks(&self, tool: &str, rule: &str) {
+        match check(&self.rules(), &self.facts, call(tool, "{}")) {
+            Verdict::NeedsApproval(unapproved) => assert_eq!(unapproved.reason().rule, rule, "{tool}"),
+            other => panic!("{tool}: {other:?}"),
+        }
+    }
+}
+
+const DENIED: ErrorType = ErrorType::AccessDenied;
+const DISABLED: ErrorType = ErrorType::ToolDisabled;
+
+#[test]
+fn g7_the_platform_allows_and_blocks() {
+    let scene =
+        Scene { platform: json!({"allowed": ["crm/*"], "blocked": ["crm/delete"]}), ..Scene::default() };
+    scene.stopped("crm/delete", "platform", "blocked", DISABLED);
+    scene.stopped("files/read", "platform", "allowed", DENIED);
+    scene.runs("crm/search");
+    Scene { platform: json!({"allowed": []}), ..Scene::default() }.stopped(
+        "crm/search",
+        "platform",
+        "allowed",
+        DENIED,
+    );
+    Scene { platform: json!({"allowed": "*"}), ..Scene::default() }.runs("crm/search");
+}
+
+/// G16: of the platform's layer a caller learns only that it decided.
+#[test]
+fn a_refusal_by_the_platform_does_not_tell_its_rule_and_one_by_a_lower_layer_does() {
+    let scene = Scene {
+        platform: json!({"blocked": ["crm/delete"]}),
+        organization: json!({"enabled": "*", "disabled": ["files/*"]}),
+        ..Scene::default()
+    };
+    let rules = scene.rules();
+    let platform = refusal(&rules, &scene.facts, "crm/delete").error;
+    assert_eq!(platform.details, Some(json!({"layer": "platform"})));
+    assert!(!format!("{platform:?}").contains("blocked"), "{platform:?}");
+    let organization = refusal(&rules, &scene.facts, "files/read").error;
+    let told = json!({"layer": "organization", "rule": "disabled", "why": "`files/*` in `disabled`"});
+    assert_eq!(organization.details, Some(told));
+}
+
+/// C5.
+#[test]
+fn g7_an_organization_has_what_it_enabled_and_did_not_disable() {
+    let scene = |organization| Scene { organization, ..Scene::default() };
+    scene(json!({})).stopped("crm/search", "organization", "enabled", DENIED);
+    let some = scene(json!({"enabled": ["crm/*", "files/read"], "disabled": ["crm/delete"]}));
+    some.stopped("crm/delete", "organization", "disabled", DISABLED);
+    some.stopped("files/write", "organization", "enabled", DENIED);
+    some.runs("files/read");
+}
+
+#[test]
+fn g8_a_tool_is_out_while_an_integration_that_it_needs_is_not_connected() {
+    let missing = ErrorType::IntegrationMissing;
+    Scene::default().stopped("pay/charge", "organization", "integration", missing);
+    Scene { connected: vec!["stripe"], ..Scene::default() }.runs("pay/charge");
+    let added = Scene {
+        platform: json!({"integrations": {"crm/search": "resend"}}),
+        organization: json!({"enabled": "*", "integrations": {"files/*": "drive"}}),
+        connected: vec!["drive"],
+        ..Scene::default()
+    };
+    added.stopped("crm/search", "organization", "integration", missing);
+    added.runs("files/read");
+    let told = refusal(&Scene::default().rules(), &SessionFacts::default(), "pay/charge").error.message;
+    assert!(told.contains("`stripe`"), "{told}");
+}
+
+#[test]
+fn g5_the_platform_can_demand_that_agents_are_bound_to_a_server() {
+    let platform = json!({"server_binding": "required"});
+    let scene = |agent| Scene { platform: platform.clone(), agent, ..Scene::default() };
+    scene(json!({"enabled": "*"})).stopped("crm/search", "agent", "server", DENIED);
+    let bound = scene(json!({"enabled": "*", "server": "crm"}));
+    bound.stopped("files/read", "agent", "server", DENIED);
+    bound.runs("crm/search");
+}
+
+#[test]
+fn g9_a_profile_and_a_list_intersect_and_neither_means_nothing() {
+    let platform = json!({"profiles": {"desk": ["crm/search", "files/*"]}, "subtypes": {"helper": "desk"}});
+    let scene = |agent| Scene { platform: platform.clone(), agent, ..Scene::default() };
+    scene(json!({})).stopped("crm/search", "agent", "enabled", DENIED);
+    scene(json!({"profile": "desk"})).runs("crm/search");
+    scene(json!({"profile": "desk"})).stopped("crm/delete", "agent", "profile", DENIED);
+    scene(json!({"subtype": "helper"})).runs("crm/search");
+    scene(json!({"subtype": "gone"})).stopped("crm/search", "agent", "profile", DENIED);
+    scene(json!({"profile": "gone"})).stopped("crm/search", "agent", "profile", DENIED);
+    let both = scene(json!({"profile": "desk", "enabled": ["crm/*"]}));
+    both.runs("crm/search");
+    both.stopped("files/read", "agent", "enabled", DENIED);
+    both.stopped("crm/delete", "agent", "profile", DENIED);
+    scene(json!({"profile": "desk", "enabled": []})).stopped("crm/search", "agent", "enabled", DENIED);
+    let hidden = Scene {
+        organization: json!({"enabled": "*", "profiles": {"desk": ["files/read"]}}),
+        ..scene(json!({"profile": "desk"}))
+    };
+    hidden.runs("files/read");
+    hidden.stopped("crm/search", "agent", "profile", DENIED);
+}
+
+/// Of a subtype that is not defined any more nothing is left, even where a profile has its name.
+#[test]
+fn g9_a_subtype_is_not_taken_for_a_profile() {
+    let scene = Scene {
+        platform: json!({"profiles": {"sales": "*"}}),
+        agent: json!({"subtype": "sales"}),
+        ..Scene::default()
+    };
+    scene.stopped("crm/search", "agent", "profile", DENIED);
+}
+
+#[test]
+fn g10_autonomy_says_what_needs_a_person() {
+    let scene = |agent| Scene { agent, ..Scene::default() };
+    let supervised = scene(json!({"enabled": "*"}));
+    supervised.asks("crm/delete", "autonomy");
+    supervised.runs("crm/search");
+    let named =
+        scene(json!({"enabled": "*", "autonomy": "supervised", "require_approval_for": ["crm/search"]}));
+    named.asks("crm/search", "require_approval_for");
+    named.runs("crm/delete");
+    let draft =
+        scene(json!({"enabled": "*", "autonomy": "draft_only", "require_approval_for": ["files/read"]}));
+    draft.stopped("crm/delete", "agent", "autonomy", DENIED);
+    draft.asks("files/read", "require_approval_for");
+    draft.runs("crm/search");
+    let autonomous =
+        scene(json!({"enabled": "*", "autonomy": "autonomous", "require_approval_for": ["crm/delete"]}));
+    autonomous.asks("crm/delete", "require_approval_for");
+    autonomous.runs("files/write");
+    scene(json!({"enabled": "*", "require_approval_for": []})).runs("crm/delete");
+}
+
+#[test]
+fn g12_channels_block_and_no_channel_is_blocked_by_any_of_them() {
+    let scene = |channel: Option<&str>| Scene {
+        platform: json!({"channels": {"sms": {"blocked": ["files/*"]}, "webchat": {}}}),
+        organization: json!({"enabled": "*", "channels": {"sms": {"blocked": ["crm/delete"]}, "fax": {"blocked": ["crm/search"]}}}),
+        facts: SessionFacts { channel: channel.map(str::to_owned), ..SessionFacts::default() },
+        ..Scene::default()
+    };
+    let restricted = ErrorType::ChannelRestricted;
+    scene(Some("sms")).stopped("files/read", "session", "channel", restricted);
+    scene(Some("sms")).stopped("crm/delete", "session", "channel", restricted);
+    scene(Some("sms")).runs("crm/search");
+    scene(Some("webchat")).runs("files/read");
+    scene(Some("fax")).stopped("crm/search", "session", "channel", restricted);
+    for none in [None, Some("gone")] {
+        for tool in ["files/read", "crm/delete", "crm/search"] {
+            scene(none).stopped(tool, "session", "channel", restricted);
+        }
+        scene(none).runs("crm/query");
+    }
+}
+
+#[test]
+fn g13_a_tool_that_kept_failing_is_out_with_the_reason() {
+    let broken = BTreeMap::from([(crate::ToolId::parse("crm/search").unwrap(), "three in a row".to_owned())]);
+    let scene = Scene { facts: SessionFacts { broken, ..SessionFacts::default() }, ..Scene::default() };
+    scene.stopped("crm/search", "session", "breaker", DISABLED);
+    let told = refusal(&scene.rules(), &scene.facts, "crm/search").error.message;
+    assert!(told.contains("three in a row"), "{told}");
+    scene.runs("crm/delete");
+}
+
+/// G14, 9.3: past enable lists and profiles, and past nothing else.
+#[test]
+fn g14_universal_tools_pass_lists_and_profiles_and_nothing_else() {
+    let universal = |platform: Value, organization: Value, agent: Value| {
+        let mut platform = platform;
+        platform["universal"] = json!(["crm/query"]);
+        Scene { platform, organization, agent, ..Scene::default() }
+    };
+    universal(json!({}), json!({}), json!({})).runs("crm/query");
+    let profile = json!({"profiles": {"desk": ["files/*"]}});
+    universal(profile, json!({"enabled": ["files/*"]}), json!({"profile": "desk", "enabled": []}))
+        .runs("crm/query");
+    universal(json!({"blocked": ["crm/*"]}), json!({}), json!({})).stopped(
+        "crm/query",
+        "platform",
+        "blocked",
+        DISABLED,
+    );
+    universal(json!({}), json!({"disabled": ["crm/*"]}), json!({})).stopped(
+        "crm/query",
+        "organization",
+        "disabled",
+        DISABLED,
+    );
+    universal(json!({}), json!({}), json!({"disabled": ["crm/query"]})).stopped(
+        "crm/query",
+        "agent",
+        "disabled",
+        DISABLED,
+    );
+    universal(json!({}), json!({}), json!({"server": "files"})).stopped(
+        "crm/query",
+        "agent",
+        "server",
+        DENIED,
+    );
+    universal(json!({"integrations": {"crm/query": "x"}}), json!({}), json!({})).stopped(
+        "crm/query",
+        "organization",
+        "integration",
+        ErrorType::IntegrationMissing,
+    );
+    universal(json!({"channels": {"sms": {"blocked": ["crm/query"]}}}), json!({}), json!({})).stopped(
+        "crm/query",
+        "session",
+        "channel",
+        ErrorType::ChannelRestricted,
+    );
+    universal(json!({}), json!({}), json!({"require_approval_for": ["crm/query"]}))
+        .asks("crm/query", "require_approval_for");
+}
+
+#[test]
+fn g14_only_what_changes_nothing_can_be_universal() {
+    let rules = Scene::default().rules();
+    let refused = PlatformDocument::parse(r#"{"universal":["crm/query","crm/delete"]}"#)
+        .unwrap()
+        .check(&rules.catalogue)
+        .unwrap_err();
+    assert_eq!(refused.place, "/universal/1");
+    PlatformDocument::parse(r#"{"universal":["crm/query"]}"#).unwrap().check(&rules.catalogue).unwrap();
+    // One that came later, or changed, is not let through either.
+    let scene = Scene { platform: json!({"universal": "*"}), organization: json!({}), ..Scene::default() };
+    scene.stopped("crm/delete", "organization", "enabled", DENIED);
+    scene.runs("crm/query");
+}
+
+/// G1: what is universal does not count.
+#[test]
+fn g1_an_agent_with_universal_tools_alone_has_no_tools() {
+    let scene = |agent| Scene { platform: json!({"universal": ["crm/query"]}), agent, ..Scene::default() };
+    assert!(!has_tools(&scene(json!({})).rules(), &SessionFacts::default()));
+    assert!(has_tools(&scene(json!({"enabled": ["crm/search"]})).rules(), &SessionFacts::default()));
+    assert!(has_tools(&scene(json!({"enabled": ["crm/delete"]})).rules(), &SessionFacts::default()));
+}
+
+#[test]
+fn g1_an_agent_left_with_nothing_is_warned_of() {
+    let warned = |agent: Value| nothing_left(&Scene { agent, ..Scene::default() }.rules());
+    for agent in
+        [json!({}), json!({"enabled": []}), json!({"enabled": ["crm/search"], "disabled": ["crm/*"]})]
+    {
+        let warning = warned(agent.clone()).expect("a warning");
+        assert_eq!((warning.code, warning.path.as_str()), ("NO_TOOLS", ""), "{agent}");
+    }
+    assert_eq!(warned(json!({"enabled": ["crm/search"], "disabled": ["crm/delete"]})), None);
+}
+
+#[test]
+fn an_explanation_names_the_rule_in_words() {
+    let scene = Scene {
+        platform: json!({"profiles": {"desk": ["crm/search"]}}),
+        agent: json!({"profile": "desk", "require_approval_for": ["crm/*"]}),
+        ..Scene::default()
+    };
+    let rules = scene.rules();
+    let steps = explain(&rules, &scene.facts, "crm/search");
+    let why = |rule: &str, layer: Layer| {
+        let step = steps.iter().find(|step| step.reason.layer == layer && step.reason.rule == rule);
+        step.map(|step| (step.verdict, step.why.as_str()))
+    };
+    assert_eq!(why("profile", Layer::Agent), Some((StepVerdict::Passes, "the profile `desk` has it")));
+    assert_eq!(why("enabled", Layer::Organization), Some((StepVerdict::Passes, "`*` in `enabled`")));
+    assert_eq!(
+        why("require_approval_for", Layer::Agent),
+        Some((StepVerdict::NeedsApproval, "`crm/*` in `require_approval_for`"))
+    );
+}
+
+const TOOLS: [&str; 6] = ["crm/delete", "crm/query", "crm/search", "files/read", "files/write", "pay/charge"];
+const PATTERNS: [&str; 9] = [
+    "*",
+    "crm/*",
+    "crm/delete",
+    "crm/query",
+    "crm/search",
+    "files/*",
+    "files/read",
+    "pay/charge",
+    "later/tool",
+];
+
+fn any_list() -> impl Strategy<Value = Value> {
+    proptest::option::weighted(0.7, proptest::collection::vec(proptest::sample::select(&PATTERNS[..]), 0..4))
+        .prop_map(|list| json!(list))
+}
+
+fn any_platform() -> impl Strategy<Value = Value> {
+    (any_list(), any_list(), any_list(), any_list(), any_list(), any::<bool>()).prop_map(
+        |(allowed, blocked, universal, profile, channel, bound)| {
+            let profile = if profile.is_null() { json!([]) } else { profile };
+            json!({
+                "allowed": allowed, "blocked": blocked, "universal": universal,
+                "profiles": {"desk": profile}, "subtypes": {"helper": "desk"},
+                "channels": {"sms": {"blocked": channel}, "webchat": {}},
+                "integrations": {"files/write": "drive"},
+                "server_binding": if bound { "required" } else { "optional" },
+            })
+        },
+    )
+}
+
+fn any_organization() -> impl Strategy<Value = Value> {
+    (any_list(), any_list(), any_list(), any_list()).prop_map(|(enabled, disabled, profile, channel)| {
+        let profiles = if profile.is_null() { json!({}) } else { json!({"desk": profile}) };
+        json!({"enabled": enabled, "disabled": disabled, "profiles": profiles, "channels": {"sms": {"blocked": channel}}})
+    })
+}
+
+fn any_agent() -> impl Strategy<Value = Value> {
+    let autonomy =
+        proptest::sample::select(vec![None, Some("draft_only"), Some("supervised"), Some("autonomous")]);
+    let named = proptest::sample::select(vec![
+        json!({}),
+        json!({"profile": "desk"}),
+        json!({"subtype": "helper"}),
+        json!({"subtype": "gone"}),
+        json!({"server": "crm"}),
+    ]);
+    (any_list(), any_list(), any_list(), autonomy, named).prop_map(
+        |(enabled, disabled, approval, autonomy, named)| {
+            let mut agent = json!({"disabled": disabled, "autonomy": autonomy});
+            agent.as_object_mut().unwrap().extend(named.as_object().unwrap().clone());
+            // What a bound agent's lists may name is another matter, refused when it is written.
+            if named["server"].is_null() {
+                agent["enabled"] = enabled;
+                agent["require_approval_for"] = approval;
+            } else {
+                agent["enabled"] = json!("*");
+            }
+            agent
+        },
+    )
+}
+
+fn any_facts() -> impl Strategy<Value = SessionFacts> {
+    let ids = || proptest::collection::vec(proptest::sample::select(&TOOLS[..]), 0..2);
+    let channel = proptest::sample::select(vec![None, Some("sms"), Some("webchat"), Some("gone")]);
+    (ids(), ids(), channel).prop_map(|(disabled, broken, channel)| {
+        let id = |id: &str| crate::ToolId::parse(id).unwrap();
+        SessionFacts {
+            disabled: disabled.into_iter().map(id).collect(),
+            broken: broken.into_iter().map(|tool| (id(tool), "it failed".to_owned())).collect(),
+            channel: channel.map(str::to_owned),
+        }
+    })
+}
+
+fn any_scene() -> impl Strategy<Value = Scene> {
+    let connected = proptest::sample::subsequence(vec!["stripe", "drive"], 0..=2);
+    (any_platform(), any_organization(), connected, any_agent(), any_facts()).prop_map(
+        |(platform, organization, connected, agent, facts)| Scene {
+            platform,
+            organization,
+            connected,
+            agent,
+            facts,
+        },
+    )
+}
+
+/// Whether a list of a document names the tool; absent means `absent`.
+fn names(list: &Value, tool: &str, absent: bool) -> bool {
+    let Some(list) = list.as_array() else { return if list == "*" { true } else { absent } };
+    let tool = crate::ToolId::parse(tool).unwrap();
+    list.iter().any(|entry| ToolPattern::parse(entry.as_str().unwrap()).unwrap().matches(&tool))
+}
+
+/// What the requirements say about a tool, read from the documents: the rule that stops it.
+fn model(scene: &Scene, tool: &str) -> Option<(&'static str, &'static str)> {
+    let Scene { platform, organization, connected, agent, facts } = scene;
+    let read_only = ["crm/query", "crm/search", "files/read"].contains(&tool);
+    let universal = read_only && names(&platform["universal"], tool, false);
+    let needed = [("pay/charge", "stripe"), ("files/write", "drive")];
+    let missing = needed.iter().any(|(of, integration)| *of == tool && !connected.contains(integration));
+    let profile = match (&agent["profile"], &agent["subtype"]) {
+        (Value::String(name), _) => Some(name.as_str()),
+        (_, Value::String(subtype)) => {
+            Some(platform["subtypes"][subtype].as_str().unwrap_or("nothing at all"))
+        }
+        _ => None,
+    };
+    let in_profile = profile.is_none_or(|name| {
+        let own = &organization["profiles"][name];
+        names(if own.is_null() { &platform["profiles"][name] } else { own }, tool, false)
+    });
+    let bound = match agent["server"].as_str() {
+        Some(server) => tool.starts_with(&format!("{server}/")),
+        None => platform["server_binding"] != "required",
+    };
+    let blocks = |channel: &str| {
+        let of = |document: &Value| names(&document["channels"][channel]["blocked"], tool, false);
+        of(platform) || of(organization)
+    };
+    let channel_blocks = match facts.channel.as_deref() {
+        Some(known @ ("sms" | "webchat")) => blocks(known),
+        _ => blocks("sms") || blocks("webchat"),
+    };
+    let id = crate::ToolId::parse(tool).unwrap();
+    let supervised = agent["autonomy"].is_null() || agent["autonomy"] == "supervised";
+    let rules = [
+        (names(&platform["blocked"], tool, false), "platform", "blocked"),
+        (!names(&platform["allowed"], tool, true), "platform", "allowed"),
+        (names(&organization["disabled"], tool, false), "organization", "disabled"),
+        (!universal && !names(&organization["enabled"], tool, false), "organization", "enabled"),
+        (missing, "organization", "integration"),
+        (!bound, "agent", "server"),
+        (names(&agent["disabled"], tool, false), "agent", "disabled"),
+        (!universal && !in_profile, "agent", "profile"),
+        (!universal && !names(&agent["enabled"], tool, profile.is_some()), "agent", "enabled"),
+        (agent["autonomy"] == "draft_only" && !read_only, "agent", "autonomy"),
+        (facts.broken.contains_key(&id), "session", "breaker"),
+        (facts.disabled.contains(&id), "session", "disabled"),
+        (channel_blocks, "session", "channel"),
+        (names(&agent["require_approval_for"], tool, false), "approval", "require_approval_for"),
+        (agent["require_approval_for"].is_null() && supervised && !read_only, "approval", "autonomy"),
+    ];
+    rules.into_iter().find(|(stops, ..)| *stops).map(|(_, layer, rule)| (layer, rule))
+}
+
+/// What can be called, with or without a person.
+fn reachable(scene: &Scene) -> BTreeSet<String> {
+    callable(&scene.rules(), &scene.facts).map(|(tool, _)| tool.id().to_string()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    /// Every verdict, its layer and its rule, as the requirements read.
+    #[test]
+    fn the_gate_decides_as_the_documents_read(scene in any_scene()) {
+        let rules = scene.rules();
+        for tool in TOOLS {
+            let decided = match decide(&rules, &scene.facts, tool) {
+                Decision::Allowed(_) => None,
+                Decision::NeedsApproval(_, reason) => Some(("approval", reason.rule)),
+                Decision::Refused(reason) => Some((reason.layer.as_str(), reason.rule)),
+            };
+            prop_assert_eq!(decided, model(&scene, tool), "{}", tool);
+        }
+    }
+
+    /// The list equals what is callable, by calling each.
+    #[test]
+    fn the_list_is_exactly_what_is_not_refused(scene in any_scene()) {
+        let rules = scene.rules();
+        let listed: BTreeMap<String, bool> =
+            callable(&rules, &scene.facts).map(|(tool, asks)| (tool.id().to_string(), asks)).collect();
+        for tool in TOOLS {
+            let called = match check(&rules, &scene.facts, call(tool, "{}")) {
+                Verdict::Run(_) => Some(false),
+                Verdict::NeedsApproval(_) => Some(true),
+                Verdict::Refused(_) => None,
+            };
+            prop_assert_eq!(listed.get(tool).copied(), called, "{}", tool);
+        }
+    }
+
+    /// G16: the explanation and the decision are one.
+    #[test]
+    fn explain_agrees_with_decide(scene in any_scene()) {
+        let rules = scene.rules();
+        for tool in TOOLS.iter().chain(&["later/tool"]) {
+            let steps = explain(&rules, &scene.facts, tool);
+            let first = steps.iter().find(|step| step.verdict != StepVerdict::Passes);
+            let decided = match decide(&rules, &scene.facts, tool) {
+                Decision::Allowed(_) => None,
+                Decision::NeedsApproval(_, reason) => Some((reason, StepVerdict::NeedsApproval)),
+                Decision::Refused(reason) => Some((reason, StepVerdict::Refuses)),
+            };
+            prop_assert_eq!(first.map(|step| (step.reason, step.verdict)), decided, "{}", tool);
+            prop_assert!(steps.iter().all(|step| !step.why.is_empty()));
+            if let Verdict::Refused(refusal) = check(&rules, &scene.facts, call(tool, "{}")) {
+                prop_assert_eq!(first.and_then(|step| step.error_type), Some(refusal.error.error_type));
+            }
+        }
+    }
+
+    /// G7: no layer widens. Whatever a layer says, it gives nothing that the layers above did not, universal tools
+    /// aside, which are the platform's word.
+    #[test]
+    fn no_layer_gives_what_the_one_above_did_not(scene in any_scene(), other in any_scene()) {
+        let everything = Scene { organization: json!({"enabled": "*", "channels": scene.organization["channels"]}),
+            connected: vec!["stripe", "drive"], agent: json!({"enabled": "*", "autonomy": "autonomous", "server": scene.agent["server"]}),
+            ..scene.clone() };
+        let organization = Scene { organization: scene.organization.clone(), connected: scene.connected.clone(), ..everything.clone() };
+        let session = Scene { facts: other.facts.clone(), ..scene.clone() };
+        let open = Scene { facts: SessionFacts { channel: other.facts.channel.clone(), ..SessionFacts::default() }, ..scene.clone() };
+        prop_assert!(reachable(&organization).is_subset(&reachable(&everything)));
+        prop_assert!(reachable(&scene).is_subset(&reachable(&organization)));
+        prop_assert!(reachable(&session).is_subset(&reachable(&open)));
+    }
+
+    /// Denial wins: whatever is added to the denials of a layer, nothing becomes callable, and what is named is not.
+    #[test]
+    fn a_further_denial_never_lets_a_tool_in(scene in any_scene(), denied in any_list(), layer in 0_usize..3) {
+        let mut stricter = scene.clone();
+        let (document, field) = match layer {
+            0 => (&mut stricter.platform, "blocked"),
+            1 => (&mut stricter.organization, "disabled"),
+            _ => (&mut stricter.agent, "disabled"),
+        };
+        let mut list = document[field].as_array().cloned().unwrap_or_default();
+        list.extend(denied.as_array().cloned().unwrap_or_default());
+        document[field] = json!(list);
+        let after = reachable(&stricter);
+        prop_assert!(after.is_subset(&reachable(&scene)));
+        prop_assert!(after.iter().all(|tool| !names(&denied, tool, false)));
+    }
+}

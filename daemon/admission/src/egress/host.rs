@@ -1,0 +1,200 @@
+//! The host of a request and of a rule: a name of letters, digits and hyphens, or one spelling of an address.
+//!
+//! There are a dozen ways to write `127.0.0.1` that some library reads as an address and another as a name
+//! (`0177.0.0.1`, `0x7f.1`, `2130706433`, `127.1`, a trailing dot, a zone). A name whose last label could be a number
+//! is therefore no name, and an address is taken in its canonical spelling alone. Letters fold in ASCII only; names in
+//! other scripts come as `xn--`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Serialize, Serializer};
+
+use crate::text::show;
+
+/// Longest host name in bytes (RFC 1035, without the trailing dot).
+const NAME_BYTES: usize = 253;
+/// Longest label in bytes (RFC 1035).
+const LABEL_BYTES: usize = 63;
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Host {
+    /// A name in lower case.
+    Name(Box<str>),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// Why a text is no host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct HostError {
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: &'static str,
+}
+
+impl HostError {
+    fn new(message: impl Into<String>, hint: &'static str) -> Self {
+        Self { message: message.into(), hint }
+    }
+}
+
+impl Host {
+    /// Reads a host as a URL writes it: IPv6 addresses stand in brackets.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        if let Some(inside) = text.strip_prefix('[') {
+            let address = inside.strip_suffix(']').and_then(|inside| inside.parse::<Ipv6Addr>().ok());
+            return match address {
+                Some(address) if format!("[{address}]") == text => Ok(Self::Address(address.into())),
+                Some(_) => Err(HostError::new(
+                    format!("`{}` is not how this address is written", show(text, 64)),
+                    "write the address in its canonical form (RFC 5952), in lower case",
+                )),
+                None => Err(HostError::new(
+                    format!("`{}` is no IPv6 address", show(text, 64)),
+                    "write an IPv6 address in brackets, without a zone",
+                )),
+            };
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Address(address.into()));
+        }
+        name(text).map(|name| Self::Name(name.into()))
+    }
+
+    /// Whether this text, in its one spelling, is the host.
+    pub(crate) fn is_written(&self, text: &str) -> bool {
+        match self {
+            Self::Name(name) => **name == *text,
+            Self::Address(_) => self.to_string() == text,
+        }
+    }
+
+    /// The name, where it is one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Name(name) => Some(name),
+            Self::Address(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => formatter.write_str(name),
+            Self::Address(IpAddr::V4(address)) => address.fmt(formatter),
+            Self::Address(IpAddr::V6(address)) => write!(formatter, "[{address}]"),
+        }
+    }
+}
+
+/// The hosts that a rule is about: one, or every name with exactly one label in place of the `*`. A plugin may also ask
+/// for every host, where only its users know which; nobody grants that, so an operator names hosts.
+///
+/// `*.example.com` is `a.example.com` and neither `example.com` nor `b.a.example.com`, as in a certificate, so that a
+/// rule never reaches further than the certificates that answer for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostPattern {
+    /// This host.
+    Exact(Host),
+    /// Every name of one label more than this one.
+    OneLabelBelow(Box<str>),
+    /// Every host: asked for by a plugin, and never granted.
+    Any,
+}
+
+impl HostPattern {
+    /// Reads what a plugin asks for: `*`, or what a grant may name.
+    pub fn parse_asked(text: &str) -> Result<Self, HostError> {
+        if text == "*" { Ok(Self::Any) } else { Self::parse(text) }
+    }
+
+    /// Reads a host, or `*.` and a name of at least two labels.
+    pub fn parse(text: &str) -> Result<Self, HostError> {
+        let Some(parent) = text.strip_prefix("*.") else {
+            if text.contains('*') {
+                return Err(HostError::new(
+                    format!("`{}` has a wildcard where none can stand", show(text, 64)),
+                    "write one `*` as the whole first label, like `*.example.com`",
+                ));
+            }
+            return Host::parse(text).map(Self::Exact);
+        };
+        match Host::parse(parent)? {
+            Host::Name(name) if name.contains('.') => Ok(Self::OneLabelBelow(name)),
+            Host::Name(_) | Host::Address(_) => Err(HostError::new(
+                format!("`{}` would be every host below a whole domain of the top", show(text, 64)),
+                "write at least two labels behind the `*.`, like `*.example.com`",
+            )),
+        }
+    }
+
+    /// Whether the rule is about this host.
+    pub fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Any, _) => true,
+            (Self::Exact(exact), host) => exact == host,
+            (Self::OneLabelBelow(parent), Host::Name(name)) => {
+                name.split_once('.').is_some_and(|(label, rest)| !label.is_empty() && *rest == **parent)
+            }
+            (Self::OneLabelBelow(_), Host::Address(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(host) => host.fmt(formatter),
+            Self::OneLabelBelow(parent) => write!(formatter, "*.{parent}"),
+            Self::Any => formatter.write_str("*"),
+        }
+    }
+}
+
+impl Serialize for HostPattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fn name(text: &str) -> Result<String, HostError> {
+    if text.is_empty() || text.len() > NAME_BYTES {
+        return Err(HostError::new(
+            format!("a host name has 1 to {NAME_BYTES} characters"),
+            "write a host name like `api.example.com`",
+        ));
+    }
+    if let Some(label) = text.split('.').find(|label| !is_label(label)) {
+        return Err(HostError::new(
+            format!("`{}` is no host name: its part `{}` is not one", show(text, 64), show(label, 64)),
+            "write letters, digits and hyphens, without a trailing dot; other scripts as `xn--`",
+        ));
+    }
+    if text.rsplit('.').next().is_some_and(is_like_a_number) {
+        return Err(HostError::new(
+            format!("`{}` can be read as an address", show(text, 64)),
+            "write an IPv4 address as four decimal numbers without leading zeros",
+        ));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn is_label(label: &str) -> bool {
+    let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=LABEL_BYTES).contains(&label.len())
+        && label.bytes().all(is_inside)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// What a lenient parser takes for the last number of an IPv4 address: digits, or `0x` and hexadecimal digits.
+fn is_like_a_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
+    label.bytes().all(|byte| byte.is_ascii_digit())
+        || hexadecimal.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

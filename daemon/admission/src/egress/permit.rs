@@ -1,0 +1,279 @@
+//! The permits: a request that the rules allow, and one whose addresses are known and allowed too.
+//!
+//! A call reaches what its plugin asks for, its operator grants and its agent's document leaves; each of the three is
+//! kept apart instead of being folded into one list, so that a refusal can say whose word is missing and what it would be.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::address::{AddressKind, is_reachable, kind_of};
+use super::grant::Grant;
+use super::host::Host;
+use super::network::Network;
+use super::rule::{Agreement, NetworkRule, NetworkScheme};
+use super::target::{Target, TargetError};
+use crate::descriptor::{Capabilities, FilesystemAccess};
+use crate::error::{CallError, ErrorType};
+
+/// Longest path that a suggested rule names, in bytes: what a rule can hold.
+const SUGGESTED_PATH_BYTES: usize = 1_000;
+
+/// What a call may reach beyond computing: asked for, granted, and left by the agent's document (B5).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reach {
+    asked: Arc<Capabilities>,
+    granted: Arc<Grant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<Arc<[NetworkRule]>>,
+}
+
+/// A request that the rules allow. Only [`Reach::permit`] makes one.
+#[derive(Clone, Debug)]
+pub struct Permitted {
+    target: Target,
+    rule: NetworkRule,
+    granted: Arc<Grant>,
+}
+
+/// A request that may be sent to these addresses and no others. Only [`Permitted::vet`] makes one.
+#[derive(Clone, Debug)]
+pub struct Vetted {
+    permitted: Permitted,
+    /// INVARIANT: not empty.
+    addresses: Vec<SocketAddr>,
+}
+
+/// Whose word is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedBy {
+    /// Nobody can allow it: it can be read in two ways, or is never sent.
+    Form,
+    /// The plugin does not ask for it.
+    Plugin,
+    /// The operator does not grant it.
+    Grant,
+    /// The agent's document leaves it out.
+    Agent,
+    /// Its host has an address that is not to be reached.
+    Address,
+}
+
+/// A request that is not made, and what would have to be said so that it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// Whose word is missing.
+    pub by: DeniedBy,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+    /// What to add to the grant, where that would help.
+    pub grant: Option<Value>,
+}
+
+impl Reach {
+    /// What is left of the asked when this is granted.
+    pub fn new(asked: Arc<Capabilities>, granted: Arc<Grant>) -> Self {
+        Self { asked, granted, agent: None }
+    }
+
+    /// The same for an agent whose document names the requests that it leaves.
+    #[must_use]
+    pub fn narrowed_to(&self, rules: Arc<[NetworkRule]>) -> Self {
+        Self { agent: Some(rules), ..self.clone() }
+    }
+
+    /// Which files.
+    pub fn filesystem(&self) -> FilesystemAccess {
+        self.asked.filesystem.min(self.granted.filesystem)
+    }
+
+    /// The providers whose credentials may be used: asked for and granted.
+    pub fn credentials(&self) -> impl Iterator<Item = &str> {
+        let asked = self.asked.credentials.iter().map(String::as_str);
+        asked.filter(|provider| self.granted.credentials.iter().any(|granted| granted == provider))
+    }
+
+    /// Whether credentials of the session's user may be used.
+    pub fn may_use_user_credentials(&self) -> bool {
+        self.granted.user_credentials
+    }
+
+    /// Whether any request could be allowed at all.
+    pub fn has_network(&self) -> bool {
+        !self.asked.network.is_empty() && !self.granted.network.is_empty()
+    }
+
+    /// Decides about a request, by the rules alone.
+    pub fn permit(&self, target: Target) -> Result<Permitted, Denied> {
+        let is_allowed = |rules: &[NetworkRule]| rules.iter().any(|rule| rule.allows(&target));
+        let denied = |by, rules: &[NetworkRule]| Denied::by_rules(by, rules, &target, &self.granted);
+        if !is_allowed(&self.asked.network) {
+            return Err(denied(DeniedBy::Plugin, &self.asked.network));
+        }
+        let rule = self.granted.network.iter().find(|rule| rule.allows(&target));
+        let Some(rule) = rule.filter(|_| self.granted.allows_plainness_of(&target)) else {
+            return Err(denied(DeniedBy::Grant, &self.granted.network));
+        };
+        if let Some(rules) = self.agent.as_ref().filter(|rules| !is_allowed(rules)) {
+            return Err(denied(DeniedBy::Agent, rules));
+        }
+        Ok(Permitted { rule: rule.clone(), granted: Arc::clone(&self.granted), target })
+    }
+}
+
+impl Permitted {
+    /// Where the request goes.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The rule of the grant that allows it.
+    pub fn rule(&self) -> &NetworkRule {
+        &self.rule
+    }
+
+    /// Certificates that are trusted beside the public ones, as PEM.
+    pub fn extra_ca(&self) -> &[String] {
+        &self.granted.extra_ca
+    }
+
+    /// Networks that are reached beside the public one.
+    pub fn private_networks(&self) -> &[Network] {
+        &self.granted.private_networks
+    }
+
+    /// Whether a credential may travel with it: never over plain HTTP (K4).
+    pub fn may_carry_credential(&self) -> bool {
+        self.target.scheme() == NetworkScheme::Https
+    }
+
+    /// Decides about the addresses of its host. One that may not be reached refuses all, since whoever answers with it
+    /// answers with something else a moment later.
+    pub fn vet(self, addresses: &[IpAddr]) -> Result<Vetted, Denied> {
+        if let Host::Address(address) = self.target.host()
+            && addresses != [*address]
+        {
+            return Err(Denied::no_address(&self.target));
+        }
+        if addresses.is_empty() {
+            return Err(Denied::no_address(&self.target));
+        }
+        match addresses.iter().find(|address| !is_reachable(**address, &self.granted.private_networks)) {
+            Some(address) => Err(Denied::by_address(&self.target, *address)),
+            None => {
+                let port = self.target.port();
+                let addresses = addresses.iter().map(|address| SocketAddr::new(*address, port)).collect();
+                Ok(Vetted { permitted: self, addresses })
+            }
+        }
+    }
+}
+
+impl Vetted {
+    /// What was permitted.
+    pub fn permitted(&self) -> &Permitted {
+        &self.permitted
+    }
+
+    /// Where to connect to, in the order of the answer; never empty.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+}
+
+impl Denied {
+    /// Where there is no network to reach anything by.
+    pub fn no_network() -> Self {
+        Self {
+            by: DeniedBy::Form,
+            message: "requests cannot be made here".to_owned(),
+            hint: "call the tool through a daemon".to_owned(),
+            grant: None,
+        }
+    }
+
+    fn by_rules(by: DeniedBy, rules: &[NetworkRule], target: &Target, granted: &Grant) -> Self {
+        let nearest = rules.iter().map(|rule| rule.agreement(target)).max().unwrap_or(Agreement::Nothing);
+        let message = match (nearest, by) {
+            (Agreement::Nothing, _) => format!("the tool may not reach `{}`", target.host()),
+            (Agreement::Host, _) => {
+                format!("the tool may not reach `{}` by {}", target.host(), target.scheme().as_str())
+            }
+            (Agreement::Scheme, _) => {
+                format!("the tool may not reach port {} of `{}`", target.port(), target.host())
+            }
+            (Agreement::Port, _) => {
+                format!("the tool may not send {} to `{}`", target.method(), target.host())
+            }
+            (Agreement::Method, _) => format!("the tool may not reach this path of `{}`", target.host()),
+            (Agreement::Whole, _) => format!("the tool may not reach `{}` without TLS", target.host()),
+        };
+        let mut grant = suggestion(target);
+        if !granted.allows_plainness_of(target) {
+            grant["plain_http"] = json!([format!("{}:{}", target.host(), target.port())]);
+        }
+        let hint = match by {
+            DeniedBy::Plugin => {
+                format!("its author can ask for it in `plugin!`, and an operator grant it: {grant}")
+            }
+            DeniedBy::Agent => format!("add it to `network` of the agent's document: {}", grant["network"]),
+            _ => format!("an operator can grant it: {grant}"),
+        };
+        let grant = (by != DeniedBy::Agent).then_some(grant);
+        Self { by, message, hint, grant }
+    }
+
+    fn by_address(target: &Target, address: IpAddr) -> Self {
+        let host = target.host();
+        let (why, can_be) = match kind_of(address) {
+            AddressKind::Private(why) | AddressKind::Metadata(why) => (why, true),
+            AddressKind::Never(why) => (why, false),
+            // Public addresses are reached.
+            AddressKind::Public => ("public", false),
+        };
+        let message = format!("the tool may not reach `{host}`: its address {address} is not public ({why})");
+        let grant = can_be.then(|| json!({"private_networks": [Network::single(address)]}));
+        let hint = match &grant {
+            Some(grant) => format!("an operator can grant it: {grant}"),
+            None => "addresses of this kind are never reached; use another host".to_owned(),
+        };
+        Self { by: DeniedBy::Address, message, hint, grant }
+    }
+
+    fn no_address(target: &Target) -> Self {
+        Self {
+            by: DeniedBy::Address,
+            message: format!("the host `{}` has no address", target.host()),
+            hint: "check the name of the host".to_owned(),
+            grant: None,
+        }
+    }
+}
+
+impl From<TargetError> for Denied {
+    fn from(error: TargetError) -> Self {
+        Self { by: DeniedBy::Form, message: error.message, hint: error.hint.to_owned(), grant: None }
+    }
+}
+
+/// What the caller is told when a call ended because of it.
+impl From<&Denied> for CallError {
+    fn from(denied: &Denied) -> Self {
+        let details = match &denied.grant {
+            Some(grant) => json!({"denied_by": denied.by, "grant": grant}),
+            None => json!({"denied_by": denied.by}),
+        };
+        CallError::new(ErrorType::NetworkDenied, &denied.message, &denied.hint).with_details(details)
+    }
+}
+
+fn suggestion(target: &Target) -> Value {
+    let mut rule = NetworkRule::of(target);
+    rule.path = rule.path.filter(|path| path.len() <= SUGGESTED_PATH_BYTES);
+    json!({"network": [rule]})
+}

@@ -1,0 +1,99 @@
+//! The header fields of both directions: what is about one connection, or about how content is framed and coded, is
+//! said by us.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use toolgate_admission::Target;
+use wasmtime_wasi_http::Error;
+
+use super::decode;
+use super::scan::Scanner;
+
+/// Fields that say something about the connection, and not about the message (RFC 9110, 7.6.1).
+const OF_THE_CONNECTION: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Fields of a request that are ours beside those.
+const OURS: [HeaderName; 5] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::ACCEPT_ENCODING,
+    header::EXPECT,
+    HeaderName::from_static("http2-settings"),
+];
+
+/// What a server is told where the guest says nothing: some refuse whoever says nothing.
+const USER_AGENT: HeaderValue = HeaderValue::from_static("toolgate");
+
+/// What the guest announced as the length of its content.
+pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Makes a guest's fields those of a request.
+pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target) -> Result<(), Error> {
+    OF_THE_CONNECTION.iter().chain(&OURS).for_each(|name| drop(headers.remove(name)));
+    let host = HeaderValue::try_from(target.authority()).map_err(|_| Error::HttpRequestUriInvalid)?;
+    headers.insert(header::HOST, host);
+    // A part of something coded cannot be decoded.
+    let coding = if headers.contains_key(header::RANGE) { "identity" } else { decode::ACCEPTED };
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(coding));
+    headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    Ok(())
+}
+
+/// Makes an upstream's fields those of an answer: nothing about the connection, no secret.
+pub(super) fn clean_answer(headers: &mut HeaderMap, scanner: Option<&Scanner>) {
+    OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
+    let Some(scanner) = scanner else { return };
+    let is_named_so = |name: &&HeaderName| scanner.clean(name.as_str().as_bytes()).is_some();
+    let telling: Vec<HeaderName> = headers.keys().filter(is_named_so).cloned().collect();
+    telling.iter().for_each(|name| drop(headers.remove(name)));
+    for value in headers.values_mut() {
+        if let Some(cleaned) = scanner.clean(value.as_bytes()) {
+            *value = HeaderValue::from_bytes(&cleaned).unwrap_or(HeaderValue::from_static("***"));
+        }
+    }
+}
+
+/// The coding of an answer, as one text.
+pub(super) fn coding(headers: &HeaderMap) -> String {
+    let values = headers.get_all(header::CONTENT_ENCODING).iter();
+    values.map(|value| value.to_str().unwrap_or("?")).collect::<Vec<_>>().join(",")
+}
+
+/// What the fields take, as they are sent.
+pub(super) fn bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum()
+}
+
+/// What is said of a failure, to callers and in the record. Nothing of it comes from the upstream.
+pub(super) fn words(error: &Error) -> &'static str {
+    match error {
+        Error::DnsError { .. } => "its name has no address",
+        Error::DnsTimeout => "the name service did not answer",
+        Error::ConnectionRefused => "it refused the connection",
+        Error::ConnectionTimeout => "no connection in time",
+        Error::Connect(_) | Error::DestinationNotFound => "no connection could be made",
+        Error::TlsCertificateError => "its certificate is not to be trusted",
+        Error::Tls(_) | Error::TlsProtocolError => "TLS failed",
+        Error::ConnectionReadTimeout | Error::HttpResponseTimeout => "it did not answer in time",
+        Error::HttpResponseIncomplete => "its answer is broken",
+        Error::HttpResponseHeaderSectionSize(_) => "the head of its answer is too large",
+        Error::HttpResponseTrailerSectionSize(_) => "the trailers of its answer are too large",
+        Error::HttpResponseBodySize(_) => "its answer is larger than the call may take in",
+        Error::HttpRequestBodySize(_) => "the request is larger than the call may send",
+        Error::HttpResponseContentCoding(_) => "its answer is coded in a way that was not asked for",
+        Error::HttpUpgradeFailed => "it wants to speak another protocol",
+        Error::ConfigurationError => "a certificate of the grant cannot be used",
+        _ => "the request failed",
+    }
+}

@@ -1,0 +1,164 @@
+//! How a credential comes into a request: the daemon is asked about each permitted request, and the sandbox puts in what
+//! it answers. The plugin sees neither the question nor the answer.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use toolgate_admission::{CallError, Permitted};
+use zeroize::Zeroizing;
+
+use crate::secret::Secret;
+
+/// What is put into one request.
+pub struct Injection {
+    /// Which credential it is, for the record and so that no connection is shared with another.
+    pub credential: String,
+    /// Where it goes.
+    pub place: InjectionPlace,
+    /// What goes there.
+    pub secret: Arc<Secret>,
+    /// What else must not come back: the password inside of a basic credential, say.
+    pub also_hidden: Vec<Arc<Secret>>,
+}
+
+/// Where a secret stands in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InjectionPlace {
+    /// In a header, behind a prefix like `Bearer `.
+    Header {
+        /// The header.
+        name: HeaderName,
+        /// What stands in front of the secret.
+        prefix: String,
+    },
+    /// In a parameter of the query.
+    Query {
+        /// The parameter.
+        name: String,
+    },
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Option<Injection>, CallError>> + Send>>;
+
+/// Is asked for the credential of each request that may carry one. An error ends the request and is what the call ends
+/// with where it fails because of it.
+#[derive(Clone)]
+pub struct Credentials(Option<Arc<dyn Fn(Permitted) -> Answer + Send + Sync>>);
+
+impl Credentials {
+    /// No request gets any.
+    pub const NONE: Self = Self(None);
+
+    /// Asks this function.
+    pub fn new<F, R>(find: F) -> Self
+    where
+        F: Fn(Permitted) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Option<Injection>, CallError>> + Send + 'static,
+    {
+        Self(Some(Arc::new(move |permitted| Box::pin(find(permitted)))))
+    }
+
+    /// The credential of a request; none over plain HTTP, whatever the daemon would say (K4).
+    pub(super) async fn find(&self, permitted: &Permitted) -> Result<Option<Injection>, CallError> {
+        match &self.0 {
+            Some(find) if permitted.may_carry_credential() => find(permitted.clone()).await,
+            _ => Ok(None),
+        }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Credentials")
+    }
+}
+
+/// What the guest had put where the credential belongs. It was dropped.
+pub(super) struct Displaced(pub &'static str);
+
+impl Injection {
+    /// Puts the secret into the headers or the query.
+    pub(super) fn apply(
+        &self,
+        headers: &mut HeaderMap,
+        query: &mut Option<Zeroizing<String>>,
+    ) -> Result<Option<Displaced>, NotSendable> {
+        match &self.place {
+            InjectionPlace::Header { name, prefix } => {
+                let mut value = Zeroizing::new(prefix.as_bytes().to_vec());
+                value.extend_from_slice(self.secret.expose());
+                let mut value = HeaderValue::from_bytes(&value).map_err(|_| NotSendable)?;
+                value.set_sensitive(true);
+                let before = headers.insert(name, value);
+                Ok(before.map(|_| Displaced("header")))
+            }
+            InjectionPlace::Query { name } => {
+                let before = query.take();
+                let (kept, displaced) = without(before.as_deref().map_or("", String::as_str), name);
+                let mut whole = Zeroizing::new(kept);
+                if !whole.is_empty() {
+                    whole.push('&');
+                }
+                encode(name.as_bytes(), &mut whole);
+                whole.push('=');
+                encode(self.secret.expose(), &mut whole);
+                *query = Some(whole);
+                Ok(displaced.then_some(Displaced("query parameter")))
+            }
+        }
+    }
+
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        std::iter::once(&self.secret).chain(&self.also_hidden).map(Arc::as_ref)
+    }
+}
+
+/// The secret has bytes that cannot stand where it belongs.
+#[derive(Debug)]
+pub(super) struct NotSendable;
+
+/// The query without the parameters of that name, however it is spelt.
+fn without(query: &str, name: &str) -> (String, bool) {
+    let is_other = |pair: &&str| {
+        let written = pair.split('=').next().unwrap_or_default();
+        decode(written) != name.as_bytes()
+    };
+    let kept: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    let others: Vec<&str> = kept.iter().copied().filter(is_other).collect();
+    (others.join("&"), others.len() < kept.len())
+}
+
+fn encode(bytes: &[u8], out: &mut String) {
+    for &byte in bytes {
+        match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            true => out.push(char::from(byte)),
+            false => {
+                out.push('%');
+                out.extend(
+                    [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])),
+                );
+            }
+        }
+    }
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().iter();
+    let mut decoded = Vec::new();
+    while let Some(&byte) = bytes.next() {
+        let digits = bytes.as_slice().get(..2).and_then(|digits| str::from_utf8(digits).ok());
+        let meant = digits.filter(|_| byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match meant {
+            Some(meant) => {
+                decoded.push(meant);
+                bytes.nth(1);
+            }
+            None if byte == b'+' => decoded.push(b' '),
+            None => decoded.push(byte),
+        }
+    }
+    decoded
+}

@@ -1,0 +1,167 @@
+//! Connections that are kept for the next request, of the same owner only.
+//!
+//! A connection belongs to an organization, a plugin, a credential and the grant that vetted it; whoever differs in any
+//! of them opens one of their own. The task that drives a connection is owned by it: dropped with the call that uses
+//! it, or with the pool, and closed after a while in which nobody wanted it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use hyper::client::conn::http1::SendRequest;
+use tokio::task::JoinHandle;
+use toolgate_admission::{Network, NetworkScheme, Permitted};
+
+use super::body::GuestBody;
+
+/// Idle connections of all owners. Each is a socket and some buffers.
+const IDLE: usize = 1_024;
+/// Idle connections of one owner to one place: as many as calls commonly run at once.
+const IDLE_OF_ONE: usize = 32;
+/// How long one is kept without use. Servers commonly close after a minute; using one they just closed is a failure.
+const IDLE_TIME: Duration = Duration::from_secs(20);
+/// How long one is used at all, so that a host that moved is found again.
+const AGE: Duration = Duration::from_secs(300);
+
+/// Whose connection it is, and where it leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    organization: String,
+    plugin: String,
+    credential: Option<String>,
+    scheme: NetworkScheme,
+    host: String,
+    port: u16,
+    private_networks: Vec<Network>,
+    extra_ca: Vec<String>,
+}
+
+impl Key {
+    pub(super) fn new(
+        organization: &str,
+        plugin: &str,
+        credential: Option<&str>,
+        permitted: &Permitted,
+    ) -> Self {
+        let target = permitted.target();
+        Self {
+            organization: organization.to_owned(),
+            plugin: plugin.to_owned(),
+            credential: credential.map(str::to_owned),
+            scheme: target.scheme(),
+            host: target.host().to_string(),
+            port: target.port(),
+            private_networks: permitted.private_networks().to_vec(),
+            extra_ca: permitted.extra_ca().to_vec(),
+        }
+    }
+}
+
+/// One connection and what drives it.
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<GuestBody>,
+    _driver: Driver,
+    opened: Instant,
+}
+
+impl Connection {
+    pub(super) fn new(
+        sender: SendRequest<GuestBody>,
+        drive: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        Self { sender, _driver: Driver(tokio::spawn(drive)), opened: Instant::now() }
+    }
+
+    fn can_be_kept(&self) -> bool {
+        !self.sender.is_closed() && self.opened.elapsed() < AGE
+    }
+}
+
+/// A task that ends with whoever holds it.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Idle {
+    id: u64,
+    connection: Connection,
+    _expiry: Driver,
+}
+
+/// The idle connections. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Pool(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    idle: HashMap<Key, Vec<Idle>>,
+    count: usize,
+    last_id: u64,
+}
+
+impl Pool {
+    /// The connection of this owner that was used last and is still open.
+    pub(super) fn take(&self, key: &Key) -> Option<Connection> {
+        let mut kept = lock(&self.0);
+        while let Some(idle) = kept.pop(key) {
+            if idle.connection.can_be_kept() && idle.connection.sender.is_ready() {
+                return Some(idle.connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request, where there is room.
+    pub(super) fn put(&self, key: &Key, connection: Connection) {
+        let mut kept = lock(&self.0);
+        let is_full = kept.count >= IDLE || kept.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_OF_ONE);
+        if is_full || !connection.can_be_kept() {
+            return;
+        }
+        kept.last_id += 1;
+        let id = kept.last_id;
+        let expiry = Driver(tokio::spawn(expire(Arc::downgrade(&self.0), key.clone(), id)));
+        kept.idle.entry(key.clone()).or_default().push(Idle { id, connection, _expiry: expiry });
+        kept.count += 1;
+    }
+}
+
+async fn expire(kept: Weak<Mutex<Kept>>, key: Key, id: u64) {
+    tokio::time::sleep(IDLE_TIME).await;
+    if let Some(kept) = kept.upgrade() {
+        let expired = lock(&kept).remove(&key, id);
+        drop(expired);
+    }
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Kept {
+    fn pop(&mut self, key: &Key) -> Option<Idle> {
+        let idle = self.idle.get_mut(key)?;
+        let last = idle.pop();
+        if idle.is_empty() {
+            self.idle.remove(key);
+        }
+        self.count -= usize::from(last.is_some());
+        last
+    }
+
+    fn remove(&mut self, key: &Key, id: u64) -> Option<Idle> {
+        let idle = self.idle.get_mut(key)?;
+        let at = idle.iter().position(|idle| idle.id == id)?;
+        let removed = idle.swap_remove(at);
+        if idle.is_empty() {
+            self.idle.remove(key);
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+}

@@ -1,0 +1,227 @@
+//! What one call did on the network: counted against its limits, and kept for the audit.
+//!
+//! A request is written down before it leaves and completed as it goes, so that one that is under way when the call ends
+//! is in the record too. Of its address there is no query, of its content nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Target, show};
+
+use crate::effect::Effect;
+
+/// Requests and refusals of one call that are written down. Further ones are counted and otherwise forgotten: the limit
+/// on requests bounds what was made, and this bounds what was only tried.
+const RECORDED: usize = 1_000;
+
+/// Longest destination in a record, in characters.
+const DETAIL_CHARS: usize = 500;
+
+/// The record of one call, shared by its requests. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Record(Arc<Mutex<Kept>>);
+
+struct Kept {
+    requests_left: u64,
+    bytes_left: u64,
+    bytes: u64,
+    entries: Vec<Entry>,
+    limit_refused: Option<LimitName>,
+    /// The intent of the call could not be written down.
+    unrecordable: bool,
+    trouble: Option<CallError>,
+}
+
+enum Entry {
+    Other(Effect),
+    Request(Request),
+}
+
+struct Request {
+    target: String,
+    credential: Option<String>,
+    status: Option<u16>,
+    sent: u64,
+    received: u64,
+    failed: Option<&'static str>,
+}
+
+/// The limit on bytes is used up.
+#[derive(Debug)]
+pub(super) struct TooManyBytes;
+
+/// A request that is written down.
+#[derive(Clone)]
+pub(super) struct Noted {
+    record: Record,
+    at: Option<usize>,
+}
+
+impl Record {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self(Arc::new(Mutex::new(Kept {
+            requests_left: limits.requests,
+            bytes_left: limits.egress_bytes,
+            bytes: 0,
+            entries: Vec::new(),
+            limit_refused: None,
+            unrecordable: false,
+            trouble: None,
+        })))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request that is about to be decided about; none is left where it says false.
+    pub(super) fn take_request(&self) -> bool {
+        let mut kept = self.kept();
+        let left = kept.requests_left.checked_sub(1);
+        match left {
+            Some(left) => kept.requests_left = left,
+            None => kept.limit_refused = Some(LimitName::Requests),
+        }
+        left.is_some()
+    }
+
+    /// Counts bytes, whichever way they go.
+    pub(super) fn take_bytes(&self, bytes: usize) -> Result<(), TooManyBytes> {
+        let mut kept = self.kept();
+        let bytes = bytes as u64;
+        kept.bytes = kept.bytes.saturating_add(bytes);
+        match kept.bytes_left.checked_sub(bytes) {
+            Some(left) => kept.bytes_left = left,
+            None => {
+                kept.bytes_left = 0;
+                kept.limit_refused = Some(LimitName::EgressBytes);
+                return Err(TooManyBytes);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn denied(&self, destination: &str, denied: &Denied) {
+        let detail = format!("{}: {}", show(destination, DETAIL_CHARS), show(&denied.message, DETAIL_CHARS));
+        let mut kept = self.kept();
+        kept.trouble = Some(CallError::from(denied));
+        kept.push(Entry::Other(Effect { kind: "network_denied", detail }));
+    }
+
+    pub(super) fn unrecordable(&self) {
+        self.kept().unrecordable = true;
+    }
+
+    /// Something about a request that somebody may ask for later.
+    pub(super) fn note(&self, kind: &'static str, detail: String) {
+        self.kept().push(Entry::Other(Effect { kind, detail }));
+    }
+
+    pub(super) fn trouble(&self, error: CallError) {
+        self.kept().trouble = Some(error);
+    }
+
+    /// Writes down a request that is about to leave.
+    pub(super) fn begin(&self, target: &Target, credential: Option<&str>) -> Noted {
+        let mut kept = self.kept();
+        let request = Request {
+            target: show(&target.to_string(), DETAIL_CHARS),
+            credential: credential.map(|name| show(name, 100)),
+            status: None,
+            sent: 0,
+            received: 0,
+            failed: None,
+        };
+        Noted { record: self.clone(), at: kept.push(Entry::Request(request)) }
+    }
+
+    pub(crate) fn limit_refused(&self) -> Option<LimitName> {
+        self.kept().limit_refused
+    }
+
+    pub(crate) fn is_unrecordable(&self) -> bool {
+        self.kept().unrecordable
+    }
+
+    /// What the host saw go wrong last, where nothing went well after it.
+    pub(crate) fn seen(&self) -> Option<CallError> {
+        self.kept().trouble.clone()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.kept().bytes
+    }
+
+    pub(crate) fn take(&self) -> Vec<Effect> {
+        std::mem::take(&mut self.kept().entries).into_iter().map(Entry::into_effect).collect()
+    }
+}
+
+impl Kept {
+    fn push(&mut self, entry: Entry) -> Option<usize> {
+        let at = self.entries.len();
+        (at < RECORDED).then(|| {
+            self.entries.push(entry);
+            at
+        })
+    }
+}
+
+impl Noted {
+    fn update(&self, change: impl FnOnce(&mut Request)) {
+        let mut kept = self.record.kept();
+        if let Some(Entry::Request(request)) = self.at.and_then(|at| kept.entries.get_mut(at)) {
+            change(request);
+        }
+    }
+
+    pub(super) fn sent(&self, bytes: usize) {
+        self.update(|request| request.sent += bytes as u64);
+    }
+
+    pub(super) fn received(&self, bytes: usize) {
+        self.update(|request| request.received += bytes as u64);
+    }
+
+    /// The upstream answered. What went wrong before is not why the call ends.
+    pub(super) fn answered(&self, status: u16) {
+        self.update(|request| request.status = Some(status));
+        self.record.kept().trouble = None;
+    }
+
+    pub(super) fn failed(&self, why: &'static str, host: &str) {
+        self.update(|request| request.failed = Some(why));
+        self.record.trouble(unavailable(why, host));
+    }
+
+    pub(super) fn record(&self) -> &Record {
+        &self.record
+    }
+}
+
+impl Entry {
+    fn into_effect(self) -> Effect {
+        let request = match self {
+            Self::Other(effect) => return effect,
+            Self::Request(request) => request,
+        };
+        let Request { target, credential, status, sent, received, failed } = request;
+        let answer = match (status, failed) {
+            (Some(status), None) => status.to_string(),
+            (Some(status), Some(why)) => format!("{status}, then {why}"),
+            (None, Some(why)) => why.to_owned(),
+            (None, None) => "no answer".to_owned(),
+        };
+        let credential = credential.map(|name| format!(", credential {name}")).unwrap_or_default();
+        let detail = format!("{target}: {answer}, {sent} bytes out, {received} bytes in{credential}");
+        Effect { kind: "network_request", detail }
+    }
+}
+
+fn unavailable(why: &str, host: &str) -> CallError {
+    CallError::new(
+        ErrorType::ApiUnavailable,
+        format!("the tool could not use `{}`: {why}", show(host, 253)),
+        "call again later; if it stays, tell the operator",
+    )
+    .retryable(true)
+}

@@ -1,0 +1,178 @@
+//! Every form, at every split, beside text that only looks alike.
+
+use super::*;
+
+const SECRET: &[u8] = b"sk/live \"9f+8e7d&6c5b\\4a3";
+
+fn scanner(secrets: &[&[u8]]) -> Scanner {
+    let secrets: Vec<Secret> = secrets.iter().map(|bytes| Secret::new(bytes.to_vec())).collect();
+    Scanner::new(secrets.iter()).expect("something to look for")
+}
+
+fn in_chunks(secrets: &[&[u8]], text: &[u8], size: usize) -> Vec<u8> {
+    let mut scanner = scanner(secrets);
+    let mut passed: Vec<u8> = text.chunks(size).flat_map(|chunk| scanner.push(chunk)).collect();
+    passed.extend(scanner.finish());
+    passed
+}
+
+/// An encoder that shares nothing with ours: bit by bit.
+fn base64(bytes: &[u8], url_safe: bool) -> String {
+    let bits: Vec<bool> =
+        bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)).collect();
+    let mut letters = String::new();
+    for group in bits.chunks(6) {
+        let value =
+            (0..6).fold(0_u8, |value, at| value << 1 | u8::from(group.get(at).copied().unwrap_or(false)));
+        letters.push(match value {
+            0..26 => char::from(b'A' + value),
+            26..52 => char::from(b'a' + value - 26),
+            52..62 => char::from(b'0' + value - 52),
+            62 => {
+                if url_safe {
+                    '-'
+                } else {
+                    '+'
+                }
+            }
+            _ => {
+                if url_safe {
+                    '_'
+                } else {
+                    '/'
+                }
+            }
+        });
+    }
+    while !letters.len().is_multiple_of(4) {
+        letters.push('=');
+    }
+    letters
+}
+
+fn spellings(secret: &[u8]) -> Vec<String> {
+    let text = String::from_utf8(secret.to_vec()).expect("text");
+    let percent = |upper: bool, keep: &dyn Fn(u8) -> bool| -> String {
+        let escape = |byte: &u8| match (keep(*byte), upper) {
+            (true, _) => char::from(*byte).to_string(),
+            (false, true) => format!("%{byte:02X}"),
+            (false, false) => format!("%{byte:02x}"),
+        };
+        secret.iter().map(escape).collect()
+    };
+    let json = serde_json::to_string(&text).expect("JSON");
+    let json = &json[1..json.len() - 1];
+    let mut spellings = vec![
+        text.clone(),
+        secret.iter().map(|byte| format!("{byte:02x}")).collect(),
+        secret.iter().map(|byte| format!("{byte:02X}")).collect(),
+        percent(true, &|byte| byte.is_ascii_alphanumeric()),
+        percent(false, &|byte| byte.is_ascii_alphanumeric()),
+        percent(true, &|byte| byte.is_ascii_alphanumeric()).replace("%20", "+"),
+        percent(true, &|_| false),
+        percent(false, &|_| false),
+        json.to_owned(),
+        json.replace('/', "\\/"),
+    ];
+    for url_safe in [false, true] {
+        spellings.push(base64(secret, url_safe));
+        spellings.push(base64(secret, url_safe).trim_end_matches('=').to_owned());
+    }
+    spellings
+}
+
+/// K2: in every form, whichever chunks it comes in.
+#[test]
+fn k2_a_secret_is_blanked_in_every_form_at_every_split() {
+    for spelling in spellings(SECRET) {
+        let text = format!("{{\"token\": \"{spelling}\", \"other\": 1}}");
+        let blanked =
+            text.replace(spelling.trim_end_matches('='), &"*".repeat(spelling.trim_end_matches('=').len()));
+        for size in 1..text.len() + 1 {
+            let passed = in_chunks(&[SECRET], text.as_bytes(), size);
+            assert_eq!(String::from_utf8_lossy(&passed), blanked, "in chunks of {size}");
+        }
+    }
+}
+
+/// Whatever stands before and behind it in the encoded data, no three bytes of the secret can be read back.
+#[test]
+fn k2_a_secret_inside_of_base64_is_blanked_at_every_offset() {
+    for before in 0..7 {
+        for after in 0..4 {
+            for url_safe in [false, true] {
+                let data = [&vec![b'<'; before][..], SECRET, &vec![b'>'; after]].concat();
+                let text = base64(&data, url_safe);
+                let passed = in_chunks(&[SECRET], text.as_bytes(), 7);
+                let stars = passed.iter().filter(|byte| **byte == b'*').count();
+                assert_eq!(passed.len(), text.len());
+                assert!(
+                    stars * 6 >= SECRET.len() * 8 - 10,
+                    "{before} and {after}: {}",
+                    String::from_utf8_lossy(&passed)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn k2_what_is_not_the_secret_passes_unchanged_and_at_once() {
+    let text = b"sk/live \"9f+8e7d&6c5b\\4a4 sk/live sk/live \"9f+8e7d".repeat(40);
+    for size in [1, 2, 3, 7, 64, 4096] {
+        assert_eq!(in_chunks(&[SECRET], &text, size), text, "in chunks of {size}");
+    }
+    let mut scanner = scanner(&[SECRET]);
+    assert_eq!(scanner.push(b"data: 1\n\n"), b"data: 1\n\n", "nothing is held back without need");
+    assert_eq!(scanner.push(b"data: sk/li"), b"data: ");
+    assert_eq!(scanner.push(b"zard"), b"sk/lizard");
+}
+
+#[test]
+fn k2_several_secrets_are_looked_for_at_once_and_may_stand_side_by_side() {
+    let secrets: [&[u8]; 2] = [b"first-secret", b"secret-second"];
+    let text = b"first-secretfirst-secret-second;first-secretsecret-second";
+    for size in 1..=text.len() {
+        let passed = in_chunks(&secrets, text, size);
+        assert_eq!(String::from_utf8_lossy(&passed), format!("{};{}", "*".repeat(31), "*".repeat(25)));
+    }
+}
+
+#[test]
+fn a_secret_too_short_to_be_one_is_not_looked_for() {
+    let short = [Secret::new(b"ab".to_vec())];
+    assert!(Scanner::new(short.iter()).is_some_and(|scanner| scanner.clean(b"about").is_none()));
+    assert!(Scanner::new(std::iter::empty()).is_none());
+}
+
+/// Against a search that tries every form at every place, on text made of pieces of the secret.
+#[test]
+fn k2_the_shifts_find_what_a_plain_search_finds() {
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).expect("31 bits") % below
+    };
+    for _ in 0..300 {
+        let secret: Vec<u8> = (0..8).map(|_| b"abAB01"[random(6)]).collect();
+        let mut text = Vec::new();
+        for _ in 0..40 {
+            match random(3) {
+                0 => text.extend(&secret[..random(9)]),
+                1 => text.extend(&secret),
+                _ => text.push(b"abAB01"[random(6)]),
+            }
+        }
+        let one = scanner(&[&secret]);
+        let mut expected = text.clone();
+        for form in &one.forms {
+            for at in 0..text.len() {
+                if text[at..].starts_with(form) {
+                    expected[at..at + form.len()].fill(b'*');
+                }
+            }
+        }
+        let size = random(20) + 1;
+        assert_eq!(in_chunks(&[&secret], &text, size), expected, "{:?}", String::from_utf8_lossy(&text));
+    }
+}

@@ -1,0 +1,252 @@
+//! One request, from what the guest wrote to the head of the answer.
+//!
+//! The order is the point: decided by the rules, written down, given its credential, resolved, decided by its addresses,
+//! connected to one of them. A connection that is kept was vetted for the same owner by the same grant.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode, Uri, Version, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::timeout;
+use toolgate_admission::{CallError, Denied, Host, Permitted};
+use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
+use zeroize::Zeroizing;
+
+use super::answer::{AnswerBody, Parts};
+use super::body::GuestBody;
+use super::decode::Decoder;
+use super::inject::{Credentials, Injection};
+use super::pool::{Connection, Key};
+use super::record::{Noted, Record};
+use super::resolve::Unresolved;
+use super::scan::Scanner;
+use super::{Upstreams, headers};
+use crate::effect::BeforeEffect;
+
+/// Resolving, connecting and agreeing on TLS, together.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// From the request to the head of its answer. What takes longer has no user who waits.
+const FIRST_BYTE_TIME: Duration = Duration::from_secs(120);
+/// Between two pieces of an answer.
+const BETWEEN_BYTES_TIME: Duration = Duration::from_secs(60);
+
+/// What the requests of one call share.
+#[derive(Clone)]
+pub(super) struct Sender {
+    pub(super) upstreams: Upstreams,
+    pub(super) credentials: Credentials,
+    pub(super) before_effect: BeforeEffect,
+    pub(super) record: Record,
+    pub(super) organization: Arc<str>,
+    pub(super) plugin: Arc<str>,
+    pub(super) header_bytes: usize,
+}
+
+/// One request that the rules allow.
+pub(super) struct Outgoing {
+    pub(super) permitted: Permitted,
+    pub(super) request: Request<WasiBody>,
+    pub(super) options: RequestOptions,
+}
+
+impl Sender {
+    pub(super) async fn send(self, outgoing: Outgoing) -> Result<Response<WasiBody>, Error> {
+        let Outgoing { permitted, request, options } = outgoing;
+        self.recorded().await?;
+        let injection = self.credential(&permitted).await?;
+        let credential = injection.as_ref().map(|injection| injection.credential.as_str());
+        let noted = self.record.begin(permitted.target(), credential);
+        let host = permitted.target().host().to_string();
+        let sent = self.exchange(permitted, request, options, injection, &noted).await;
+        sent.inspect_err(|error| {
+            // A denial has said so already.
+            if !matches!(error, Error::HttpRequestDenied) {
+                noted.failed(headers::words(error), &host);
+            }
+        })
+    }
+
+    async fn exchange(
+        &self,
+        permitted: Permitted,
+        request: Request<WasiBody>,
+        options: RequestOptions,
+        injection: Option<Injection>,
+        noted: &Noted,
+    ) -> Result<Response<WasiBody>, Error> {
+        let key = Key::new(
+            &self.organization,
+            &self.plugin,
+            injection.as_ref().map(|injection| injection.credential.as_str()),
+            &permitted,
+        );
+        let host = permitted.target().host().to_string();
+        let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
+        let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
+        drop(injection);
+        let opening = |permitted| self.open(permitted, options.connect_timeout);
+        let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
+            Some(connection) => (connection, false),
+            None => (opening(permitted.clone()).await?, true),
+        };
+        let patience = options.first_byte_timeout.map_or(FIRST_BYTE_TIME, |asked| asked.min(FIRST_BYTE_TIME));
+        let mut sent = timeout(patience, connection.sender.try_send_request(request)).await;
+        // A kept connection that its server closed meanwhile gives the request back untouched.
+        if let Ok(Err(error)) = &mut sent
+            && let Some(request) = error.take_message().filter(|_| !is_new)
+        {
+            connection = opening(permitted).await?;
+            sent = timeout(patience, connection.sender.try_send_request(request)).await;
+        }
+        let answer = match sent {
+            Ok(answer) => answer.map_err(|error| answer_error(error.error()))?,
+            Err(_) => return Err(Error::ConnectionReadTimeout),
+        };
+        let between_bytes =
+            options.between_bytes_timeout.map_or(BETWEEN_BYTES_TIME, |asked| asked.min(BETWEEN_BYTES_TIME));
+        let home = (self.upstreams.pool().clone(), key);
+        self.accept(answer, Around { scanner, noted: noted.clone(), host, between_bytes, connection, home })
+    }
+
+    async fn recorded(&self) -> Result<(), Error> {
+        self.before_effect.recorded().await.map_err(|_| {
+            self.record.unrecordable();
+            Error::HttpRequestDenied
+        })
+    }
+
+    async fn credential(&self, permitted: &Permitted) -> Result<Option<Injection>, Error> {
+        self.credentials.find(permitted).await.map_err(|error: CallError| {
+            self.record.trouble(error);
+            Error::HttpRequestDenied
+        })
+    }
+
+    /// The request as it is sent.
+    fn prepare(
+        &self,
+        request: Request<WasiBody>,
+        permitted: &Permitted,
+        injection: Option<&Injection>,
+        noted: &Noted,
+    ) -> Result<Request<GuestBody>, Error> {
+        let target = permitted.target();
+        let (mut parts, body) = request.into_parts();
+        let length = headers::announced_length(&parts.headers);
+        headers::clean_request(&mut parts.headers, target)?;
+        let mut query = target.query().map(|query| Zeroizing::new(query.to_owned()));
+        if let Some(injection) = injection {
+            let displaced =
+                injection.apply(&mut parts.headers, &mut query).map_err(|_| Error::ConfigurationError)?;
+            if let Some(displaced) = displaced {
+                let detail = format!(
+                    "{target}: the tool set the {} of credential {}",
+                    displaced.0, injection.credential
+                );
+                self.record.note("credential_displaced", detail);
+            }
+        }
+        if headers::bytes(&parts.headers) > self.header_bytes {
+            return Err(Error::HttpRequestHeaderSectionSize(None));
+        }
+        let path = Zeroizing::new(match &query {
+            Some(query) => format!("{}?{}", target.path(), query.as_str()),
+            None => target.path().to_owned(),
+        });
+        parts.uri = Uri::try_from(path.as_str()).map_err(|_| Error::HttpRequestUriInvalid)?;
+        parts.version = Version::HTTP_11;
+        noted.sent(headers::bytes(&parts.headers));
+        self.record
+            .take_bytes(headers::bytes(&parts.headers))
+            .map_err(|_| Error::HttpRequestBodySize(None))?;
+        Ok(Request::from_parts(parts, GuestBody::new(body, length, noted.clone())))
+    }
+
+    async fn open(&self, permitted: Permitted, asked: Option<Duration>) -> Result<Connection, Error> {
+        let patience = asked.map_or(CONNECT_TIME, |asked| asked.min(CONNECT_TIME));
+        let opened = async {
+            let destination = permitted.target().to_string();
+            let addresses = match permitted.target().host() {
+                Host::Address(address) => vec![*address],
+                Host::Name(name) => self.upstreams.resolver().addresses(name).await.map_err(unresolved)?,
+            };
+            let vetted = permitted.vet(&addresses).map_err(|denied: Denied| {
+                self.record.denied(&destination, &denied);
+                Error::HttpRequestDenied
+            })?;
+            self.upstreams.connector().connect(&vetted).await
+        };
+        timeout(patience, opened).await.unwrap_or(Err(Error::ConnectionTimeout))
+    }
+
+    fn accept(&self, answer: Response<Incoming>, around: Around) -> Result<Response<WasiBody>, Error> {
+        let (mut parts, incoming) = answer.into_parts();
+        if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Error::HttpUpgradeFailed);
+        }
+        let head = headers::bytes(&parts.headers);
+        around.noted.received(head);
+        self.record.take_bytes(head).map_err(|_| Error::HttpResponseBodySize(None))?;
+        if head > self.header_bytes {
+            return Err(Error::HttpResponseHeaderSectionSize(None));
+        }
+        let Some(decoder) = Decoder::named(&headers::coding(&parts.headers)) else {
+            return Err(Error::HttpResponseContentCoding(None));
+        };
+        if !decoder.is_identity() {
+            parts.headers.remove(header::CONTENT_ENCODING);
+            parts.headers.remove(header::CONTENT_LENGTH);
+        }
+        headers::clean_answer(&mut parts.headers, around.scanner.as_ref());
+        around.noted.answered(parts.status.as_u16());
+        parts.extensions.clear();
+        let Around { scanner, noted, host, between_bytes, connection, home } = around;
+        let header_bytes = self.header_bytes;
+        let body = AnswerBody::new(Parts {
+            incoming,
+            decoder,
+            scanner,
+            noted,
+            host,
+            between_bytes,
+            header_bytes,
+            connection,
+            home,
+        });
+        Ok(Response::from_parts(parts, body.boxed_unsync()))
+    }
+}
+
+/// What belongs to an answer beside its own bytes.
+struct Around {
+    scanner: Option<Scanner>,
+    noted: Noted,
+    host: String,
+    between_bytes: Duration,
+    connection: Connection,
+    home: (super::pool::Pool, Key),
+}
+
+fn unresolved(why: Unresolved) -> Error {
+    match why {
+        Unresolved::NoSuchHost => Error::DnsError { rcode: Some("NXDOMAIN".to_owned()), info_code: None },
+        Unresolved::NoAnswer => Error::DnsTimeout,
+    }
+}
+
+/// Hyper's words can hold the upstream's, so none of them goes on.
+fn answer_error(error: &hyper::Error) -> Error {
+    if error.is_parse_too_large() {
+        return Error::HttpResponseHeaderSectionSize(None);
+    }
+    if error.is_user() {
+        // The body of the guest ended in an error of its own.
+        return Error::HttpRequestBodySize(None);
+    }
+    match error.is_parse() {
+        true => Error::HttpProtocolError,
+        false => Error::ConnectionTerminated,
+    }
+}

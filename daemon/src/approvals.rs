@@ -1,0 +1,255 @@
+//! Approvals: a person decides about a call before it runs (G11).
+//!
+//! What an approval covers is decided by `admission::approval`; here it is kept, found and used up. One is bound to the
+//! session and to what admission binds it to, so that what a person is shown is what runs, and a change of the
+//! plugin or of the rules that asked makes it void. Using it is one statement of the store.
+
+use std::sync::Arc;
+
+use ring::digest;
+use serde_json::Value;
+use toolgate_admission::{
+    Approval, Binding, CallError, Constraints, Digest, ErrorType, ToolId, Unapproved, Verdict, parse_strict,
+};
+use toolgate_sandbox::Component;
+
+use crate::identifier;
+use crate::sessions::Session;
+use crate::store::{ApprovalRow, ApprovalState, Store, StoreError};
+
+/// Deepest nesting of constraints, as of the arguments that they are about.
+const CONSTRAINTS_DEPTH: u64 = 128;
+
+/// Keeps approvals. Cheap to clone.
+#[derive(Clone)]
+pub struct Approvals {
+    store: Store,
+    /// How long somebody has to decide, and then how long the approval lasts.
+    pub lasts_ms: u64,
+}
+
+/// What there is for a call that needs approval.
+#[derive(Debug)]
+pub enum Found {
+    /// A use of this approval was taken for it.
+    Used(Box<(String, Approval)>),
+    /// It waits for a person to decide.
+    Waits(Box<ApprovalRow>),
+    /// It will not run.
+    Refused(CallError),
+}
+
+/// How an approval stands that a call waits for.
+#[derive(Debug)]
+pub enum Stands {
+    /// It can be given, or used.
+    Open(Box<ApprovalRow>),
+    /// It lets no call run any more: what became of it, and what a call that waits for it ends with.
+    Over(ApprovalState, CallError),
+}
+
+impl Approvals {
+    /// Approvals in this store.
+    pub fn new(store: Store, lasts_ms: u64) -> Self {
+        Self { store, lasts_ms }
+    }
+
+    /// Takes a use of an approval that covers the call, or asks for one. `call` is the call's id, `asked_by` the token
+    /// that made it.
+    pub async fn find(
+        &self,
+        session: &Session,
+        call: &str,
+        asked_by: &str,
+        unapproved: &Unapproved<Component>,
+        now_ms: u64,
+    ) -> Result<Found, CallError> {
+        let binding = unapproved.binding();
+        let tool = binding.tool.to_string();
+        let known = self.store.approvals_for(&session.setup.id, &tool, call).await?;
+        for row in known.iter().filter(|row| row.state == ApprovalState::Approved && row.expires_ms > now_ms)
+        {
+            let approval = read(row)?;
+            if unapproved.is_covered_by(&approval) && self.store.use_approval(&row.id, now_ms).await? {
+                return Ok(Found::Used(Box::new((row.id.clone(), approval))));
+            }
+        }
+        if let Some(own) = known.iter().rev().find(|row| row.call == call) {
+            if let Some(error) = over(own, now_ms) {
+                return Ok(Found::Refused(error));
+            }
+            // One that another call of the same kind used up is asked for again.
+            if own.state != ApprovalState::Used && own.binding != hash(&binding) {
+                self.store.end_approval(&own.id, ApprovalState::Void).await?;
+                return Ok(Found::Refused(void()));
+            }
+        }
+        let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);
+        Ok(Found::Waits(Box::new(self.store.ask_for_approval(&asked).await?)))
+    }
+
+    /// How an approval stands that a call was told to wait for. One that is not there any more ended long ago.
+    pub async fn stands(&self, id: &str, now_ms: u64) -> Result<Stands, CallError> {
+        let row = match self.store.approval(id, None).await {
+            Err(StoreError::NotFound { .. }) => return Ok(Stands::Over(ApprovalState::Expired, expired())),
+            row => row?,
+        };
+        let Some(why) = over(&row, now_ms) else { return Ok(Stands::Open(Box::new(row))) };
+        let is_open = matches!(row.state, ApprovalState::Pending | ApprovalState::Approved);
+        Ok(Stands::Over(if is_open { ApprovalState::Expired } else { row.state }, why))
+    }
+
+    fn row(
+        &self,
+        session: &Session,
+        call: &str,
+        asked_by: &str,
+        unapproved: &Unapproved<Component>,
+        binding: &Binding,
+        now_ms: u64,
+    ) -> ApprovalRow {
+        let setup = &session.setup;
+        ApprovalRow {
+            id: identifier::in_order("a", now_ms),
+            organization: setup.organization.clone(),
+            agent: setup.agent.clone(),
+            session: setup.id.clone(),
+            call: call.to_owned(),
+            user: setup.user.clone(),
+            conversation: setup.conversation.clone(),
+            channel: setup.channel.clone(),
+            asked_by: asked_by.to_owned(),
+            opened_by: setup.principal.clone(),
+            tool: binding.tool.to_string(),
+            called: unapproved.called().to_owned(),
+            plugin_version: unapproved.plugin().descriptor.version.clone(),
+            plugin_digest: binding.plugin.to_string(),
+            rules: binding.rules.clone(),
+            arguments: binding.arguments.to_string(),
+            binding: hash(binding),
+            state: ApprovalState::Pending,
+            uses_left: 0,
+            constraints: None,
+            reason: None,
+            decided_by: None,
+            decided_ms: None,
+            created_ms: now_ms,
+            expires_ms: now_ms.saturating_add(self.lasts_ms),
+        }
+    }
+
+    /// Gives back a use that was taken for a call which then did not run.
+    pub async fn give_back(&self, id: &str) -> Result<(), CallError> {
+        Ok(self.store.give_back_approval(id).await?)
+    }
+}
+
+/// Whether what a person is asked about is still what would run: the verdict is that of the call now.
+pub fn still_stands(row: &ApprovalRow, verdict: &Verdict<Component>) -> bool {
+    match verdict {
+        Verdict::NeedsApproval(unapproved) => hash(&unapproved.binding()) == row.binding,
+        Verdict::Run(_) | Verdict::Refused(_) => false,
+    }
+}
+
+/// The approval behind a row.
+pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
+    let damaged = || StoreError::damaged("a row of `approvals` is not sound");
+    let arguments: Arc<str> = row.arguments.as_str().into();
+    let constraints = match &row.constraints {
+        None => None,
+        Some(text) => {
+            let shown = parse_strict(&arguments, CONSTRAINTS_DEPTH).map_err(|_| damaged())?;
+            Some(constraints(text, &shown).map_err(|_| damaged())?)
+        }
+    };
+    let binding = Binding {
+        tool: ToolId::parse(&row.tool).map_err(|_| damaged())?,
+        plugin: Digest::parse(&row.plugin_digest).map_err(|_| damaged())?,
+        rules: row.rules.clone(),
+        arguments,
+    };
+    Ok(Approval { binding, constraints })
+}
+
+/// Constraints as an approver writes them, about the arguments that the approver was shown.
+pub fn constraints(text: &str, shown: &Value) -> Result<Constraints, CallError> {
+    let table = parse_strict(text, CONSTRAINTS_DEPTH).map_err(|error| {
+        CallError::new(ErrorType::InvalidRequest, error.to_string(), "send `arguments` as one JSON object")
+    })?;
+    Constraints::parse(&table, shown)
+}
+
+/// Why an approval will let no call run any more.
+pub fn over(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
+    match row.state {
+        ApprovalState::Denied => Some(denied(row.reason.as_deref())),
+        ApprovalState::Void => Some(void()),
+        ApprovalState::Expired => Some(expired()),
+        ApprovalState::Pending | ApprovalState::Approved if row.expires_ms <= now_ms => Some(expired()),
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Used => None,
+    }
+}
+
+/// A person said no.
+pub fn denied(reason: Option<&str>) -> CallError {
+    let message = match reason {
+        Some(reason) => format!("a person denied this call: {}", toolgate_admission::show(reason, 500)),
+        None => "a person denied this call".to_owned(),
+    };
+    CallError::new(
+        ErrorType::ApprovalDenied,
+        message,
+        "do not call it again; go on without it, or ask the user",
+    )
+}
+
+/// Nobody decided in time.
+pub fn expired() -> CallError {
+    CallError::new(
+        ErrorType::ApprovalExpired,
+        "nobody approved this call in time",
+        "use a new id to ask again, if it still matters",
+    )
+}
+
+/// What the approval was bound to has changed or is gone.
+pub fn void() -> CallError {
+    CallError::new(
+        ErrorType::ApprovalExpired,
+        "the tool or the rules have changed since approval of this call was asked for, or it was cancelled",
+        "use a new id to ask again",
+    )
+}
+
+/// What calls that wait for the same approval have in common.
+fn hash(binding: &Binding) -> String {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let parts = [&binding.tool.to_string(), binding.plugin.as_str(), &binding.rules, &*binding.arguments];
+    for part in parts {
+        // With its length, so that no two bindings read the same.
+        context.update(&(part.len() as u64).to_le_bytes());
+        context.update(part.as_bytes());
+    }
+    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::{asked, empty_store};
+
+    #[tokio::test]
+    async fn g11_an_approval_that_is_forgotten_has_expired_for_the_call_that_still_waits() {
+        let (_folder, store) = empty_store().await;
+        let row = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+        let approvals = Approvals::new(store, 1_000);
+        let open = approvals.stands("a1", row.expires_ms - 1).await.expect("read");
+        assert!(matches!(open, Stands::Open(open) if *open == row));
+        for (id, now_ms) in [("a1", row.expires_ms), ("forgotten", 0)] {
+            let over = approvals.stands(id, now_ms).await.expect("read");
+            let Stands::Over(ApprovalState::Expired, why) = over else { panic!("{over:?}") };
+            assert_eq!(why.error_type, ErrorType::ApprovalExpired);
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `toolgate credential`: secrets go in from a file, standard input or the environment, and never out.
+//!
+//! A secret is no argument: those can be read by every user of the machine, and shells keep them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::document::{self, document_from, field, text_from};
+use super::failure::Failure;
+use super::organization::done;
+use super::print::{Printer, time_text};
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com/v1/ --secret-file key
+  toolgate credential put acme/mail --provider resend --kind api_key --header x-api-key --to https://api.resend.com --secret-env KEY
+  toolgate credential put acme/drive drive.json --secret-file client-secret
+  toolgate credential connect acme/drive
+  pass show stripe | toolgate credential rotate acme/stripe --secret-file -
+  toolgate credential list acme
+  toolgate credential unseal --secret-file root.key";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CredentialOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: CredentialCommand,
+}
+
+#[derive(Subcommand)]
+pub enum CredentialCommand {
+    /// List the credentials of an organization
+    List { organization: String },
+    /// Show what a credential is for, where it may go and how it stands
+    Show {
+        /// `organization/credential`
+        name: String,
+    },
+    /// Make a credential, or replace it whole
+    Put(Box<Put>),
+    /// Put a new secret into a credential
+    Rotate {
+        /// `organization/credential`
+        name: String,
+        #[command(flatten)]
+        secret: SecretSource,
+    },
+    /// Delete a credential
+    Remove {
+        /// `organization/credential`
+        name: String,
+    },
+    /// Print the address where a person connects a credential, and what is asked for there
+    Connect {
+        /// `organization/credential`
+        name: String,
+    },
+    /// Give a sealed daemon its root key
+    Unseal {
+        #[command(flatten)]
+        secret: SecretSource,
+    },
+    /// Rotate the root key: to one that is given, to what its source holds now, or to a new one of the daemon's own
+    RotateRoot {
+        #[command(flatten)]
+        secret: SecretSource,
+    },
+}
+
+#[derive(Args)]
+pub struct Put {
+    /// `organization/credential`
+    name: String,
+    /// A file with the credential as JSON, without its secret; `-` is standard input
+    #[arg(conflicts_with_all = ["provider", "kind", "to", "header", "query", "username"])]
+    document: Option<String>,
+    /// What it is for, like `stripe`
+    #[arg(long, required_unless_present = "document")]
+    provider: Option<String>,
+    /// `api_key`, `bearer` or `basic`; OAuth2 needs a document
+    #[arg(long, required_unless_present = "document")]
+    kind: Option<String>,
+    /// Where it may go: scheme, host, port and the beginning of the path
+    #[arg(long, value_name = "URL", required_unless_present = "document")]
+    to: Vec<String>,
+    /// The header that an API key goes into
+    #[arg(long)]
+    header: Option<String>,
+    /// The parameter of the query that an API key goes into
+    #[arg(long)]
+    query: Option<String>,
+    /// The user's name for Basic authentication
+    #[arg(long)]
+    username: Option<String>,
+    /// The user whose it is; without one, the organization's
+    #[arg(long)]
+    user: Option<String>,
+    #[command(flatten)]
+    secret: SecretSource,
+}
+
+/// Where a secret comes from.
+#[derive(Args)]
+#[group(multiple = false)]
+pub struct SecretSource {
+    /// A file that holds the secret and nothing else; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// A variable of the environment that holds the secret
+    #[arg(long, value_name = "VARIABLE")]
+    secret_env: Option<String>,
+}
+
+impl SecretSource {
+    /// The secret, without the line break that files end with; none where none was named.
+    fn read(&self) -> Result<Option<String>, Failure> {
+        let text = match (&self.secret_file, &self.secret_env) {
+            (Some(file), _) => text_from(&file.to_string_lossy())?,
+            (None, Some(name)) => {
+                let value = std::env::var_os(name).and_then(|value| value.into_string().ok());
+                value.ok_or_else(|| {
+                    let hint = "export it, or give a file with `--secret-file`";
+                    Failure::new(format!("the variable `{name}` is not set, or is no text"), hint)
+                })?
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+    }
+
+    fn needed(&self) -> Result<String, Failure> {
+        self.read()?.ok_or_else(|| {
+            let hint = "name it with `--secret-file` or `--secret-env`; `--secret-file -` is standard input";
+            Failure::wrong_usage("there is no secret", hint)
+        })
+    }
+}
+
+pub async fn run(
+    command: CredentialCommand,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    match command {
+        CredentialCommand::List { organization } => list(client, printer, &organization).await,
+        CredentialCommand::Show { name } => {
+            let answer = client.get(&path(&name)?).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        CredentialCommand::Put(put) => {
+            let body = put.body()?;
+            client.put(&path(&put.name)?).body("application/json", body.into()).send().await?;
+            done(printer, &json!({"credential": put.name}), &format!("credential `{}` is set", put.name))
+        }
+        CredentialCommand::Rotate { name, secret } => {
+            let body = json!({"secret": secret.needed()?});
+            client.post(&format!("{}/rotate", path(&name)?)).json(&body).send().await?;
+            done(printer, &json!({"rotated": name}), &format!("credential `{name}` has a new secret"))
+        }
+        CredentialCommand::Remove { name } => {
+            client.delete(&path(&name)?).send().await?;
+            done(printer, &json!({"removed": name}), &format!("credential `{name}` is removed"))
+        }
+        CredentialCommand::Connect { name } => connect(client, printer, &name).await,
+        CredentialCommand::Unseal { secret } => {
+            client.post("/v1/unseal").json(&json!({"key": secret.needed()?})).send().await?;
+            done(printer, &json!({"status": "ok"}), "the daemon is unsealed")
+        }
+        CredentialCommand::RotateRoot { secret } => rotate_root(client, printer, secret.read()?).await,
+    }
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
+    let path = format!("/v1/orgs/{}/credentials", escaped(organization));
+    let items = document::all_items(client, &path).await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let row = |item: &Value| {
+        let text = |pointer| field(item, pointer);
+        let used = item.get("last_used_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
+        let version = text("/version");
+        [text("/name"), text("/provider"), text("/kind"), text("/user"), text("/state"), version, used]
+    };
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"], &rows)?)
+}
+
+/// The address alone on standard output, so that it can go straight into a browser.
+async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
+    let asked = client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.json()?;
+    if printer.json() {
+        return Ok(printer.value(&asked)?);
+    }
+    printer
+        .note(&format!("open this address within ten minutes; it asks for: {}", field(&asked, "/scopes")))?;
+    Ok(printer.line(&field(&asked, "/url"))?)
+}
+
+async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result<(), Failure> {
+    let body = key.map_or_else(|| json!({}), |key| json!({"key": key}));
+    let rotated = client.post("/v1/keys/rotate").json(&body).send().await?.json()?;
+    if rotated.get("going").is_some_and(Value::is_string) {
+        printer.warning(
+            "the key before still opens everything: put the new one where the settings say, then ask again",
+        )?;
+    }
+    let line = format!("the root key `{}` serves", field(&rotated, "/serving"));
+    done(printer, &rotated, &line)
+}
+
+impl Put {
+    /// What is sent: the document with the secret in it.
+    fn body(&self) -> Result<String, Failure> {
+        let mut body = match &self.document {
+            Some(place) => serde_json::from_str(&document_from(place)?).unwrap_or_default(),
+            None => self.named()?,
+        };
+        if let Some(secret) = self.secret.read()? {
+            body.insert("secret".to_owned(), secret.into());
+        }
+        Ok(Value::Object(body).to_string())
+    }
+
+    fn named(&self) -> Result<Map<String, Value>, Failure> {
+        let bound_to = self.to.iter().map(|url| binding(url)).collect::<Result<Vec<_>, _>>()?;
+        let fields = [
+            ("provider", &self.provider),
+            ("kind", &self.kind),
+            ("header", &self.header),
+            ("query", &self.query),
+            ("username", &self.username),
+            ("user", &self.user),
+        ];
+        let given =
+            |(name, value): (&str, &Option<String>)| Some((name.to_owned(), Value::String(value.clone()?)));
+        let mut body: Map<String, Value> = fields.into_iter().filter_map(given).collect();
+        body.insert("bound_to".to_owned(), bound_to.into());
+        Ok(body)
+    }
+}
+
+/// What a URL says of where a credential may go.
+fn binding(text: &str) -> Result<Value, Failure> {
+    let url = url::Url::parse(text).ok().filter(|url| url.has_host() && url.query().is_none());
+    let url = url.ok_or_else(|| {
+        Failure::wrong_usage(format!("`{text}` is no address"), "write it like `https://api.stripe.com/v1/`")
+    })?;
+    let mut binding = json!({"scheme": url.scheme(), "host": url.host_str(), "path": url.path()});
+    if let Some(port) = url.port() {
+        binding["port"] = port.into();
+    }
+    Ok(binding)
+}
+
+fn path(name: &str) -> Result<String, Failure> {
+    let parts = name.split_once('/').filter(|(_, credential)| !credential.contains('/'));
+    let (organization, credential) = parts.ok_or_else(|| {
+        Failure::wrong_usage(format!("`{name}` is no credential"), "write `organization/credential`")
+    })?;
+    Ok(format!("/v1/orgs/{}/credentials/{}", escaped(organization), escaped(credential)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! `toolgate events`: what happens to calls, a line each, until Ctrl-C or the daemon ends it.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::document::{field, moment};
+use super::failure::Failure;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, Told, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate events                  of every organization
+  toolgate events acme --json      a JSON document a line
+  toolgate session events s_…      of one session";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct EventsOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    /// The organization; without one, all
+    #[arg(value_name = "ORG")]
+    pub organization: Option<String>,
+}
+
+pub async fn run(
+    organization: Option<String>,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let path = match organization {
+        Some(organization) => format!("/v1/orgs/{}/events", escaped(&organization)),
+        None => "/v1/events".to_owned(),
+    };
+    follow(client, printer, &path).await
+}
+
+/// Prints the events of a stream until it ends.
+pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+    let mut events = client.get(path).follow().await?;
+    printer.note("listening; end with Ctrl-C")?;
+    while let Some(told) = events.next().await? {
+        print(printer, &told)?;
+    }
+    Ok(printer.note("the stream has ended: the session, the token or the daemon")?)
+}
+
+fn print(printer: &mut Printer<'_>, told: &Told) -> Result<(), Failure> {
+    if printer.json() {
+        return Ok(printer.json_text(&told.data)?);
+    }
+    let data: Value = serde_json::from_str(&told.data).unwrap_or_default();
+    if let Some(missed) = data.get("dropped").filter(|_| told.event == "dropped") {
+        return Ok(printer.warning(&format!("{missed} events are gone: they were not read in time"))?);
+    }
+    Ok(printer.line(&line(&told.event, &data))?)
+}
+
+fn line(event: &str, data: &Value) -> String {
+    let text = |pointer| field(data, pointer);
+    let mut words = vec![
+        moment(data, "/at_ms"),
+        format!("{event:<11}"),
+        format!("{}/{}", text("/organization"), text("/agent")),
+        text("/session"),
+        text("/call"),
+        text("/tool"),
+    ];
+    for pointer in ["/status", "/error_type", "/message", "/approval/id", "/approval/state"] {
+        words.extend(data.pointer(pointer).and_then(Value::as_str).map(str::to_owned));
+    }
+    words.extend(data.get("progress").map(progress));
+    words.join("  ")
+}
+
+fn progress(progress: &Value) -> String {
+    let mut said = field(progress, "/done");
+    if let Some(total) = progress.get("total") {
+        said += &format!(" of {total}");
+    }
+    if let Some(message) = progress.get("message").and_then(Value::as_str) {
+        said += &format!("  {message}");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn followed(json: bool, body: &str) -> Run {
+        let stream =
+            Canned { content_type: "text/event-stream", body: body.to_owned(), ..Canned::empty(200) };
+        let acme = Some("acme".to_owned());
+        run_with(vec![stream], json, async |client, printer| run(acme, client, printer).await).await
+    }
+
+    const STREAM: &str = ": listening\n\n\
+        event: tool_error\ndata: {\"event\":\"tool_error\",\"at_ms\":0,\"organization\":\"acme\",\"agent\":\"bot\",\"session\":\"s_1\",\"call\":\"c1\",\"tool\":\"a/b\",\"status\":\"error\",\"error_type\":\"ACCESS_DENIED\",\"message\":\"no\u{202e}\"}\n\n\
+        event: progress\ndata: {\"at_ms\":0,\"organization\":\"acme\",\"agent\":\"bot\",\"session\":\"s_1\",\"call\":\"c1\",\"tool\":\"a/b\",\"progress\":{\"done\":2,\"total\":5,\"message\":\"on it\"}}\n\n\
+        event: dropped\ndata: {\"dropped\":7}\n\n";
+
+    #[tokio::test]
+    async fn each_event_is_a_line() {
+        let run = followed(false, STREAM).await;
+        run.result.expect("followed to its end");
+        assert_eq!(run.asked[0].line(), "GET /v1/orgs/acme/events");
+        let lines: Vec<&str> = run.out.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "1970-01-01T00:00:00.000Z  tool_error   acme/bot  s_1  c1  a/b  error  ACCESS_DENIED  no\\u{202e}",
+                "1970-01-01T00:00:00.000Z  progress     acme/bot  s_1  c1  a/b  2 of 5  on it",
+            ]
+        );
+        assert!(run.notes.contains("warning: 7 events are gone"), "{}", run.notes);
+    }
+
+    #[tokio::test]
+    async fn a_machine_gets_one_document_a_line() {
+        let run = followed(true, STREAM).await;
+        let events: Vec<Value> =
+            run.out.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
+        assert_eq!(events.len(), 3);
+        assert_eq!(events[0]["error_type"], "ACCESS_DENIED");
+    }
+}

@@ -1,0 +1,270 @@
+//! `toolgate policy`: what decides about calls. The documents of the three layers, why a tool is in or out, and what a
+//! document would change before it is put in force.
+
+mod diff;
+mod explain;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::agent::{self, AgentName, parse_agent};
+use super::document::{self, document_from};
+use super::failure::Failure;
+use super::organization::done;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate policy show platform
+  toolgate policy diff acme policy.json              what would change, for whom
+  toolgate policy put acme policy.json --strict
+  toolgate policy explain acme/bot                   every tool
+  toolgate policy explain acme/bot files/write --channel sms
+
+The policy of an organization, as small as it can be: {\"enabled\": [\"files/*\", \"arithmetic/*\"]}";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct PolicyOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: PolicyCommand,
+}
+
+#[derive(Subcommand)]
+pub enum PolicyCommand {
+    /// Show a document, and what is odd about it with the plugins of today
+    Show {
+        #[arg(value_name = "platform|ORG|ORG/AGENT")]
+        layer: LayerName,
+    },
+    /// Make a document, or replace it whole
+    Put {
+        #[arg(value_name = "platform|ORG|ORG/AGENT")]
+        layer: LayerName,
+        /// The document, as JSON; `-` for standard input
+        file: String,
+        /// Refuse what would only be warned of
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Say what an agent may call, and which layer and rule decides
+    Explain(explain::Explain),
+    /// Show what a document would change for whom; nothing is put in force
+    Diff {
+        #[arg(value_name = "platform|ORG|ORG/AGENT")]
+        layer: LayerName,
+        /// The document, as JSON; `-` for standard input
+        file: String,
+    },
+}
+
+/// Whose document is meant. An organization of the name `platform` cannot be named here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LayerName {
+    Platform,
+    Organization(String),
+    Agent(AgentName),
+}
+
+impl std::str::FromStr for LayerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "platform" => Ok(Self::Platform),
+            "" => Err("write `platform`, an organization like `acme`, or an agent like `acme/bot`".into()),
+            agent if agent.contains('/') => parse_agent(agent).map(Self::Agent),
+            organization => Ok(Self::Organization(organization.to_owned())),
+        }
+    }
+}
+
+impl std::fmt::Display for LayerName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Platform => out.write_str("the policy of the platform"),
+            Self::Organization(organization) => write!(out, "the policy of `{organization}`"),
+            Self::Agent(agent) => write!(out, "agent `{agent}`"),
+        }
+    }
+}
+
+impl LayerName {
+    fn path(&self) -> String {
+        match self {
+            Self::Platform => "/v1/platform/policy".into(),
+            Self::Organization(organization) => format!("/v1/orgs/{}/policy", escaped(organization)),
+            Self::Agent(agent) => agent::path(agent),
+        }
+    }
+
+    fn diff_path(&self) -> String {
+        match self {
+            Self::Agent(agent) => format!("{}/policy/diff", agent::path(agent)),
+            Self::Platform | Self::Organization(_) => format!("{}/diff", self.path()),
+        }
+    }
+}
+
+pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        PolicyCommand::Show { layer } => show(client, printer, &layer).await,
+        PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer, &file, strict).await,
+        PolicyCommand::Explain(asked) => explain::run(&asked, client, printer).await,
+        PolicyCommand::Diff { layer, file } => diff::run(&layer, &file, client, printer).await,
+    }
+}
+
+/// The document alone on standard output, so that it can be changed and put again.
+async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
+    let answer = client.get(&layer.path()).send().await?;
+    let (document, etag) = (answer.json()?, answer.etag);
+    let odd = client.get(&format!("{}/warnings", layer.path())).send().await?.json()?;
+    if printer.json() {
+        let warnings = odd.get("warnings").cloned().unwrap_or_else(|| json!([]));
+        return Ok(printer.value(&json!({"document": document, "etag": etag, "warnings": warnings}))?);
+    }
+    printer.value(&document)?;
+    document::warn(printer, &odd)
+}
+
+async fn put(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    layer: &LayerName,
+    file: &str,
+    strict: bool,
+) -> Result<(), Failure> {
+    let body = document_from(file)?;
+    let query = if strict { "?strict=true" } else { "" };
+    let answer = document::put_with(client, &layer.path(), query, |_| body).await?;
+    let accepted = answer.json()?;
+    document::warn(printer, &accepted)?;
+    let set = json!({"etag": answer.etag, "warnings": accepted.get("warnings").unwrap_or(&Value::Null)});
+    done(printer, &set, &format!("{layer} is set"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: PolicyCommand, json: bool, answers: Vec<Canned>) -> Run {
+        run_with(answers, json, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn layer(text: &str) -> LayerName {
+        text.parse().expect("a layer")
+    }
+
+    fn there() -> Canned {
+        Canned::json(200, json!({"enabled": ["crm/serch"]})).with_etag("\"4\"")
+    }
+
+    fn odd() -> Canned {
+        let warning = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/0", "message": "no loaded tool answers to `crm/serch`",
+            "nearest": "crm/search"});
+        Canned::json(200, json!({"warnings": [warning]}))
+    }
+
+    struct Desk {
+        folder: tempfile::TempDir,
+    }
+
+    impl Desk {
+        fn put(&self, of: &str, text: &str, strict: bool) -> PolicyCommand {
+            let file = self.folder.path().join("policy.json");
+            std::fs::write(&file, text).expect("written");
+            PolicyCommand::Put { layer: layer(of), file: file.display().to_string(), strict }
+        }
+    }
+
+    fn desk() -> Desk {
+        Desk { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    #[test]
+    fn each_layer_has_its_addresses() {
+        let addresses = |text: &str| (layer(text).path(), layer(text).diff_path());
+        assert_eq!(
+            addresses("platform"),
+            ("/v1/platform/policy".into(), "/v1/platform/policy/diff".to_owned())
+        );
+        assert_eq!(
+            addresses("acme"),
+            ("/v1/orgs/acme/policy".into(), "/v1/orgs/acme/policy/diff".to_owned())
+        );
+        assert_eq!(
+            addresses("acme/bot"),
+            ("/v1/orgs/acme/agents/bot".into(), "/v1/orgs/acme/agents/bot/policy/diff".to_owned())
+        );
+        for text in ["", "a/b/c", "/bot", "acme/"] {
+            text.parse::<LayerName>().expect_err("no layer");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_document_is_shown_and_then_what_is_odd_about_it() {
+        let run =
+            run_command(PolicyCommand::Show { layer: layer("acme") }, false, vec![there(), odd()]).await;
+        run.result.expect("shown");
+        assert_eq!(run.asked[1].line(), "GET /v1/orgs/acme/policy/warnings");
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!({"enabled": ["crm/serch"]}));
+        assert_eq!(
+            run.notes,
+            "warning: no loaded tool answers to `crm/serch` (`/enabled/0`); did you mean `crm/search`?\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_machine_gets_the_document_with_its_tag_and_warnings() {
+        let run = run_command(PolicyCommand::Show { layer: layer("a/b") }, true, vec![there(), odd()]).await;
+        run.result.expect("shown");
+        assert_eq!(run.asked[1].line(), "GET /v1/orgs/a/agents/b/warnings");
+        let shown: Value = serde_json::from_str(&run.out).expect("json");
+        assert_eq!(
+            (&shown["etag"], &shown["warnings"][0]["nearest"]),
+            (&json!("\"4\""), &json!("crm/search"))
+        );
+        assert_eq!(run.notes, "");
+    }
+
+    #[tokio::test]
+    async fn a_document_is_made_where_there_is_none_and_else_replaced() {
+        let missing = Canned::json(404, json!({"error_type": "NOT_FOUND", "detail": "none", "hint": ""}));
+        for (before, header) in [(missing, ("if-none-match", "*")), (there(), ("if-match", "\"4\""))] {
+            let run = run_command(desk().put("platform", "{ }", false), false, vec![before, odd()]).await;
+            run.result.expect("put");
+            assert_eq!(run.asked[1].line(), "PUT /v1/platform/policy");
+            assert_eq!((run.asked[1].header(header.0), run.asked[1].body.as_str()), (Some(header.1), "{ }"));
+            assert_eq!(run.out, "the policy of the platform is set\n");
+            assert!(run.notes.contains("did you mean `crm/search`?"), "{}", run.notes);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_strict_write_is_refused_with_the_place_and_the_way_out() {
+        let refused = json!({"error_type": "INVALID_POLICY", "detail": "no loaded tool answers to `crm/serch`",
+            "hint": "did you mean `crm/search`?", "details": {"pointer": "/enabled/0"}});
+        let answers = vec![there(), Canned::json(422, refused)];
+        let run = run_command(desk().put("acme", "{}", true), false, answers).await;
+        let failure = run.result.expect_err("refused");
+        assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/policy?strict=true");
+        assert_eq!(failure.to_string(), "no loaded tool answers to `crm/serch` (`/enabled/0`)");
+        assert_eq!(failure.hint(), "did you mean `crm/search`?");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_document_is_not_sent() {
+        for text in ["", "[]", "{\"enabled\": }"] {
+            let run = run_command(desk().put("acme", text, false), false, vec![]).await;
+            run.result.expect_err("no document");
+            assert!(run.asked.is_empty());
+        }
+    }
+}

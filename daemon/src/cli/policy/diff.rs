@@ -1,0 +1,108 @@
+//! What a document would change for whom. Nothing is put in force, and that something would change is no failure.
+
+use serde_json::Value;
+
+use super::super::document::{self, document_from, field};
+use super::super::failure::Failure;
+use super::super::print::Printer;
+use super::LayerName;
+use super::explain::verdict;
+use crate::client::{Client, ClientError};
+
+pub async fn run(
+    layer: &LayerName,
+    file: &str,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let post = client.post(&layer.diff_path());
+    let answer = post.body("application/json", document_from(file)?.into()).send().await?;
+    let preview = answer.json()?;
+    if printer.json() {
+        return Ok(printer.value(&preview)?);
+    }
+    let Some(agents) = preview.get("agents").and_then(Value::as_array) else {
+        return Err(ClientError::strange(answer.status, &answer.body).into());
+    };
+    document::warn(printer, &preview)?;
+    let rows: Vec<_> = agents.iter().flat_map(rows).collect();
+    let unchanged = field(&preview, "/unchanged");
+    if rows.is_empty() {
+        printer.line("nothing changes")?;
+    } else {
+        printer.table(["AGENT", "TOOL", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
+    }
+    printer.note(&format!("agents: {} with changes, {unchanged} without", agents.len()))?;
+    if preview.get("complete").and_then(Value::as_bool) == Some(false) {
+        printer
+            .warning("this is not all: there is more than one preview looks at; ask about single agents")?;
+    }
+    Ok(())
+}
+
+fn rows(agent: &Value) -> impl Iterator<Item = [String; 7]> {
+    let tools = agent.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    tools.iter().map(|tool| {
+        let text = |pointer| field(tool, pointer);
+        let channels = if tool.get("channels").is_some() { text("/channels") } else { "all".to_owned() };
+        let (now, then) = (verdict(tool, "/before"), verdict(tool, "/after"));
+        [field(agent, "/agent"), text("/tool"), now, then, text("/layer"), text("/rule"), channels]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn diff(json: bool, answer: Value) -> Run {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.json");
+        std::fs::write(&file, "{\"blocked\": [\"files/delete\"]}").expect("written");
+        let (layer, file) = (LayerName::Platform, file.display().to_string());
+        let answers = vec![Canned::json(200, answer)];
+        run_with(answers, json, async |client, printer| run(&layer, &file, client, printer).await).await
+    }
+
+    fn preview() -> Value {
+        let everywhere = json!({"tool": "files/delete", "before": "needs_approval", "after": "refused", "layer": "platform", "rule": "blocked"});
+        let on_some = json!({"tool": "a/b", "before": "allowed", "after": "refused", "layer": "platform", "channels": ["none", "sms"]});
+        json!({"warnings": [{"message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true,
+            "agents": [{"agent": "acme/bot", "tools": [everywhere, on_some]}]})
+    }
+
+    #[tokio::test]
+    async fn changes_are_shown_for_each_agent_and_are_no_failure() {
+        let run = diff(false, preview()).await;
+        run.result.expect("no failure");
+        assert_eq!(run.asked[0].line(), "POST /v1/platform/policy/diff");
+        assert_eq!(run.asked[0].body, "{\"blocked\": [\"files/delete\"]}");
+        let rows: Vec<&str> = run.out.lines().skip(1).collect();
+        assert_eq!(
+            rows,
+            [
+                "acme/bot  files/delete  needs approval  refused  platform  blocked  all",
+                "acme/bot  a/b           allowed         refused  platform  -        none,sms"
+            ]
+        );
+        assert_eq!(run.notes, "warning: odd (`/blocked/0`)\nagents: 1 with changes, 2 without\n");
+    }
+
+    #[tokio::test]
+    async fn where_nothing_changes_or_not_all_was_looked_at_it_is_said() {
+        let nothing = json!({"warnings": [], "agents": [], "unchanged": 3, "complete": false});
+        let run = diff(false, nothing).await;
+        run.result.expect("no failure");
+        assert_eq!(run.out, "nothing changes\n");
+        assert!(run.notes.contains("3 without") && run.notes.contains("this is not all"), "{}", run.notes);
+    }
+
+    #[tokio::test]
+    async fn a_machine_gets_the_answer_as_it_is() {
+        let run = diff(true, preview()).await;
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), preview());
+    }
+}

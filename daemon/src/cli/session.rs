@@ -1,0 +1,309 @@
+//! `toolgate session`: where calls are made. Opened for an agent, looked at, ended; and which tools are in them.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::agent::{AgentName, parse_agent};
+use super::document::{field, moment, query};
+use super::events;
+use super::failure::Failure;
+use super::organization::done;
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate session open acme/bot --user u-17 --channel webchat
+  toolgate session tools s_… --message 'please refund the last invoice'
+  toolgate session tools s_… --format openai             as that provider takes them
+  toolgate session disable s_… files/write
+  toolgate session events s_… --json
+  toolgate session end s_…";
+
+/// The forms that lists of tools come in.
+const FORMATS: [&str; 6] = ["toolgate", "openai", "openai_responses", "anthropic", "gemini", "mcp"];
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct SessionOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: SessionCommand,
+}
+
+#[derive(Subcommand)]
+pub enum SessionCommand {
+    /// Open a session for an agent, and show its tools
+    Open(Open),
+    /// Show a session and the tools that can be called in it now
+    Show { id: String },
+    /// End a session: its running calls are cancelled, its files removed
+    End { id: String },
+    /// List the tools that can be called, or those that matter for a message
+    Tools {
+        id: String,
+        /// Print them as this provider takes them
+        #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
+        format: Option<String>,
+        /// Those that matter for this message, and why
+        #[arg(long, value_name = "TEXT")]
+        message: Option<String>,
+    },
+    /// Take a tool out of a session
+    Disable { id: String, tool: String },
+    /// Let a tool in again, also one that was stopped because it kept failing
+    Enable { id: String, tool: String },
+    /// Follow what happens to the calls of a session; ends with Ctrl-C
+    Events { id: String },
+}
+
+#[derive(Args)]
+pub struct Open {
+    #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+    agent: AgentName,
+    /// The user that the agent acts for
+    #[arg(long, value_name = "TEXT")]
+    user: Option<String>,
+    /// The orchestrator's conversation
+    #[arg(long, value_name = "TEXT")]
+    conversation: Option<String>,
+    /// The channel that the conversation takes place in
+    #[arg(long, value_name = "TEXT")]
+    channel: Option<String>,
+}
+
+pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        SessionCommand::Open(wanted) => open(client, printer, &wanted).await,
+        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.json()?),
+        SessionCommand::End { id } => {
+            client.delete(&path(&id)).send().await?;
+            done(printer, &json!({"ended": id}), &format!("session `{id}` has ended"))
+        }
+        SessionCommand::Tools { id, format, message: None } => list(client, printer, &id, format).await,
+        SessionCommand::Tools { id, format, message: Some(message) } => {
+            select(client, printer, &id, format, &message).await
+        }
+        SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
+        SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
+        SessionCommand::Events { id } => {
+            events::follow(client, printer, &format!("{}/events", path(&id))).await
+        }
+    }
+}
+
+async fn open(client: &Client, printer: &mut Printer<'_>, wanted: &Open) -> Result<(), Failure> {
+    let mut request = json!({"agent": wanted.agent.to_string()});
+    let labels =
+        [("user", &wanted.user), ("conversation", &wanted.conversation), ("channel", &wanted.channel)];
+    for (name, value) in labels {
+        if let Some(value) = value {
+            request[name] = json!(value);
+        }
+    }
+    show(printer, &client.post("/v1/sessions").json(&request).send().await?.json()?)
+}
+
+fn show(printer: &mut Printer<'_>, session: &Value) -> Result<(), Failure> {
+    if printer.json() {
+        return Ok(printer.value(session)?);
+    }
+    let text = |name: &str| session.get(name).and_then(Value::as_str).map(str::to_owned);
+    printer.fields(&[
+        ("session", text("session")),
+        ("agent", text("agent")),
+        ("user", text("user")),
+        ("conversation", text("conversation")),
+        ("channel", text("channel")),
+        ("ends, unless used", Some(moment(session, "/expires_at"))),
+    ])?;
+    printer.line("")?;
+    table(printer, session)
+}
+
+async fn list(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    id: &str,
+    format: Option<String>,
+) -> Result<(), Failure> {
+    let query = query(&[("format", format.as_deref())]);
+    let answer = client.get(&format!("{}/tools{query}", path(id))).send().await?.json()?;
+    match (printer.json(), format) {
+        (true, _) => Ok(printer.value(&answer)?),
+        (false, Some(_)) => Ok(printer.value(&answer["tools"])?),
+        (false, None) => table(printer, &answer),
+    }
+}
+
+async fn select(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    id: &str,
+    format: Option<String>,
+    message: &str,
+) -> Result<(), Failure> {
+    let query = query(&[("format", format.as_deref())]);
+    let post = client.post(&format!("{}/tools/select{query}", path(id)));
+    let answer = post.json(&json!({"message": message})).send().await?.json()?;
+    match (printer.json(), format) {
+        (true, _) => return Ok(printer.value(&answer)?),
+        (false, Some(_)) => return Ok(printer.value(&answer["tools"])?),
+        (false, None) => {}
+    }
+    let row = |chosen: &Value| [field(chosen, "/name"), reasons(chosen)];
+    let rows: Vec<_> = answer["why"].as_array().into_iter().flatten().map(row).collect();
+    printer.table(["TOOL", "WHY"], &rows)?;
+    Ok(printer.note(match answer["narrowed"].as_bool() {
+        Some(true) => "the others can still be called; they are only not shown",
+        _ => "nothing was left out",
+    })?)
+}
+
+fn reasons(chosen: &Value) -> String {
+    let reasons = chosen["why"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let reasons: Vec<&str> = reasons.collect();
+    if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") }
+}
+
+/// The tools of an answer, each with the first line of what a model is told.
+fn table(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
+    let row = |tool: &Value| {
+        let approval = if tool["requires_approval"] == true { "needed" } else { "-" };
+        let described = field(tool, "/description").lines().next().unwrap_or_default().to_owned();
+        [field(tool, "/name"), field(tool, "/mode"), approval.to_owned(), described]
+    };
+    let rows: Vec<_> = answer["tools"].as_array().into_iter().flatten().map(row).collect();
+    Ok(printer.table(["TOOL", "ENDS AT", "APPROVAL", "WHAT IT DOES"], &rows)?)
+}
+
+async fn switch(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    id: &str,
+    tool: &str,
+    disabled: bool,
+) -> Result<(), Failure> {
+    let put = client.put(&format!("{}/tools/{}", path(id), escaped(tool)));
+    put.json(&json!({"disabled": disabled})).send().await?;
+    let state = if disabled { "disabled" } else { "enabled" };
+    let set = json!({"session": id, "tool": tool, "disabled": disabled});
+    done(printer, &set, &format!("`{tool}` is {state} in session `{id}`"))
+}
+
+fn path(id: &str) -> String {
+    format!("/v1/sessions/{}", escaped(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SessionOptions,
+    }
+
+    async fn typed(words: &[&str], answers: Vec<Canned>) -> Run {
+        let line = Line::try_parse_from(["session"].iter().chain(words)).expect("understood");
+        let json = line.options.remote.json;
+        run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await)
+            .await
+    }
+
+    fn opened() -> Canned {
+        let tool = json!({"name": "call_files_write", "description": "Writes a file.\n\nMore.", "mode": "server", "requires_approval": true});
+        let session = json!({"session": "s_1", "agent": "acme/bot", "user": "u", "conversation": null, "channel": "sms",
+            "tools": [tool], "system_prompt": "…", "expires_at": 0});
+        Canned::json(201, session)
+    }
+
+    fn selected(narrowed: bool) -> Canned {
+        let why = json!([{"name": "call_files_write", "why": ["always shown", "`file`"]}, {"name": "call_a_b", "why": []}]);
+        Canned::json(
+            200,
+            json!({"tools": [{"type": "function"}], "why": why, "narrowed": narrowed, "system_prompt": ""}),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_session_is_opened_with_its_labels_and_shown_with_its_tools() {
+        let words = ["open", "acme/bot", "--user", "u", "--channel", "sms"];
+        let run = typed(&words, vec![opened()]).await;
+        run.result.expect("opened");
+        assert_eq!(run.asked[0].line(), "POST /v1/sessions");
+        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot","channel":"sms","user":"u"}"#);
+        assert!(run.out.starts_with("session            s_1\nagent              acme/bot\n"), "{}", run.out);
+        assert!(run.out.ends_with("call_files_write  server   needed    Writes a file.\n"), "{}", run.out);
+        assert!(!run.out.contains("conversation"), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn a_machine_gets_the_whole_session() {
+        for words in [["open", "acme/bot", "--json"], ["show", "s_1", "--json"]] {
+            let run = typed(&words, vec![opened()]).await;
+            assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["system_prompt"], "…");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_is_ended() {
+        let run = typed(&["end", "s/1"], vec![Canned::empty(204)]).await;
+        run.result.expect("ended");
+        assert_eq!(run.asked[0].line(), "DELETE /v1/sessions/s%2F1");
+        assert_eq!(run.out, "session `s/1` has ended\n");
+    }
+
+    #[tokio::test]
+    async fn tools_in_a_providers_form_are_what_that_provider_takes() {
+        let tools = Canned::json(200, json!({"tools": [{"type": "function"}]}));
+        let run = typed(&["tools", "s_1", "--format", "openai"], vec![tools]).await;
+        run.result.expect("listed");
+        assert_eq!(run.asked[0].line(), "GET /v1/sessions/s_1/tools?format=openai");
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!([{"type": "function"}]));
+    }
+
+    #[tokio::test]
+    async fn tools_for_a_message_are_shown_with_the_reason_of_each() {
+        let run = typed(&["tools", "s_1", "--message", "write a file"], vec![selected(true)]).await;
+        run.result.expect("selected");
+        assert_eq!(run.asked[0].line(), "POST /v1/sessions/s_1/tools/select");
+        assert_eq!(run.asked[0].body, r#"{"message":"write a file"}"#);
+        assert_eq!(
+            run.out,
+            "TOOL              WHY\ncall_files_write  always shown, `file`\ncall_a_b          -\n"
+        );
+        assert!(run.notes.contains("can still be called"), "{}", run.notes);
+        let run = typed(&["tools", "s_1", "--message", "x"], vec![selected(false)]).await;
+        assert_eq!(run.notes, "nothing was left out\n");
+    }
+
+    #[tokio::test]
+    async fn a_tool_is_switched_off_and_on() {
+        for (word, body, said) in [
+            ("disable", r#"{"disabled":true}"#, "`files/write` is disabled in session `s_1`\n"),
+            ("enable", r#"{"disabled":false}"#, "`files/write` is enabled in session `s_1`\n"),
+        ] {
+            let run = typed(&[word, "s_1", "files/write"], vec![Canned::empty(204)]).await;
+            run.result.expect("switched");
+            assert_eq!(run.asked[0].line(), "PUT /v1/sessions/s_1/tools/files%2Fwrite");
+            assert_eq!((run.asked[0].body.as_str(), run.out.as_str()), (body, said));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_events_of_a_session_are_followed() {
+        let stream = Canned { content_type: "text/event-stream", body: String::new(), ..Canned::empty(200) };
+        let run = typed(&["events", "s_1"], vec![stream]).await;
+        run.result.expect("followed");
+        assert_eq!(run.asked[0].line(), "GET /v1/sessions/s_1/events");
+    }
+}

@@ -1,0 +1,137 @@
+//! A stream of server-sent events (WHATWG HTML, section 9.2), as the daemon writes them: a name, one line of data.
+//!
+//! Comments, which only say that the stream lives, are passed over. There is no going on where a broken stream ended:
+//! the daemon keeps no events, so what was missed is in the audit log.
+
+use http_body_util::BodyExt;
+use hyper::Response;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
+
+use super::{ClientError, read};
+
+pub(super) const CONTENT_TYPE: &str = "text/event-stream";
+
+/// Far above the longest event, which names a call and has no arguments and no results in it.
+const LINE_BYTES: usize = 16 << 20;
+
+/// Events as they come.
+#[derive(Debug)]
+pub struct Events {
+    body: Incoming,
+    /// What came and was not yet told.
+    come: Vec<u8>,
+}
+
+/// An event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// What happened, in a word.
+    pub event: String,
+    /// JSON text.
+    pub data: String,
+}
+
+impl Events {
+    /// The events of an answer, if it is one that has them.
+    pub(super) async fn of(response: Response<Incoming>) -> Result<Self, ClientError> {
+        let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
+        if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
+            return Ok(Self { body: response.into_body(), come: Vec::new() });
+        }
+        let answer = read(response).await?;
+        Err(ClientError::strange(answer.status, &answer.body))
+    }
+
+    /// Waits for the next event; none where the daemon has ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
+        let mut told = Told::default();
+        while let Some(line) = self.line().await? {
+            match line.split_once(':').unwrap_or((&line, "")) {
+                ("event", name) => told.event = value(name).to_owned(),
+                ("data", data) if told.data.is_empty() => told.data = value(data).to_owned(),
+                ("data", data) => told.data += &format!("\n{}", value(data)),
+                // An empty line ends an event, and one without data is none.
+                ("", _) if line.is_empty() && !told.data.is_empty() => return Ok(Some(told)),
+                ("", _) if line.is_empty() => told = Told::default(),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    async fn line(&mut self) -> Result<Option<String>, ClientError> {
+        let mut searched = 0;
+        loop {
+            if let Some(end) = self.come[searched..].iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.come.drain(..=searched + end).collect();
+                let line = String::from_utf8_lossy(&line);
+                return Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()));
+            }
+            searched = self.come.len();
+            if searched > LINE_BYTES {
+                return Err(ClientError::strange(200, &self.come));
+            }
+            match self.more().await? {
+                Some(bytes) => self.come.extend_from_slice(&bytes),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn more(&mut self) -> Result<Option<Bytes>, ClientError> {
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| ClientError::Lost { reason: error.to_string() })?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn value(text: &str) -> &str {
+    text.strip_prefix(' ').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Client;
+    use super::super::testing::{Canned, FakeDaemon};
+    use super::*;
+
+    async fn follow(answer: Canned) -> Result<Vec<Told>, ClientError> {
+        let daemon = FakeDaemon::start(vec![answer]).await;
+        let client = Client::new(daemon.server(), None).expect("a client");
+        let mut events = client.get("/v1/events").follow().await?;
+        assert_eq!(daemon.asked()[0].header("accept"), Some("text/event-stream"));
+        let mut told = Vec::new();
+        while let Some(event) = events.next().await? {
+            told.push(event);
+        }
+        Ok(told)
+    }
+
+    fn stream(body: &str) -> Canned {
+        Canned { content_type: "text/event-stream", body: body.into(), ..Canned::json(200, json!(null)) }
+    }
+
+    #[tokio::test]
+    async fn events_are_told_and_comments_are_not() {
+        let body = ": listening\n\nevent: tool_call\ndata: {\"a\":1}\n\n: alive\n\ndata: x\r\ndata:y\r\n\r\nevent: half";
+        let told = follow(stream(body)).await.expect("events");
+        let event = |event: &str, data: &str| Told { event: event.into(), data: data.into() };
+        assert_eq!(told, [event("tool_call", "{\"a\":1}"), event("", "x\ny")]);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_from_a_stream() {
+        let refused = json!({"error_type": "NOT_FOUND", "detail": "there is no such session", "hint": "h"});
+        let error = follow(Canned::json(404, refused)).await.expect_err("refused");
+        assert_eq!(error.status(), Some(404));
+        let error = follow(Canned::json(200, json!({}))).await.expect_err("no stream");
+        assert!(matches!(error, ClientError::Strange { .. }), "{error:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Tokens are fetched and renewed: before they end, one renewal of a credential at a time, and to its end.
+//!
+//! A renewal can use up the token that it was made with, so it does not stop where the call that needed it does: it runs
+//! by itself, and whoever waits for it may leave. What it brings is stored only in the place of what it was made from.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use toolgate_admission::{CallError, NoCredential, Unusable};
+
+use super::change::{open_keys, sealed};
+use super::document::{Authentication, CredentialDocument};
+use super::fields::SecretFields;
+use super::oauth::{self, NoTokens, Tokens};
+use super::shelf::{Credential, Keys, State};
+use super::{CredentialRefusal, Credentials};
+use crate::store::CredentialRow;
+
+/// Time before its end when a token is no longer sent: the request has a way to go, and clocks differ.
+const MARGIN_MS: u64 = 5_000;
+/// How long a provider that did not answer is left alone.
+const PAUSE_MS: u64 = 5_000;
+/// Renewals that the daemon makes by itself at the same time.
+pub(super) const RENEWALS_AT_ONCE: usize = 8;
+
+/// Whether what is stored is still good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    Not,
+    /// It is good and will soon not be.
+    Soon,
+    Now,
+}
+
+fn due(row: &CredentialRow, now_ms: u64) -> Due {
+    let Some(refresh_ms) = row.refresh_ms else { return Due::Not };
+    let good = row.expires_ms.is_none_or(|end| now_ms.saturating_add(MARGIN_MS) < end);
+    match (refresh_ms <= now_ms, good) {
+        (_, false) => Due::Now,
+        (true, true) => Due::Soon,
+        (false, true) => Due::Not,
+    }
+}
+
+/// When what a provider handed out just now ends, and when it is to be renewed: at 80 % of its life.
+pub(super) fn times(tokens: &Tokens, renewable: bool, now_ms: u64) -> (Option<u64>, Option<u64>) {
+    let Some(life) = tokens.life else { return (None, None) };
+    let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
+    let expires_ms = now_ms.saturating_add(life_ms);
+    (Some(expires_ms), renewable.then(|| now_ms.saturating_add(life_ms / 5 * 4)))
+}
+
+impl Credentials {
+    /// The credential with tokens that are good.
+    pub(super) async fn fresh(
+        &self,
+        credential: &Arc<Credential>,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let due = due(&credential.row, now_ms);
+        if due == Due::Not || due == Due::Soon && credential.shared.renewing.try_lock().is_err() {
+            return Ok(Arc::clone(credential));
+        }
+        let renewal = {
+            let (credentials, credential) = (self.clone(), Arc::clone(credential));
+            self.0.renewals.spawn(async move { credentials.renew(&credential, now_ms).await })
+        };
+        match renewal.await {
+            Ok(Err(_)) if due == Due::Soon => Ok(Arc::clone(credential)),
+            Ok(renewed) => renewed,
+            Err(_) => Err(unavailable(&credential.document, "the renewal ended early")),
+        }
+    }
+
+    /// Renews those that people connected, whose tokens can end for want of use.
+    pub(super) async fn renew_due(&self, now_ms: u64) {
+        let shelf = self.0.shelf.load_full();
+        let by_person = |credential: &&Arc<Credential>| {
+            matches!(credential.document.authentication, Authentication::AuthorizationCode { .. })
+                && credential.unusable(&shelf.keys, now_ms).is_none()
+                && due(&credential.row, now_ms) != Due::Not
+        };
+        for credential in shelf.all().filter(by_person).take(RENEWALS_AT_ONCE) {
+            let (credentials, credential) = (self.clone(), Arc::clone(credential));
+            self.0.renewals.spawn(async move {
+                if let Err(error) = credentials.renew(&credential, now_ms).await {
+                    let error = CallError::from(error);
+                    tracing::warn!(credential = %credential.row.name, error.message, "a credential was not renewed");
+                }
+            });
+        }
+    }
+
+    async fn renew(
+        &self,
+        credential: &Arc<Credential>,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let shared = Arc::clone(&credential.shared);
+        let _one_at_a_time = shared.renewing.lock().await;
+        let shelf = self.0.shelf.load_full();
+        let found = shelf.find(&credential.row.organization, &credential.row.name);
+        let Some(current) = found.filter(|found| found.row.id == credential.row.id) else {
+            return Err(missing(&credential.document, Unusable::Revoked));
+        };
+        if current.row.version != credential.row.version && due(&current.row, now_ms) == Due::Not {
+            return Ok(Arc::clone(current));
+        }
+        if let Some(why) = current.unusable(&shelf.keys, now_ms) {
+            return Err(missing(&current.document, why));
+        }
+        if shared.paused_until_ms.load(Ordering::Relaxed) > now_ms {
+            return Err(unavailable(&current.document, "it did not answer just now"));
+        }
+        let Keys::Open(keys) = &shelf.keys else { return Err(missing(&current.document, Unusable::Sealed)) };
+        let fields = current.open(keys).map_err(|error| super::damaged(current, error))?;
+        match self.next_tokens(&current.document, &fields).await {
+            Ok(tokens) => self.take_tokens(current, fields, tokens, now_ms).await,
+            Err(NoTokens::Refused(why)) => self.end(current, why, now_ms).await,
+            Err(NoTokens::Unavailable(why)) => {
+                shared.paused_until_ms.store(now_ms.saturating_add(PAUSE_MS), Ordering::Relaxed);
+                Err(unavailable(&current.document, &why))
+            }
+        }
+    }
+
+    async fn next_tokens(
+        &self,
+        document: &CredentialDocument,
+        fields: &SecretFields,
+    ) -> Result<Tokens, NoTokens> {
+        let (http, given) = (&self.0.http, fields.given.as_ref());
+        match (&document.authentication, &fields.refresh_token) {
+            (Authentication::ClientCredentials(client), _) => oauth::of_client(http, client, given)?.await,
+            (Authentication::AuthorizationCode { client, .. }, Some(refresh_token)) => {
+                oauth::refresh(http, client, given, refresh_token)?.await
+            }
+            _ => Err(NoTokens::Refused(Unusable::Expired)),
+        }
+    }
+
+    /// Stores what a provider handed out in the place of `before`, unless that was replaced meanwhile.
+    pub(super) async fn take_tokens(
+        &self,
+        before: &Arc<Credential>,
+        fields: SecretFields,
+        tokens: Tokens,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let by_client = matches!(before.document.authentication, Authentication::ClientCredentials(_));
+        let renewable = by_client || tokens.refresh.is_some() || fields.refresh_token.is_some();
+        let (expires_ms, refresh_ms) = times(&tokens, renewable, now_ms);
+        let fields = SecretFields {
+            given: fields.given,
+            access_token: Some(tokens.access),
+            refresh_token: tokens.refresh.or(fields.refresh_token).filter(|_| !by_client),
+        };
+        let row = CredentialRow {
+            version: before.row.version + 1,
+            state: State::Connected.as_str().to_owned(),
+            expires_ms,
+            refresh_ms,
+            ..before.row.clone()
+        };
+        self.renewed(before, row, Some(&fields), now_ms).await
+    }
+
+    /// Notes that the provider said no.
+    async fn end(
+        &self,
+        before: &Arc<Credential>,
+        why: Unusable,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let state = if why == Unusable::Expired { State::Expired } else { State::Revoked };
+        let row = CredentialRow { state: state.as_str().to_owned(), ..before.row.clone() };
+        self.renewed(before, row, None, now_ms).await?;
+        Err(missing(&before.document, why))
+    }
+
+    async fn renewed(
+        &self,
+        before: &Arc<Credential>,
+        row: CredentialRow,
+        fields: Option<&SecretFields>,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let _turn = self.0.changing.lock().await;
+        let shelf = self.0.shelf.load_full();
+        let current = shelf.find(&row.organization, &row.name);
+        let Some(current) = current.filter(|current| is_same(current, before)) else {
+            return Err(replaced(&before.document));
+        };
+        let row = match fields {
+            Some(fields) => open_keys(&shelf).and_then(|keys| sealed(&keys, row, &before.document, fields)),
+            // A rotation of the root key may have wrapped it anew.
+            None => Ok(CredentialRow { sealed: current.row.sealed.clone(), ..row }),
+        };
+        let row = row.map_err(|error| unstored(&before.document, &error))?;
+        match self.0.store.renew_credential(&row, before.row.version).await {
+            Ok(true) => {}
+            Ok(false) => return Err(replaced(&before.document)),
+            Err(error) => return Err(unstored(&before.document, &error.into())),
+        }
+        self.put_on(&shelf, row, Some(current), now_ms).map_err(|error| unstored(&before.document, &error))
+    }
+}
+
+fn is_same(one: &Credential, other: &Credential) -> bool {
+    (&one.row.id, one.row.version) == (&other.row.id, other.row.version)
+}
+
+fn replaced(document: &CredentialDocument) -> CredentialRefusal {
+    unavailable(document, "the credential was replaced meanwhile")
+}
+
+fn unstored(document: &CredentialDocument, error: &CallError) -> CredentialRefusal {
+    unavailable(document, &error.message)
+}
+
+fn missing(document: &CredentialDocument, why: Unusable) -> CredentialRefusal {
+    CredentialRefusal::Missing(NoCredential::Unusable { provider: document.provider.clone(), why })
+}
+
+pub(super) fn unavailable(document: &CredentialDocument, why: &str) -> CredentialRefusal {
+    CredentialRefusal::Provider { provider: document.provider.clone(), why: why.to_owned() }
+}

@@ -1,0 +1,139 @@
+//! The room as a whole: what is stored, what comes out of it for a request, and what somebody finds who has the disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use toolgate_admission::{
+    CallError, CredentialBinding, CredentialRights, ErrorType, LimitsPatch, Name, NetworkScheme, Target,
+};
+use toolgate_sandbox::{InjectionPlace, Secret};
+
+use super::*;
+use crate::documents::{DocumentKey, Precondition};
+
+mod oauth;
+mod root;
+mod stored;
+
+pub(super) const CANARY: &str = "sk_live_canary_7f3a";
+
+/// A store with the organizations `acme` and `rival`, which can be opened again.
+pub(super) struct Desk {
+    pub folder: tempfile::TempDir,
+    pub registry: Registry,
+    pub store: Store,
+}
+
+pub(super) fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+impl Desk {
+    pub async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("state.db")).await.unwrap();
+        let registry = Registry::new(LimitsPatch::new());
+        for organization in ["acme", "rival"] {
+            let key = DocumentKey::Organization(name(organization));
+            store.put_document(&key, "{}", &Precondition::Absent, 1).await.unwrap();
+            registry.put_organization(name(organization), Default::default());
+        }
+        Self { folder, registry, store }
+    }
+
+    pub fn path(&self, file: &str) -> std::path::PathBuf {
+        self.folder.path().join(file)
+    }
+
+    pub async fn open_with(&self, source: RootKeySource) -> Credentials {
+        self.open_for(source, Arc::new(|_| Box::pin(async { Err(TokenClientError("nobody there".into())) })))
+            .await
+    }
+
+    pub async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
+        let redirect_url = "http://127.0.0.1:7300/v1/oauth/callback".to_owned();
+        let settings = CredentialSettings { source, http, redirect_url };
+        Credentials::open(self.store.clone(), self.registry.clone(), settings, 1).await.unwrap()
+    }
+
+    /// As a daemon without settings does.
+    pub async fn open(&self) -> Credentials {
+        self.open_with(RootKeySource::Made(self.path("root"))).await
+    }
+
+    pub async fn change(&self, sql: &'static str) {
+        let mut connection = self.store.raw().await;
+        sqlx::raw_sql(sql).execute(&mut *connection).await.unwrap();
+    }
+
+    pub fn bytes_on_disk(&self) -> Vec<u8> {
+        let files = std::fs::read_dir(self.folder.path()).unwrap();
+        let read = |path: &Path| std::fs::read(path).unwrap();
+        files.flat_map(|file| read(&file.unwrap().path())).collect()
+    }
+}
+
+pub(super) fn secret(text: &str) -> Secret {
+    Secret::new(text.as_bytes().to_vec())
+}
+
+pub(super) fn bearer() -> CredentialDocument {
+    CredentialDocument {
+        provider: "stripe".to_owned(),
+        authentication: Authentication::Bearer {},
+        bound_to: vec![CredentialBinding {
+            scheme: NetworkScheme::Https,
+            host: "api.stripe.com".to_owned(),
+            port: Some(443),
+            methods: None,
+            path: None,
+        }],
+        user: None,
+        shared: true,
+        expires_ms: None,
+    }
+}
+
+pub(super) async fn put(credentials: &Credentials, called: &str, document: CredentialDocument) {
+    put_for(credentials, "acme", called, document, CANARY).await.unwrap();
+}
+
+pub(super) async fn put_for(
+    credentials: &Credentials,
+    organization: &str,
+    called: &str,
+    document: CredentialDocument,
+    text: &str,
+) -> Result<Arc<Credential>, CallError> {
+    let new = NewCredential { document, secret: Some(secret(text)) };
+    let stored = credentials.put(&name(organization), &name(called), new, &Precondition::Missing, 5).await;
+    stored.map(|(credential, _)| credential)
+}
+
+pub(super) async fn ask(
+    credentials: &Credentials,
+    organization: &str,
+    user: Option<&str>,
+    now_ms: u64,
+) -> Result<Option<Injection>, CredentialRefusal> {
+    let providers = ["stripe".to_owned()];
+    let wanted = Wanted {
+        organization: &name(organization),
+        rights: CredentialRights { providers: &providers, user, user_credentials: true },
+        target: &Target::parse("https", "api.stripe.com", "/v1/charges", "GET").unwrap(),
+    };
+    credentials.for_request(&wanted, now_ms).await
+}
+
+/// The secret that a request of `acme` would have.
+pub(super) async fn got(credentials: &Credentials) -> Result<String, ErrorType> {
+    match ask(credentials, "acme", None, 10).await {
+        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret.expose().to_vec()).unwrap()),
+        Ok(None) => panic!("it goes without"),
+        Err(refused) => Err(CallError::from(refused).error_type),
+    }
+}
+
+pub(super) fn connected(desk: &Desk, organization: &str) -> bool {
+    desk.registry.snapshot().is_connected_by_credential(&name(organization), "stripe")
+}

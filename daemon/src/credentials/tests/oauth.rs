@@ -1,0 +1,315 @@
+//! OAuth2 against a provider that answers what it was told to. `tests/tests/oauth.rs` asks a real one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+
+use axum::http::Response;
+use oauth2::HttpRequest;
+use tokio::sync::Semaphore;
+
+use super::*;
+
+/// A provider: what it was asked, and what it answers next.
+struct Provider {
+    asked: Mutex<Vec<String>>,
+    answers: Mutex<VecDeque<(u16, String)>>,
+    /// Answers that may leave.
+    gate: Semaphore,
+}
+
+impl Provider {
+    fn new() -> Arc<Self> {
+        let gate = Semaphore::new(Semaphore::MAX_PERMITS);
+        Arc::new(Self { asked: Mutex::default(), answers: Mutex::default(), gate })
+    }
+
+    fn client(self: &Arc<Self>) -> TokenClient {
+        let provider = Arc::clone(self);
+        Arc::new(move |request: HttpRequest| {
+            let provider = Arc::clone(&provider);
+            Box::pin(async move {
+                provider.asked.lock().unwrap().push(String::from_utf8(request.into_body()).unwrap());
+                provider.gate.acquire().await.unwrap().forget();
+                let next = provider.answers.lock().unwrap().pop_front();
+                let (status, text) = next.ok_or_else(|| TokenClientError("nobody there".into()))?;
+                Ok(Response::builder().status(status).body(text.into_bytes()).unwrap())
+            })
+        })
+    }
+
+    fn answers(&self, status: u16, text: &str) {
+        self.answers.lock().unwrap().push_back((status, text.to_owned()));
+    }
+
+    fn hands_out(&self, token: &str, refresh: Option<&str>) {
+        let refresh = refresh.map(|token| format!(r#","refresh_token":"{token}""#)).unwrap_or_default();
+        self.answers(
+            200,
+            &format!(r#"{{"access_token":"{token}","token_type":"Bearer","expires_in":100{refresh}}}"#),
+        );
+    }
+
+    fn asked(&self) -> Vec<HashMap<String, String>> {
+        let asked = self.asked.lock().unwrap();
+        let fields = |body: &String| url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
+        asked.iter().map(fields).collect()
+    }
+}
+
+fn client() -> OauthClient {
+    OauthClient {
+        client_id: "toolgate".to_owned(),
+        token_url: "https://idp.example/token".to_owned(),
+        scopes: vec!["read".to_owned(), "write".to_owned()],
+        secret_in_body: false,
+    }
+}
+
+fn of_client() -> CredentialDocument {
+    CredentialDocument { authentication: Authentication::ClientCredentials(client()), ..bearer() }
+}
+
+fn of_person() -> CredentialDocument {
+    let authorization_url = "https://idp.example/authorize?tenant=a".to_owned();
+    let authentication = Authentication::AuthorizationCode { client: client(), authorization_url };
+    CredentialDocument { authentication, ..bearer() }
+}
+
+async fn scene() -> (Desk, Arc<Provider>, Credentials) {
+    let (desk, provider) = (Desk::new().await, Provider::new());
+    let source = RootKeySource::Made(desk.path("root"));
+    let credentials = desk.open_for(source, provider.client()).await;
+    (desk, provider, credentials)
+}
+
+async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, ErrorType> {
+    match ask(credentials, "acme", None, now_ms).await {
+        Ok(injection) => Ok(String::from_utf8(injection.unwrap().secret.expose().to_vec()).unwrap()),
+        Err(refused) => Err(CallError::from(refused).error_type),
+    }
+}
+
+/// Connects `stripe` at time 0 with tokens that are good for 100 seconds.
+async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option<&str>) {
+    put(credentials, "stripe", of_person()).await;
+    provider.hands_out("first", refresh);
+    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap();
+    let awaited = credentials.awaited(&state_of(&asked.url), 1).unwrap();
+    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+}
+
+fn query_of(url: &str) -> HashMap<String, String> {
+    url::Url::parse(url).unwrap().query_pairs().into_owned().collect()
+}
+
+fn state_of(url: &str) -> String {
+    query_of(url)["state"].clone()
+}
+
+#[tokio::test]
+async fn k3_a_client_gets_its_token_when_it_is_first_used_and_once_for_many() {
+    let (desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    assert!(connected(&desk, "acme"));
+    assert_eq!(provider.asked().len(), 0);
+    provider.hands_out("first", None);
+    let many = (0..20).map(|_| {
+        let credentials = credentials.clone();
+        tokio::spawn(async move { token_at(&credentials, 10).await })
+    });
+    for asking in many.collect::<Vec<_>>() {
+        assert_eq!(asking.await.unwrap().as_deref(), Ok("first"));
+    }
+    let asked = provider.asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0]["grant_type"], "client_credentials");
+    assert_eq!(asked[0]["scope"], "read write");
+}
+
+#[tokio::test]
+async fn k3_a_token_is_renewed_at_four_fifths_of_its_life_and_survives_a_restart() {
+    let (desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.hands_out("first", None);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 79_999).await.as_deref(), Ok("first"));
+    provider.hands_out("second", None);
+    assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("second"));
+    assert_eq!(got(&desk.open().await).await.as_deref(), Ok("second"));
+    assert_eq!(provider.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn k3_a_provider_that_is_away_costs_nothing_while_the_token_is_good() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.hands_out("first", None);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 96_000).await, Err(ErrorType::ApiUnavailable));
+    let asked = provider.asked().len();
+    assert_eq!(token_at(&credentials, 97_000).await, Err(ErrorType::ApiUnavailable));
+    assert_eq!(provider.asked().len(), asked, "it is left alone for a while");
+    provider.hands_out("second", None);
+    assert_eq!(token_at(&credentials, 200_000).await.as_deref(), Ok("second"));
+}
+
+#[tokio::test]
+async fn k3_what_the_provider_says_ends_a_credential() {
+    for (code, state) in [("invalid_client", "revoked"), ("invalid_grant", "expired")] {
+        let (desk, provider, credentials) = scene().await;
+        connect(&provider, &credentials, Some("r")).await;
+        assert!(connected(&desk, "acme"));
+        provider.answers(400, &format!(r#"{{"error":"{code}","error_description":"canary"}}"#));
+        assert_eq!(token_at(&credentials, 99_000).await, Err(ErrorType::CredentialMissing));
+        let known = credentials.find(&name("acme"), &name("stripe")).unwrap();
+        assert_eq!(credentials.state(&known, 99_000), state);
+        assert!(!connected(&desk, "acme"));
+        let known = desk.open().await.find(&name("acme"), &name("stripe")).unwrap();
+        assert_eq!(known.state.as_str(), state);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_oauth2_is_told_without_quoting_it() {
+    let answers = [
+        (200, r#"{"access_token":"canary"}"#),
+        (200, r#"{"access_token":"canary","token_type":"mac"}"#),
+        (200, r#"{"access_token":"canary\r\nX: y","token_type":"Bearer"}"#),
+        (500, "canary"),
+        (302, ""),
+        (400, r#"{"error":"canary"}"#),
+    ];
+    for (status, text) in answers {
+        let (_desk, provider, credentials) = scene().await;
+        put(&credentials, "stripe", of_client()).await;
+        provider.answers(status, text);
+        let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
+        assert_eq!(refused.error_type, ErrorType::ApiUnavailable, "{text}");
+        assert!(!refused.message.contains("canary") && !refused.hint.contains("canary"), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
+    let (desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_person()).await;
+    assert!(!connected(&desk, "acme"));
+    assert_eq!(got(&credentials).await, Err(ErrorType::CredentialMissing));
+    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap();
+    assert_eq!(asked.scopes, ["read", "write"]);
+    let query = query_of(&asked.url);
+    assert!(asked.url.starts_with("https://idp.example/authorize?"), "{}", asked.url);
+    let told = ["tenant", "response_type", "scope", "code_challenge_method", "redirect_uri"]
+        .map(|name| &*query[name]);
+    assert_eq!(told, ["a", "code", "read write", "S256", "http://127.0.0.1:7300/v1/oauth/callback"]);
+    provider.hands_out("first", Some("r"));
+    let awaited = credentials.awaited(&query["state"], 1).unwrap();
+    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+    assert!(connected(&desk, "acme"));
+    assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first"));
+    let fields = &provider.asked()[0];
+    assert_eq!((&*fields["grant_type"], &*fields["code"]), ("authorization_code", "code"));
+    let challenge = oauth2::PkceCodeChallenge::from_code_verifier_sha256(&oauth2::PkceCodeVerifier::new(
+        fields["code_verifier"].clone(),
+    ));
+    assert_eq!(challenge.as_str(), query["code_challenge"]);
+}
+
+#[tokio::test]
+async fn a_state_is_good_once_for_ten_minutes_and_for_the_credential_as_it_was() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_person()).await;
+    let ask_at = |now_ms| {
+        let asked = credentials.connect(&name("acme"), &name("stripe"), "t", now_ms).unwrap();
+        assert_eq!(asked.expires_ms, now_ms + 600_000);
+        state_of(&asked.url)
+    };
+    let gone = |state: &str, now_ms| credentials.awaited(state, now_ms).err().map(|error| error.error_type);
+    assert_eq!(gone("made-up", 0), Some(ErrorType::Expired));
+    let state = ask_at(0);
+    assert_eq!(gone(&state, 0), None);
+    assert_eq!(gone(&state, 0), Some(ErrorType::Expired));
+    assert_eq!(gone(&ask_at(0), 600_000), Some(ErrorType::Expired));
+    let (first, second) = (ask_at(0), ask_at(0));
+    assert_eq!(gone(&first, 0), Some(ErrorType::Expired), "another one was asked for since");
+    let awaited = credentials.awaited(&second, 0).unwrap();
+    put(&credentials, "stripe", of_person()).await;
+    let refused = credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap_err();
+    assert_eq!(refused.error_type, ErrorType::Expired);
+    assert_eq!(provider.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn k3_a_refresh_token_that_is_replaced_is_used_from_then_on() {
+    let (desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("r1")).await;
+    provider.hands_out("second", Some("r2"));
+    assert_eq!(token_at(&credentials, 90_000).await.as_deref(), Ok("second"));
+    // One that is not replaced stays good.
+    provider.hands_out("third", None);
+    assert_eq!(token_at(&credentials, 180_000).await.as_deref(), Ok("third"));
+    provider.hands_out("fourth", None);
+    assert_eq!(token_at(&credentials, 270_000).await.as_deref(), Ok("fourth"));
+    let refreshes: Vec<_> =
+        provider.asked()[1..].iter().map(|fields| fields["refresh_token"].clone()).collect();
+    assert_eq!(refreshes, ["r1", "r2", "r2"]);
+    let bytes = desk.bytes_on_disk();
+    for canary in ["fourth", "r2"] {
+        let quoted = format!("\"{canary}\"");
+        assert!(!bytes.windows(quoted.len()).any(|window| window == quoted.as_bytes()), "{canary}");
+    }
+}
+
+#[tokio::test]
+async fn k3_what_a_person_connected_is_renewed_without_being_used() {
+    let (_desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("r1")).await;
+    provider.hands_out("second", None);
+    credentials.renew_due(79_000).await;
+    credentials.renew_due(90_000).await;
+    credentials.close().await;
+    assert_eq!(provider.asked().len(), 2);
+    assert_eq!(token_at(&credentials, 95_000).await.as_deref(), Ok("second"));
+}
+
+#[tokio::test]
+async fn k3_without_a_refresh_token_a_credential_ends_with_its_token() {
+    let (desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, None).await;
+    assert_eq!(token_at(&credentials, 99_999).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 100_000).await, Err(ErrorType::CredentialMissing));
+    credentials.tell_all(100_000).await;
+    assert!(!connected(&desk, "acme"));
+}
+
+#[tokio::test]
+async fn k3_a_renewal_goes_on_where_the_call_that_needed_it_does_not() {
+    let (_desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("r1")).await;
+    provider.hands_out("second", Some("r2"));
+    // From now on answers wait.
+    provider.gate.forget_permits(Semaphore::MAX_PERMITS);
+    let call = tokio::spawn({
+        let credentials = credentials.clone();
+        async move { token_at(&credentials, 99_000).await }
+    });
+    while provider.asked().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    provider.gate.add_permits(1);
+    credentials.close().await;
+    assert_eq!(token_at(&credentials, 99_000).await.as_deref(), Ok("second"));
+    // By what that call began, and not by asking with a token that is used up.
+    assert_eq!(provider.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_needs_nobody_is_not_connected_by_a_person() {
+    let (_desk, _provider, credentials) = scene().await;
+    put(&credentials, "stripe", bearer()).await;
+    let refused = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap_err();
+    assert_eq!(refused.error_type, ErrorType::Conflict);
+}

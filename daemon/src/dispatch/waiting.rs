@@ -1,0 +1,147 @@
+//! Calls that wait: what lets one go on that a person must approve, and what ends those that nobody waits for any more.
+
+use std::sync::Arc;
+
+use toolgate_admission::{CallError, Checked, Refusal, Unapproved, Verdict};
+use toolgate_sandbox::Component;
+
+use super::answer::{Answer, Executed};
+use super::{Attempt, Dispatcher, Origin, RequestedCall, decide, now_ms, record, tell};
+use crate::approvals::{self, Found};
+use crate::events::Events;
+use crate::sessions::{CallState, Ending, Session, Sessions, WaitsFor};
+use crate::store::ApprovalState;
+
+impl Dispatcher {
+    /// Takes a use of an approval for the call, or answers what there is instead of running. It waited for the store,
+    /// so where the rules changed meanwhile the call is decided again.
+    pub(super) async fn approved(
+        &self,
+        unapproved: Unapproved<Component>,
+        attempt: &Attempt<'_>,
+        revision: u64,
+    ) -> Result<(Checked<Component>, String), Box<(Answer, Ending)>> {
+        let parts = &*self.0;
+        let Attempt { session, call, origin, entry, .. } = *attempt;
+        let refused = |error| Box::new((Answer::refused(error), Ending::Final));
+        let waits_for = |id| Ending::Approval { id, arguments: attempt.arguments.0 };
+        let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
+        let (id, approval) = match found.map_err(refused)? {
+            Found::Used(used) => *used,
+            Found::Waits(row) => return Err(Box::new((Answer::waiting(&row), waits_for(row.id)))),
+            Found::Refused(error) => return Err(refused(error)),
+        };
+        record::approval_used(&parts.audit, entry, &id);
+        let snapshot = parts.registry.snapshot();
+        let unapproved = match snapshot.revision == revision {
+            true => unapproved,
+            false => match decide(&snapshot, session, call) {
+                Verdict::NeedsApproval(unapproved) => unapproved,
+                Verdict::Run(checked) => return Ok((checked, id)),
+                Verdict::Refused(refusal) => return Err(Box::new((refusal.into(), Ending::Final))),
+            },
+        };
+        match unapproved.approved_by(&approval) {
+            Ok(checked) => Ok((checked, id)),
+            Err(_) => Err(refused(approvals::void())),
+        }
+    }
+
+    /// A call that its organization's rate keeps out leaves its approval as it was.
+    pub(super) async fn not_charged(&self, refusal: Refusal, approval: Option<String>) -> Answer {
+        if let Some(id) = approval
+            && let Err(error) = self.0.approvals.give_back(&id).await
+        {
+            tracing::warn!(%error, approval = id, "the use of an approval cannot be given back");
+        }
+        refusal.into()
+    }
+
+    /// What the rules in force say about a call of that session.
+    pub fn verdict(&self, session: &Session, tool: &str, arguments: &str) -> Verdict<Component> {
+        let call = RequestedCall {
+            tool: tool.into(),
+            arguments: arguments.into(),
+            ..RequestedCall::unnamed(String::new())
+        };
+        decide(&self.0.registry.snapshot(), session, &call)
+    }
+
+    /// Tells the calls that wait for an approval how it was decided, and ends those that it will not let run.
+    pub fn decided(
+        &self,
+        session: &Arc<Session>,
+        approval: &str,
+        state: ApprovalState,
+        why: &Option<CallError>,
+    ) {
+        let events = &self.0.events;
+        for id in session.calls.waiting_for(approval) {
+            let Some(CallState::Waiting(waiting)) = session.calls.find(&id, now_ms()) else { continue };
+            let call =
+                RequestedCall { tool: Arc::clone(&waiting.called), ..RequestedCall::unnamed(id.to_string()) };
+            tell::decided(events, session, &call, approval, state.as_str());
+            if let Some(error) = why {
+                let answer = Answer::refused(error.clone());
+                if session.calls.end_waiting(&id, answer.recorded(&call), now_ms()).is_some() {
+                    tell::ended(events, session, &call, &answer);
+                }
+            }
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Cancels a call: one that runs is stopped, and one that waits for somebody ends. One that has ended stays as it
+    /// is.
+    pub async fn cancel(&self, session: &Arc<Session>, id: &str, origin: &Origin) -> Result<(), CallError> {
+        let parts = &*self.0;
+        let Some((waited_for, call, answer)) = cancel(&parts.events, session, id) else { return Ok(()) };
+        // Its first record says that it waits, and after a restart there is nothing but the records.
+        let revision = parts.registry.snapshot().revision;
+        let intent = record::cancelled_intent(session, &call, &waited_for, revision, origin);
+        let entry = parts.audit.open(intent).map_err(|error| record::unrecordable(&error))?;
+        let recorded = parts.audit.close(entry, record::outcome(&answer)).await;
+        recorded.map_err(|error| record::unrecordable(&error))?;
+        // Lest a person is asked about what nobody wants any more.
+        if let WaitsFor::Person(waiting) = &waited_for
+            && session.calls.waiting_for(&waiting.approval).is_empty()
+        {
+            parts.store.withdraw_approval(&waiting.approval).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a session: what runs in it is stopped, what waits for somebody ends, its files are removed.
+    pub async fn end_session(&self, sessions: &Sessions, id: &str) {
+        let Some(session) = sessions.close(id) else { return };
+        for call in session.calls.waiting() {
+            cancel(&self.0.events, &session, &call);
+        }
+        session.remove_files().await;
+    }
+}
+
+/// Stops a call that runs; ends one that waits for somebody, tells of it, and gives what it waited for.
+pub(super) fn cancel(
+    events: &Events,
+    session: &Session,
+    id: &str,
+) -> Option<(WaitsFor, RequestedCall, Answer)> {
+    let mut ended = None;
+    session.calls.cancel(id, now_ms(), |waits_for| {
+        let (called, answer) = match &waits_for {
+            WaitsFor::Person(waiting) => (&waiting.called, Answer::withdrawn(Executed::No)),
+            WaitsFor::Client(client) => {
+                (&client.called, Answer::withdrawn(Executed::Yes).by(&client.admitted))
+            }
+        };
+        let call = RequestedCall { tool: Arc::clone(called), ..RequestedCall::unnamed(id.to_owned()) };
+        let recorded = answer.recorded(&call);
+        ended = Some((waits_for, call, answer));
+        recorded
+    });
+    let (_, call, answer) = ended.as_ref()?;
+    tell::ended(events, session, call, answer);
+    ended
+}

@@ -1,0 +1,509 @@
+//! Credentials as requests write them and answers show them.
+//!
+//! A request is read into types that cannot be printed, and what is wrong with one is told without quoting it: a secret
+//! in the wrong field is still a secret.
+
+use serde::de::{Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, CredentialBinding, ErrorType, Name, NetworkScheme, check_bound_to};
+use toolgate_sandbox::Secret;
+use url::Url;
+use utoipa::ToSchema;
+
+use crate::credentials::{
+    Authentication, Credential, CredentialDocument, NewCredential, OauthClient, SECRET_BYTES, sendable,
+};
+
+/// Most bindings and scopes of one credential, and the longest word among its settings.
+const BINDINGS: usize = 64;
+const SCOPES: usize = 100;
+const WORD_BYTES: usize = 500;
+/// Longest name of a user: as long as a session may have.
+const USER_BYTES: usize = 200;
+
+/// Headers that say how a message is framed or where it goes; those are the host's.
+const HEADERS_OF_THE_HOST: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A credential with its secret. Which fields there are depends on the kind; others are refused.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialRequest {
+    /// What it is for: the name that plugins ask for and tools need as an integration.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "stripe")]
+    provider: String,
+    /// How it is shown to the provider.
+    kind: CredentialKind,
+    /// The requests that it is put into, at least one.
+    #[schema(min_items = 1, max_items = 64)]
+    bound_to: Vec<BindingForm>,
+    /// The user whose it is. Left out: the organization's.
+    #[schema(min_length = 1, max_length = 200)]
+    user: Option<String>,
+    /// Whether the organization's serves sessions of a user who has none of this provider. Left out: it does. Not for
+    /// one of a user.
+    shared: Option<bool>,
+    /// When the secret is no longer good, in milliseconds since 1970. Not for OAuth2, where the provider says so.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+    expires_ms: Option<u64>,
+    /// The key, token, password or client secret. Needed but for a public client of `oauth2_authorization_code`. It
+    /// is never shown again.
+    #[schema(value_type = Option<String>, write_only, required = false, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
+    secret: Option<SecretText>,
+    /// `api_key`: the header that it goes into.
+    #[schema(min_length = 1, max_length = 100, example = "x-api-key")]
+    header: Option<String>,
+    /// `api_key` in a header: what stands before it, the space included.
+    #[schema(max_length = 100, example = "Key ")]
+    prefix: Option<String>,
+    /// `api_key`: the parameter of the query that it goes into, in place of a header.
+    #[schema(min_length = 1, max_length = 100, example = "api_key")]
+    query: Option<String>,
+    /// `basic`: the user's name there.
+    #[schema(min_length = 1, max_length = 500)]
+    username: Option<String>,
+    /// OAuth2: the client's id.
+    #[schema(min_length = 1, max_length = 500)]
+    client_id: Option<String>,
+    /// OAuth2: where tokens are to be had, over HTTPS.
+    #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/token")]
+    token_url: Option<String>,
+    /// `oauth2_authorization_code`: where the person says yes, over HTTPS.
+    #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/authorize")]
+    authorization_url: Option<String>,
+    /// OAuth2: what is asked for. As little as will do.
+    #[schema(max_items = 100)]
+    scopes: Option<Vec<String>>,
+    /// OAuth2: the client's secret goes into the body of a request for a token and not into its header.
+    secret_in_body: Option<bool>,
+}
+
+/// How a credential is shown to its provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+pub enum CredentialKind {
+    /// A key, in a header or the query.
+    #[serde(rename = "api_key")]
+    ApiKey,
+    /// `Authorization: Bearer …`.
+    #[serde(rename = "bearer")]
+    Bearer,
+    /// `Authorization: Basic …`.
+    #[serde(rename = "basic")]
+    Basic,
+    /// A client of its own right (RFC 6749, section 4.4).
+    #[serde(rename = "oauth2_client_credentials")]
+    ClientCredentials,
+    /// A person says yes (RFC 6749, section 4.1), with PKCE (RFC 7636).
+    #[serde(rename = "oauth2_authorization_code")]
+    AuthorizationCode,
+}
+
+/// Requests that a credential is put into.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = CredentialBinding)]
+#[serde(deny_unknown_fields)]
+pub struct BindingForm {
+    /// `https`, or `http` where the operator named the host in `credentials.plain_http`. Left out: `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BindingScheme, required = false)]
+    scheme: Option<BindingScheme>,
+    /// The host, in full and never a pattern.
+    #[schema(min_length = 1, max_length = 253, example = "api.stripe.com")]
+    host: String,
+    /// The port. Left out: that of the scheme.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 65_535)]
+    port: Option<u16>,
+    /// The methods, in upper case. Left out: every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1)]
+    methods: Option<Vec<String>>,
+    /// What the path begins with, by whole segments. Left out: every path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1_000, example = "/v1/")]
+    path: Option<String>,
+}
+
+/// With TLS or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BindingScheme {
+    /// With TLS.
+    Https,
+    /// Without.
+    Http,
+}
+
+/// Another secret.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = CredentialRotation)]
+#[serde(deny_unknown_fields)]
+pub struct Rotation {
+    /// The new key, token, password or client secret.
+    #[schema(value_type = String, write_only, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
+    secret: SecretText,
+    /// When it is no longer good, in milliseconds since 1970. Left out: never by itself.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+    expires_ms: Option<u64>,
+}
+
+/// A credential as it is shown: everything but its secret.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Credential)]
+pub struct CredentialView {
+    /// Its name.
+    name: String,
+    /// What it is for.
+    provider: String,
+    /// How it is shown to the provider.
+    kind: &'static str,
+    /// `connected`: it can be used. `pending`: nobody has connected it yet. `expired`: its time is over. `revoked`: its
+    /// provider takes it no longer. `sealed`: the daemon has no root key.
+    #[schema(pattern = "^(connected|pending|expired|revoked|sealed)$")]
+    state: &'static str,
+    /// The requests that it is put into.
+    bound_to: Vec<BindingForm>,
+    /// The user whose it is; null for the organization's.
+    #[schema(required)]
+    user: Option<String>,
+    /// Whether the organization's serves sessions of a user who has none of this provider.
+    shared: bool,
+    /// What was asked for; only of OAuth2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>, required = false)]
+    scopes: Option<Vec<String>>,
+    /// Counts its secrets, those that were renewed by themselves too.
+    #[schema(minimum = 1)]
+    version: u64,
+    /// When it was made, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    created_ms: u64,
+    /// When somebody last wrote it, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    changed_ms: u64,
+    /// When a request last had it, in milliseconds since 1970; null where none ever had.
+    #[schema(required, minimum = 0)]
+    last_used_ms: Option<u64>,
+    /// When its secret ends by itself, in milliseconds since 1970; null where that is not known. One of OAuth2 is
+    /// renewed before.
+    #[schema(required, minimum = 0)]
+    expires_ms: Option<u64>,
+}
+
+/// A secret on its way in.
+pub struct SecretText(pub(in crate::http) Secret);
+
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = SecretText;
+
+            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.write_str("a secret")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<SecretText, E> {
+                Ok(SecretText(Secret::new(text.as_bytes().to_vec())))
+            }
+        }
+        from.deserialize_str(Reader)
+    }
+}
+
+impl SecretText {
+    fn read(self) -> Result<Secret, CallError> {
+        if sendable(self.0.expose()) {
+            return Ok(self.0);
+        }
+        Err(wrong(
+            "secret",
+            "the secret is empty, too long, or has characters that no header can hold",
+            format!("send at most {SECRET_BYTES} visible ASCII characters, without a line break at the end"),
+        ))
+    }
+}
+
+impl Rotation {
+    pub(super) fn read(self) -> Result<(Secret, Option<u64>), CallError> {
+        Ok((self.secret.read()?, self.expires_ms))
+    }
+}
+
+impl CredentialRequest {
+    /// The credential, if it is sound.
+    pub(super) fn read(mut self, plain_http: &[String]) -> Result<NewCredential, CallError> {
+        Name::parse(&self.provider)
+            .map_err(|error| wrong("provider", "the provider has no sound name", error.hint))?;
+        self.refuse_strangers()?;
+        let secret = self.secret.take().map(SecretText::read).transpose()?;
+        let may_be_without = self.kind == CredentialKind::AuthorizationCode;
+        if secret.is_none() && !may_be_without {
+            return Err(wrong("secret", "there is no secret", "send it as `secret`"));
+        }
+        let document = CredentialDocument {
+            authentication: self.authentication(plain_http)?,
+            bound_to: self.bindings(plain_http)?,
+            user: self.user()?,
+            shared: self.shared.unwrap_or(self.user.is_none()),
+            expires_ms: self.expires_ms,
+            provider: self.provider,
+        };
+        Ok(NewCredential { document, secret })
+    }
+
+    /// A field that this kind has no use for was meant for something.
+    fn refuse_strangers(&self) -> Result<(), CallError> {
+        use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
+        const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
+        let fields: [(&str, bool, &[CredentialKind]); 10] = [
+            ("header", self.header.is_some(), &[ApiKey]),
+            ("prefix", self.prefix.is_some(), &[ApiKey]),
+            ("query", self.query.is_some(), &[ApiKey]),
+            ("username", self.username.is_some(), &[Basic]),
+            ("client_id", self.client_id.is_some(), OAUTH),
+            ("token_url", self.token_url.is_some(), OAUTH),
+            ("scopes", self.scopes.is_some(), OAUTH),
+            ("secret_in_body", self.secret_in_body.is_some(), OAUTH),
+            ("authorization_url", self.authorization_url.is_some(), &[AuthorizationCode]),
+            ("expires_ms", self.expires_ms.is_some(), &[ApiKey, Bearer, Basic]),
+        ];
+        match fields.iter().find(|(_, is_there, kinds)| *is_there && !kinds.contains(&self.kind)) {
+            Some((field, ..)) => Err(wrong(
+                field,
+                &format!("`{field}` means nothing for this kind"),
+                "leave it out, or choose another `kind`",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn authentication(&self, plain_http: &[String]) -> Result<Authentication, CallError> {
+        Ok(match self.kind {
+            CredentialKind::ApiKey => self.api_key()?,
+            CredentialKind::Bearer => Authentication::Bearer {},
+            CredentialKind::Basic => Authentication::Basic { username: self.username()? },
+            CredentialKind::ClientCredentials => Authentication::ClientCredentials(self.client(plain_http)?),
+            CredentialKind::AuthorizationCode => Authentication::AuthorizationCode {
+                client: self.client(plain_http)?,
+                authorization_url: address(
+                    "authorization_url",
+                    self.authorization_url.as_deref(),
+                    plain_http,
+                )?,
+            },
+        })
+    }
+
+    fn api_key(&self) -> Result<Authentication, CallError> {
+        match (&self.header, &self.query) {
+            (Some(header), None) => {
+                let header = header.to_ascii_lowercase();
+                if !is_token(&header) || HEADERS_OF_THE_HOST.contains(&&*header) {
+                    return Err(wrong(
+                        "header",
+                        "a key cannot go into that header",
+                        "name one of the provider's own, like `x-api-key`",
+                    ));
+                }
+                let prefix = self.prefix.clone().unwrap_or_default();
+                if prefix.len() > 100 || !prefix.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') {
+                    return Err(wrong(
+                        "prefix",
+                        "the prefix cannot stand in a header",
+                        "use visible ASCII characters",
+                    ));
+                }
+                Ok(Authentication::ApiKeyHeader { header, prefix })
+            }
+            (None, Some(query)) if is_token(query) && self.prefix.is_none() => {
+                Ok(Authentication::ApiKeyQuery { query: query.clone() })
+            }
+            (None, Some(_)) => Err(wrong(
+                "query",
+                "that is no name of a parameter without a prefix",
+                "use letters, digits, `-`, `_` and `.`",
+            )),
+            _ => Err(wrong(
+                "header",
+                "an API key goes into a header or the query",
+                "name either `header` or `query`",
+            )),
+        }
+    }
+
+    fn username(&self) -> Result<String, CallError> {
+        let username = self.username.clone().unwrap_or_default();
+        // RFC 7617, section 2: a colon would begin the password.
+        if username.is_empty() || !is_word(&username) || username.contains(':') {
+            return Err(wrong(
+                "username",
+                "there is no user's name that Basic authentication can carry",
+                "send it as `username`, without a colon",
+            ));
+        }
+        Ok(username)
+    }
+
+    fn client(&self, plain_http: &[String]) -> Result<OauthClient, CallError> {
+        let client_id = self.client_id.clone().filter(|id| !id.is_empty() && is_word(id));
+        let scopes = self.scopes.clone().unwrap_or_default();
+        // RFC 6749, section 3.3.
+        let is_scope =
+            |scope: &String| !scope.is_empty() && is_word(scope) && !scope.contains([' ', '"', '\\']);
+        if scopes.len() > SCOPES || !scopes.iter().all(is_scope) {
+            return Err(wrong(
+                "scopes",
+                "that is no list of scopes",
+                "write each as the provider names it, without spaces",
+            ));
+        }
+        Ok(OauthClient {
+            client_id: client_id
+                .ok_or_else(|| wrong("client_id", "there is no client id", "send it as `client_id`"))?,
+            token_url: address("token_url", self.token_url.as_deref(), plain_http)?,
+            scopes,
+            secret_in_body: self.secret_in_body.unwrap_or(false),
+        })
+    }
+
+    fn bindings(&self, plain_http: &[String]) -> Result<Vec<CredentialBinding>, CallError> {
+        if self.bound_to.len() > BINDINGS {
+            return Err(wrong(
+                "bound_to",
+                "the credential is bound to too many places",
+                format!("name at most {BINDINGS}"),
+            ));
+        }
+        let rules: Vec<CredentialBinding> = self.bound_to.iter().map(BindingForm::rule).collect();
+        check_bound_to(&rules, plain_http)
+            .map_err(|error| wrong(&format!("bound_to{}", error.place), &error.message, error.hint))
+    }
+
+    fn user(&self) -> Result<Option<String>, CallError> {
+        match &self.user {
+            Some(user) if user.is_empty() || user.len() > USER_BYTES => Err(wrong(
+                "user",
+                "that is no user",
+                format!("name one in at most {USER_BYTES} bytes, or leave it out"),
+            )),
+            Some(_) if self.shared == Some(true) => Err(wrong(
+                "shared",
+                "a user's credential is shared with nobody",
+                "leave `shared` or `user` out",
+            )),
+            user => Ok(user.clone()),
+        }
+    }
+}
+
+impl BindingForm {
+    fn rule(&self) -> CredentialBinding {
+        let plain = self.scheme == Some(BindingScheme::Http);
+        CredentialBinding {
+            scheme: if plain { NetworkScheme::Http } else { NetworkScheme::Https },
+            host: self.host.clone(),
+            port: self.port,
+            methods: self.methods.clone(),
+            path: self.path.clone(),
+        }
+    }
+
+    fn of(rule: &CredentialBinding) -> Self {
+        let plain = rule.scheme == NetworkScheme::Http;
+        Self {
+            scheme: Some(if plain { BindingScheme::Http } else { BindingScheme::Https }),
+            host: rule.host.clone(),
+            port: rule.port,
+            methods: rule.methods.clone(),
+            path: rule.path.clone(),
+        }
+    }
+}
+
+/// Everything of a credential that may be seen.
+pub(super) fn view(credential: &Credential, state: &'static str) -> CredentialView {
+    let (row, document) = (&credential.row, &credential.document);
+    CredentialView {
+        name: row.name.to_string(),
+        provider: document.provider.clone(),
+        kind: document.authentication.kind(),
+        state,
+        bound_to: document.bound_to.iter().map(BindingForm::of).collect(),
+        user: document.user.clone(),
+        shared: document.shared,
+        scopes: document.authentication.client().map(|client| client.scopes.clone()),
+        version: row.version,
+        created_ms: row.created_ms,
+        changed_ms: row.changed_ms,
+        last_used_ms: credential.last_used_ms(),
+        // A client's first token is yet to come.
+        expires_ms: row.expires_ms.filter(|time| *time > 0),
+    }
+}
+
+/// A URL that secrets may be sent to: over HTTPS, or to a host that the operator named (K4).
+fn address(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<String, CallError> {
+    let url = text.filter(|text| text.len() <= WORD_BYTES).and_then(|text| Url::parse(text).ok());
+    let Some(url) = url.filter(|url| url.has_host() && url.fragment().is_none()) else {
+        return Err(wrong(
+            field,
+            "there is no address",
+            format!("send `{field}` like `https://accounts.example.com/path`"),
+        ));
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong(
+            field,
+            "the address has a user or password in it",
+            "send the client's secret as `secret`",
+        ));
+    }
+    let scheme = match url.scheme() {
+        "https" => NetworkScheme::Https,
+        "http" => NetworkScheme::Http,
+        _ => return Err(wrong(field, "the address is not one of HTTP", "use `https`")),
+    };
+    let place = CredentialBinding {
+        scheme,
+        host: url.host_str().unwrap_or_default().to_owned(),
+        port: url.port_or_known_default(),
+        methods: None,
+        path: None,
+    };
+    check_bound_to(&[place], plain_http).map_err(|error| wrong(field, &error.message, error.hint))?;
+    Ok(url.into())
+}
+
+/// A name of a header or a parameter (RFC 9110, section 5.6.2, without what is special in a URL).
+fn is_token(text: &str) -> bool {
+    let in_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty() && text.len() <= 100 && text.bytes().all(in_token)
+}
+
+fn is_word(text: &str) -> bool {
+    text.len() <= WORD_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+}
+
+fn wrong(field: &str, message: &str, hint: impl Into<String>) -> CallError {
+    let details = serde_json::json!({"pointer": format!("/{field}")});
+    CallError::new(ErrorType::InvalidRequest, message, hint).with_details(details)
+}
+
+#[cfg(test)]
+mod tests;

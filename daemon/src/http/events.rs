@@ -1,0 +1,258 @@
+//! Events over HTTP, as a stream of server-sent events (WHATWG HTML, section 9.2).
+//!
+//! A stream ends when the token that opened it is revoked, when its session ends, and when the daemon stops. A reader
+//! that is too slow gets an event `dropped` that says how many of the organization's are gone, and goes on from there.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::address::{OrganizationAddress, SessionAddress};
+use super::calls::answered;
+use super::documents::name;
+use super::extract::Path;
+use super::forms::Asked;
+use super::problem::Problem;
+use super::refusal::{NoOrganization, NoSession, SessionEnded};
+use super::{App, Authenticated};
+use crate::dispatch::{Origin, now_ms};
+use crate::events::{EventBody, Heard, Reader, Scope};
+use crate::identity::Caller;
+use crate::sessions::{CallState, Session};
+
+/// How often a quiet stream says that it lives, so that nobody on the way takes it for dead.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Listen to everything.
+///
+/// Every event of every organization, from now on.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "events", operation_id = "follow_events",
+    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream")))),
+)]
+pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Response {
+    following(&app, Scope::All, Only::Everything, vec![caller.revoked.clone()])
+}
+
+/// Listen to an organization.
+///
+/// Every event of its agents' calls, from now on.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
+    params(OrganizationAddress),
+    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream"))), NoOrganization),
+)]
+pub async fn of_organization(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+) -> Result<Response, Problem> {
+    let organization = name(&organization)?;
+    caller.may_own(&organization)?;
+    if !app.0.registry.snapshot().knows(&organization) {
+        return Err(Problem::not_found("organization"));
+    }
+    Ok(following(&app, Scope::Organization(organization), Only::Everything, vec![caller.revoked.clone()]))
+}
+
+/// Listen to a session.
+///
+/// Every event of its calls, from now on. The stream ends with the session.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
+    params(SessionAddress),
+    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream"))), NoSession, SessionEnded),
+)]
+pub async fn of_session(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    let scope = Scope::Organization(session.setup.organization.clone());
+    let ends = vec![caller.revoked.clone(), session.ended().clone()];
+    Ok(following(&app, scope, Only::Session(session), ends))
+}
+
+/// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
+pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Origin) -> Response {
+    let Asked { form, turn, calls } = asked;
+    let reader =
+        app.dispatcher().parts().events.listen(Scope::Organization(session.setup.organization.clone()));
+    let ids = calls.iter().map(|call| call.id.clone()).collect();
+    let only = Only::Calls(Arc::clone(&session), ids);
+    let dispatcher = app.dispatcher().clone();
+    let answering = Box::pin(async move {
+        let answer = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
+        answered(&session, &form, turn.as_deref(), &answer)
+    });
+    let begun = Calls { reader, only, answering: Some(answering), answer: None };
+    let events = stream::unfold(begun, |mut calls| async move {
+        let text = calls.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(text), calls))
+    });
+    stream_of(Body::from_stream(events))
+}
+
+/// Calls that run while their events are told.
+struct Calls {
+    reader: Reader,
+    only: Only,
+    answering: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
+    answer: Option<String>,
+}
+
+impl Calls {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let Some(answering) = &mut self.answering else {
+                // What happened before the answer is told before it.
+                return match self.reader.try_next() {
+                    Some(heard) => match self.only.told(heard) {
+                        Some(text) => Some(text),
+                        None => continue,
+                    },
+                    None => self.answer.take().map(|answer| format!("event: answer\ndata: {answer}\n\n")),
+                };
+            };
+            tokio::select! {
+                biased;
+                heard = timeout(KEEP_ALIVE, self.reader.next()) => {
+                    if let Some(text) = self.only.told_in_time(heard) {
+                        return Some(text);
+                    }
+                }
+                answer = answering => {
+                    self.answering = None;
+                    self.answer = Some(answer);
+                }
+            }
+        }
+    }
+}
+
+/// The events of a call that was made before, from now on to its end, and then its answer as the event `answer`.
+pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &Caller) -> Response {
+    let events = &app.dispatcher().parts().events;
+    let reader = events.listen(Scope::Organization(session.setup.organization.clone()));
+    let ends = [caller.revoked.clone(), session.ended().clone(), app.0.stopping.clone()];
+    let only = Only::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
+    let follower = Follower { reader, only, ends, session, call, is_over: false };
+    let told = stream::unfold(follower, |mut follower| async move {
+        let text = follower.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(text), follower))
+    });
+    stream_of(Body::from_stream(told))
+}
+
+/// Somebody who waits for the end of one call.
+struct Follower {
+    reader: Reader,
+    only: Only,
+    ends: [CancellationToken; 3],
+    session: Arc<Session>,
+    call: String,
+    is_over: bool,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if self.is_over {
+                return None;
+            }
+            // Waited for before it is looked at, so that no end is missed.
+            let mut next_end = pin!(self.session.calls.next_end());
+            next_end.as_mut().enable();
+            if let Some(CallState::Ended(recorded)) = self.session.calls.find(&self.call, now_ms())
+                && !self.reader.has_more()
+            {
+                self.is_over = true;
+                return Some(format!("event: answer\ndata: {}\n\n", recorded.json));
+            }
+            let ended =
+                futures_util::future::select_all(self.ends.iter().map(|end| Box::pin(end.cancelled())));
+            let text = tokio::select! {
+                biased;
+                _ = ended => return None,
+                heard = timeout(KEEP_ALIVE, self.reader.next()) => self.only.told_in_time(heard),
+                () = next_end => None,
+            };
+            if text.is_some() {
+                return text;
+            }
+        }
+    }
+}
+
+/// What of its scope a reader is told.
+enum Only {
+    Everything,
+    Session(Arc<Session>),
+    Calls(Arc<Session>, HashSet<String>),
+}
+
+impl Only {
+    /// The same of what came in time; a stream that is quiet says that it lives.
+    fn told_in_time(&self, heard: Result<Heard, Elapsed>) -> Option<String> {
+        heard.map_or_else(|_| Some(": alive\n\n".to_owned()), |heard| self.told(heard))
+    }
+
+    fn told(&self, heard: Heard) -> Option<String> {
+        let event = match heard {
+            Heard::Event(event) => event,
+            Heard::Missed(missed) => {
+                return Some(format!("event: dropped\ndata: {{\"dropped\":{missed}}}\n\n"));
+            }
+        };
+        let is_meant = match self {
+            Self::Everything => true,
+            Self::Session(session) => *event.session == *session.setup.id,
+            Self::Calls(session, ids) => *event.session == *session.setup.id && ids.contains(&*event.call),
+        };
+        is_meant.then(|| {
+            let mut text = String::with_capacity(event.json.len() + 32);
+            // JSON text has no line ends, so one line holds it. Writing to a string cannot fail.
+            let _ = write!(text, "event: {}\ndata: {}\n\n", event.kind.as_str(), event.json);
+            text
+        })
+    }
+}
+
+/// Events from now on, until one of these ends it.
+fn following(app: &App, scope: Scope, only: Only, mut ends: Vec<CancellationToken>) -> Response {
+    ends.push(app.0.stopping.clone());
+    let reader = app.dispatcher().parts().events.listen(scope);
+    let events = stream::unfold((reader, only, ends), |(mut reader, only, ends)| async move {
+        loop {
+            let ended = futures_util::future::select_all(ends.iter().map(|end| Box::pin(end.cancelled())));
+            let text = tokio::select! {
+                biased;
+                _ = ended => return None,
+                heard = timeout(KEEP_ALIVE, reader.next()) => only.told_in_time(heard),
+            };
+            if let Some(text) = text {
+                return Some((Ok::<_, std::convert::Infallible>(text), (reader, only, ends)));
+            }
+        }
+    });
+    // A first line at once, so that a reader knows that it listens.
+    let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
+    stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, events)))
+}
+
+fn stream_of(body: Body) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (headers, body).into_response()
+}

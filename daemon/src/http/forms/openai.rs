@@ -1,0 +1,99 @@
+//! OpenAI's chat completions: an assistant message with `tool_calls`, answered with messages of the role `tool`.
+//!
+//! `arguments` is a string there. What is in it is the model's text: if it is no JSON, that is the call's
+//! `INVALID_ARGUMENTS` for the model to read, since the program that posts it could not know better.
+
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Form;
+use super::envelope::{Calls, Items, MaybeText, Object, fitting, invalid, kind};
+use super::outcome::Outcome;
+use crate::http::problem::Problem;
+
+/// What an assistant message has, or its list of calls alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "most fields are accepted because the published type has them")]
+pub struct Message<'a> {
+    #[serde(borrow, default)]
+    tool_calls: Option<Items<&'a RawValue>>,
+    function_call: Option<IgnoredAny>,
+    role: Option<IgnoredAny>,
+    name: Option<IgnoredAny>,
+    content: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    annotations: Option<IgnoredAny>,
+    audio: Option<IgnoredAny>,
+    parsed: Option<IgnoredAny>,
+}
+
+/// A call of a function. `index` is what the pieces of a stream have.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "some fields are accepted because the published type has them")]
+struct Call<'a> {
+    id: String,
+    #[serde(borrow)]
+    function: Object<Function<'a>>,
+    #[serde(rename = "type")]
+    kind: Option<IgnoredAny>,
+    index: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "one field is accepted because the published type has it")]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    arguments: MaybeText<'a>,
+    parsed_arguments: Option<IgnoredAny>,
+}
+
+/// Adds the message's calls of functions; those of custom tools are somebody else's.
+pub fn read(message: &Message<'_>, calls: &mut Calls) -> Result<Form, Problem> {
+    if message.function_call.is_some() {
+        return Err(invalid(
+            "`/openai/function_call` is the form that `tool_calls` replaced",
+            "give the model tools in place of functions, and post what it has in `tool_calls`",
+        ));
+    }
+    let items = message.tool_calls.as_ref().map_or(&[][..], |Items(items)| items);
+    for (at, item) in items.iter().enumerate() {
+        let place = format_args!("/openai/tool_calls/{at}");
+        if kind(item, place)?.is_some_and(|kind| kind != "function") {
+            continue;
+        }
+        let Call { id, function: Object(function), .. } = fitting(item, place)?;
+        calls.add(Some(id), &function.name, arguments(&function.arguments))?;
+    }
+    Ok(Form::OpenAi)
+}
+
+/// The text of the arguments; models write nothing where a function takes none.
+pub fn arguments<'a>(text: &'a MaybeText<'_>) -> Option<&'a str> {
+    text.0.as_deref().filter(|text| !text.is_empty())
+}
+
+/// A message that answers a call.
+#[derive(Serialize)]
+pub struct ToolMessage<'a> {
+    role: &'static str,
+    tool_call_id: &'a str,
+    content: Cow<'a, str>,
+}
+
+/// One message a call.
+pub fn answer<'a>(outcomes: &'a [Outcome<'_>]) -> Vec<ToolMessage<'a>> {
+    let message = |outcome: &'a Outcome<'_>| ToolMessage {
+        role: "tool",
+        tool_call_id: &outcome.id,
+        content: outcome.content(),
+    };
+    outcomes.iter().map(message).collect()
+}

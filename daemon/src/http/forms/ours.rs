@@ -1,0 +1,29 @@
+//! Our own form: `{"calls":[{"id","tool","arguments"}]}`.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Form;
+use super::envelope::{Calls, Object};
+use crate::http::problem::Problem;
+
+/// One call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call<'a> {
+    id: Option<String>,
+    #[serde(borrow)]
+    tool: Cow<'a, str>,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+/// Adds what was requested.
+pub fn read(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<Form, Problem> {
+    for Object(call) in requested {
+        calls.add(call.id, &call.tool, call.arguments.map(RawValue::get))?;
+    }
+    Ok(Form::Ours)
+}

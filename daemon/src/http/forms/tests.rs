@@ -1,0 +1,426 @@
+//! Every form with what its published types know; each refusal beside what is accepted.
+
+mod answers;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Reads a request that is sound.
+fn asked(body: &str) -> Asked {
+    read(body.as_bytes(), 32).unwrap_or_else(|problem| panic!("{body}: {problem:?}"))
+}
+
+/// The id, tool and arguments of the calls of a sound request.
+fn calls(body: &str) -> Vec<(String, String, String)> {
+    let calls = asked(body).calls.into_iter();
+    calls.map(|call| (call.id, call.tool.to_string(), call.arguments.to_string())).collect()
+}
+
+/// What a request that is not sound is told.
+fn refusal(body: &str) -> String {
+    let problem = read(body.as_bytes(), 32).expect_err(body);
+    assert_eq!(problem.0.error_type, toolgate_admission::ErrorType::InvalidRequest, "{body}");
+    assert!(!problem.0.hint.is_empty(), "{body}");
+    problem.0.message
+}
+
+fn call(id: &str, tool: &str, arguments: &str) -> (String, String, String) {
+    (id.into(), tool.into(), arguments.into())
+}
+
+#[test]
+fn the_one_member_that_carries_calls_says_the_form() {
+    assert_eq!(refusal("{}"), "the request has no calls");
+    assert_eq!(refusal(r#"{"turn":"t","text":null}"#), "the request has no calls");
+    let two = r#"{"text":"[[TOOL_CALL: a()]]","tool_call":{"tool_name":"a"}}"#;
+    assert_eq!(refusal(two), "the request has calls under `tool_call` and under `text`");
+    assert_eq!(asked(r#"{"text":"[[TOOL_CALL: a()]]","tool_call":null}"#).calls.len(), 1);
+}
+
+#[test]
+fn an_envelope_is_an_object_with_known_members_each_once() {
+    let sound = r#"{"turn":"t1","calls":[{"id":"c1","tool":"a/b"}]}"#;
+    assert_eq!(asked(sound).turn.as_deref(), Some("t1"));
+    for unsound in [
+        r#"{"calls":[{"id":"c1","tool":"a/b"}],"more":1}"#,
+        r#"{"calls":[{"id":"c1","tool":"a/b","more":1}]}"#,
+        r#"{"calls":[{"id":"c1","tool":"a/b"}],"calls":[{"tool":"a/c"}]}"#,
+        r#"{"calls":[{"id":"c1","tool":"a/b","tool":"a/c"}]}"#,
+        r#"["t1",null,[{"id":"c1","tool":"a/b"}]]"#,
+        r#"{"calls":[["c1","a/b",{}]]}"#,
+        r#"{"calls":[{"id":"c1","tool":"a/b"}]} x"#,
+        r#"{"calls":{"id":"c1","tool":"a/b"}}"#,
+        "",
+        "null",
+    ] {
+        assert!(refusal(unsound).starts_with("the body is not what this address takes: "), "{unsound}");
+    }
+    let message = read(b"{\"text\":\"\xff\"}", 32).expect_err("no UTF-8").0.message;
+    assert_eq!(message, "the body is not UTF-8 at byte 9");
+}
+
+#[test]
+fn a_turn_is_a_short_id() {
+    let body = |turn: &str| json!({"turn": turn, "text": "[[TOOL_CALL: a()]]"}).to_string();
+    assert!(asked(&body(&"t".repeat(200))).turn.is_some());
+    for unsound in ["", "a\nb", &"t".repeat(201)] {
+        assert!(refusal(&body(unsound)).starts_with("`turn` is empty, longer than 200 bytes"), "{unsound}");
+    }
+}
+
+#[test]
+fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
+    let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
+    assert_eq!(asked(&body(32)).calls.len(), 32);
+    assert_eq!(refusal(&body(33)), "the request has 33 calls");
+    assert_eq!(refusal(&body(0)), "the request has 0 calls");
+}
+
+/// Two bytes of the request are one item, which takes more than that here.
+#[test]
+fn a_list_has_no_more_items_than_anybody_sends() {
+    let text = json!({"type": "text", "text": "-"});
+    let body = |count: usize| {
+        let mut blocks = vec![text.clone(); count - 1];
+        blocks.push(json!({"type": "tool_use", "id": "c", "name": "a"}));
+        json!({ "anthropic": blocks }).to_string()
+    };
+    assert_eq!(asked(&body(4096)).calls.len(), 1);
+    assert!(refusal(&body(4097)).contains("a list of more than 4096 items"));
+    for member in ["calls", "openai_responses", "gemini"] {
+        let many = json!({ member: vec![json!({"tool": "a"}); 4097] }).to_string();
+        assert!(refusal(&many).contains("a list of more than 4096 items"), "{member}");
+    }
+    let many = json!({"openai": {"tool_calls": vec![1; 4097]}}).to_string();
+    assert!(refusal(&many).contains("a list of more than 4096 items"));
+}
+
+#[test]
+fn an_id_is_short_and_plain_and_the_only_one_of_its_kind() {
+    let body = |one: &str, other: &str| {
+        json!({"anthropic": [
+            {"type": "tool_use", "id": one, "name": "a", "input": {}},
+            {"type": "tool_use", "id": other, "name": "a", "input": {}},
+        ]})
+        .to_string()
+    };
+    assert_eq!(calls(&body("toolu_01A09q90qw90lq917835lq9", "x")).len(), 2);
+    assert_eq!(refusal(&body("x", "x")), "two calls of the request have the id `x`");
+    for unsound in ["", "a b", "a/b", &"a".repeat(129)] {
+        assert!(refusal(&body("x", unsound)).starts_with("a call's id is empty, too long"), "{unsound}");
+    }
+}
+
+#[test]
+fn a_call_without_an_id_gets_one() {
+    let made = &asked(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
+    assert!(made.id_is_new && made.id.starts_with("c_"));
+    assert!(!asked(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
+}
+
+#[test]
+fn our_form_keeps_the_text_of_its_arguments() {
+    let body = r#"{"calls":[{"id":"c1","tool":"a/b","arguments": {"x" : 1.0e2, "x":[ ]} },{"id":"c2","tool":"a/b","arguments":null}]}"#;
+    assert_eq!(calls(body), [call("c1", "a/b", r#"{"x" : 1.0e2, "x":[ ]}"#), call("c2", "a/b", "{}")]);
+}
+
+#[test]
+fn openai_a_whole_message_of_an_assistant_is_taken() {
+    let message = json!({"openai": {
+        "role": "assistant", "content": null, "refusal": null, "annotations": [], "audio": null,
+        "function_call": null, "parsed": null, "name": null,
+        "tool_calls": [
+            {"id": "call_abc", "type": "function", "function": {"name": "call_a_b", "arguments": "{\"x\": 1}"}},
+            {"id": "call_def", "type": "custom", "custom": {"name": "theirs", "input": "free text"}},
+            {"index": 1, "id": "call_ghi", "function": {"name": "call_a_c", "arguments": "", "parsed_arguments": null}},
+        ],
+    }});
+    let read = calls(&message.to_string());
+    assert_eq!(read, [call("call_abc", "call_a_b", "{\"x\": 1}"), call("call_ghi", "call_a_c", "{}")]);
+}
+
+/// A call's own fault, for the model to read; not the request's.
+#[test]
+fn openai_arguments_that_are_no_json_are_passed_on() {
+    let body = |text: &str| json!({"openai": {"tool_calls": [{"id": "c", "function": {"name": "a", "arguments": text}}]}});
+    for text in ["{\"x\":", "not json", " ", "{\"a\":1,\"a\":2}", "\u{0}"] {
+        assert_eq!(calls(&body(text).to_string()), [call("c", "a", text)]);
+    }
+}
+
+#[test]
+fn openai_what_its_types_do_not_have_is_refused() {
+    let body = |call: &str| format!(r#"{{"openai":{{"tool_calls":[{call}]}}}}"#);
+    assert_eq!(asked(&body(r#"{"id":"c","type":"function","function":{"name":"a"}}"#)).calls.len(), 1);
+    let unknown = refusal(&body(r#"{"id":"c","function":{"name":"a"},"extra":1}"#));
+    assert!(
+        unknown
+            .starts_with("`/openai/tool_calls/0` is not what its published type is: unknown field `extra`")
+    );
+    assert!(!unknown.contains("column"), "a position in the item is none in the body: {unknown}");
+    for unsound in [
+        r#"{"function":{"name":"a"}}"#,
+        r#"{"id":"c"}"#,
+        r#"{"id":"c","function":{"name":"a","more":1}}"#,
+        r#"{"id":"c","function":{"name":"a","arguments":{}}}"#,
+        r#"{"id":"c","function":["a","{}"]}"#,
+        r#"["c",{"name":"a"}]"#,
+    ] {
+        assert!(refusal(&body(unsound)).starts_with("`/openai/tool_calls/0` is not"), "{unsound}");
+    }
+    assert!(refusal(r#"{"openai":[]}"#).contains("expected an object"));
+    assert!(refusal(r#"{"openai":{"tool_calls":[],"more":1}}"#).contains("unknown field `more`"));
+    assert_eq!(refusal(r#"{"openai":{"content":"No tool is needed."}}"#), "the request has 0 calls");
+    let old = r#"{"openai":{"function_call":{"name":"a","arguments":"{}"}}}"#;
+    assert!(refusal(old).starts_with("`/openai/function_call` is the form that `tool_calls` replaced"));
+}
+
+#[test]
+fn responses_calls_are_taken_from_among_the_other_items() {
+    let body = json!({"openai_responses": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": [], "status": "completed"},
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "call_a_b", "arguments": "{\"x\":[ ]}",
+         "status": "completed", "caller": null, "namespace": null, "async": false, "created_by": null,
+         "parsed_arguments": null},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "function_call", "call_id": "call_2", "name": "call_a_c", "arguments": ""},
+    ]});
+    let read = calls(&body.to_string());
+    assert_eq!(read, [call("call_1", "call_a_b", "{\"x\":[ ]}"), call("call_2", "call_a_c", "{}")]);
+}
+
+#[test]
+fn responses_a_call_that_is_still_streamed_is_refused() {
+    let body = |status: &str| {
+        json!({"openai_responses": [
+            {"type": "function_call", "call_id": "c", "name": "a", "arguments": "", "status": status},
+        ]})
+        .to_string()
+    };
+    assert_eq!(calls(&body("completed")), [call("c", "a", "{}")]);
+    let refused = refusal(&body("in_progress"));
+    assert_eq!(refused, "`/openai_responses/0` is not complete: its status is `in_progress`");
+    let unknown = r#"{"openai_responses":[{"type":"function_call","call_id":"c","name":"a","extra":1}]}"#;
+    assert!(refusal(unknown).contains("unknown field `extra`"));
+    let unnamed = r#"{"openai_responses":[{"role":"user","content":"Hello"}]}"#;
+    assert_eq!(refusal(unnamed), "`/openai_responses/0` does not say its `type`");
+}
+
+#[test]
+fn anthropic_calls_are_taken_from_among_the_other_blocks() {
+    let body = r#"{"anthropic":[
+        {"type":"thinking","thinking":"…","signature":"…"},
+        {"type":"text","text":"[[TOOL_CALL: a()]]","citations":null},
+        {"type":"tool_use","id":"toolu_1","name":"call_a_b","input":{"x": 1.50},"caller":{"type":"direct"},"toolset_name":null},
+        {"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}},
+        {"type":"tool_use","id":"toolu_2","name":"call_a_c","input":{},"cache_control":{"type":"ephemeral"}}
+    ]}"#;
+    assert_eq!(
+        calls(body),
+        [call("toolu_1", "call_a_b", r#"{"x": 1.50}"#), call("toolu_2", "call_a_c", "{}")]
+    );
+    let block = |block: &str| refusal(&format!(r#"{{"anthropic":[{block}]}}"#));
+    assert!(
+        block(r#"{"type":"tool_use","id":"t","name":"a","inputs":{}}"#).contains("unknown field `inputs`")
+    );
+    assert!(
+        block(r#"{"type":"tool_use","type":"text","id":"t","name":"a"}"#).contains("duplicate field `type`")
+    );
+    assert!(block(r#"{"type":"tool_use","id":"t"}"#).contains("missing field `name`"));
+    assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` does not say its `type`");
+    assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the request has 0 calls");
+}
+
+#[test]
+fn gemini_calls_are_taken_from_among_the_other_parts() {
+    let body = r#"{"gemini":[
+        {"text":"Let me look.","thought":true},
+        {"functionCall":{"name":"call_a_b","args":{"x" :1}},"thoughtSignature":"c2ln"},
+        {"function_call":{"id":"g1","name":"call_a_c","args":null,"partial_args":null,"will_continue":null},"thought_signature":null,"text":null},
+        {"executableCode":{"language":"PYTHON","code":"1"}}
+    ]}"#;
+    let read = asked(body).calls;
+    assert!(read[0].id_is_new, "Gemini gives no ids by itself");
+    assert_eq!((&*read[0].tool, &*read[0].arguments), ("call_a_b", r#"{"x" :1}"#));
+    assert_eq!((&*read[1].id, &*read[1].tool, &*read[1].arguments), ("g1", "call_a_c", "{}"));
+    let part = |part: &str| refusal(&format!(r#"{{"gemini":[{part}]}}"#));
+    assert!(part(r#"{"functionCall":{"name":"a","arguments":{}}}"#).contains("unknown field `arguments`"));
+    assert!(part(r#"{"functionCall":{"name":"a"},"extra":1}"#).contains("unknown field `extra`"));
+    assert!(
+        part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
+    );
+    assert!(part(r#"{"functionCall":{"name":"a","willContinue":true}}"#).contains("still being streamed"));
+}
+
+#[test]
+fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
+    let body = r#"{"tool_call":{"tool_name":"weather","action":"current","parameters":{"city": "Paris"}}}"#;
+    let read = &asked(body).calls[0];
+    assert_eq!((&*read.tool, &*read.arguments), ("weather/current", r#"{"city": "Paris"}"#));
+    let wire = r#"{"id":"c7","tool_call":{"tool_name":"call_weather_current","action":null}}"#;
+    assert_eq!(calls(wire), [call("c7", "call_weather_current", "{}")]);
+    assert!(
+        refusal(r#"{"tool_call":{"tool_name":"a","arguments":{}}}"#).contains("unknown field `arguments`")
+    );
+    assert!(refusal(r#"{"tool_call":{"action":"b"}}"#).contains("missing field `tool_name`"));
+    assert!(refusal(r#"{"tool_call":["a","b"]}"#).contains("expected an object"));
+}
+
+#[test]
+fn an_id_stands_beside_a_form_that_has_no_place_for_it_only() {
+    let text = r#"{"id":"c1","text":"[[TOOL_CALL: a(x=1)]]"}"#;
+    assert_eq!(calls(text), [call("c1", "a", r#"{"x":1}"#)]);
+    let calls = r#"{"id":"c1","calls":[{"tool":"a"}]}"#;
+    assert_eq!(refusal(calls), "`id` stands beside calls that have ids of their own");
+}
+
+/// The arguments of the string form, as JSON text.
+fn arguments(text: &str) -> String {
+    asked(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
+}
+
+#[test]
+fn text_the_call_of_the_specification_is_read() {
+    let text = "[[TOOL_CALL: search_web(query='latest AI advancements', region='US')]]";
+    let read = &asked(&json!({ "text": text }).to_string()).calls[0];
+    assert_eq!(&*read.tool, "search_web");
+    assert_eq!(&*read.arguments, r#"{"query":"latest AI advancements","region":"US"}"#);
+}
+
+#[test]
+fn text_arguments_are_json_literals_that_stay_as_they_were_written() {
+    assert_eq!(arguments("[[TOOL_CALL:a/b()]]"), "{}");
+    assert_eq!(arguments("[[TOOL_CALL: a( )]]"), "{}");
+    assert_eq!(arguments("[[TOOL_CALL: a( x = -1.50e+3 ,\n y = null )]]"), r#"{"x":-1.50e+3,"y":null}"#);
+    assert_eq!(arguments(r#"[[TOOL_CALL: a(x="\u00e9\"\\",y=true)]]"#), r#"{"x":"\u00e9\"\\","y":true}"#);
+    assert_eq!(arguments(r#"[[TOOL_CALL: a(x='it\'s "so"')]]"#), r#"{"x":"it's \"so\""}"#);
+    let nested = r#"[[TOOL_CALL: a(x={"k": ['a', {}], 'l' : []})]]"#;
+    assert_eq!(arguments(nested), r#"{"x":{"k":["a",{}],"l":[]}}"#);
+    let brackets = "[[TOOL_CALL: a(x=')]] [[TOOL_CALL: b(')]]";
+    assert_eq!(arguments(brackets), r#"{"x":")]] [[TOOL_CALL: b("}"#);
+}
+
+#[test]
+fn text_that_is_no_call_is_refused_with_its_place() {
+    for (text, expected) in [
+        ("", "expected `[[TOOL_CALL:` at character 1, found the end"),
+        ("é [[TOOL_CALL: a()]]", "expected `[[TOOL_CALL:` at character 1, found `é`"),
+        ("[[TOOL_CALL: a()]]\n", "expected the end at character 19, found `\\n`"),
+        ("[[TOOL_CALL: a()]] done", "expected the end at character 19, found ` `"),
+        ("[[TOOL_CALL: a()]", "expected `]]` at character 17, found `]`"),
+        ("[[TOOL_CALL: a ()]]", "expected `(` at character 15, found ` `"),
+        ("[[TOOL_CALL: (x=1)]]", "expected the name of a tool at character 14, found `(`"),
+        ("[[TOOL_CALL: a('b')]]", "expected `)` or the name of an argument at character 16, found `'`"),
+        ("[[TOOL_CALL: a(x)]]", "expected `=` at character 17, found `)`"),
+        (
+            "[[TOOL_CALL: a(x=)]]",
+            "expected a JSON literal, with a string in single or double quotes at character 18, found `)`",
+        ),
+        (
+            "[[TOOL_CALL: a(x=True)]]",
+            "expected a JSON literal, with a string in single or double quotes at character 18, found `T`",
+        ),
+        ("[[TOOL_CALL: a(x=nullify)]]", "expected `,` or `)` at character 22, found `i`"),
+        ("[[TOOL_CALL: a(x=1 y=2)]]", "expected `,` or `)` at character 20, found `y`"),
+        ("[[TOOL_CALL: a(x=1,)]]", "expected the name of an argument at character 20, found `)`"),
+        ("[[TOOL_CALL: a(x=01)]]", "expected `,` or `)` at character 19, found `1`"),
+        ("[[TOOL_CALL: a(x=1.)]]", "expected a digit at character 20, found `)`"),
+        ("[[TOOL_CALL: a(x='b)]]", "expected the closing quote at character 23, found the end"),
+        (
+            "[[TOOL_CALL: a(x='\n')]]",
+            "expected an escape in place of a control character at character 19, found `\\n`",
+        ),
+        ("[[TOOL_CALL: a(x=\"\\'\")]]", "expected an escape that JSON has at character 19, found `\\`"),
+        (
+            "[[TOOL_CALL: a(x=[1,])]]",
+            "expected a JSON literal, with a string in single or double quotes at character 21, found `]`",
+        ),
+        ("[[TOOL_CALL: a(x={b:1})]]", "expected a key in quotes at character 19, found `b`"),
+        (
+            "[[TOOL_CALL: a(x=1, x=2)]]",
+            "expected an argument other than `x`, which is there before at character 21, found `x`",
+        ),
+    ] {
+        assert_eq!(
+            refusal(&json!({ "text": text }).to_string()),
+            format!("`text` is no tool call: {expected}"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn text_is_nested_only_so_deep() {
+    let nested = |levels: usize| format!("[[TOOL_CALL: a(x={}{})]]", "[".repeat(levels), "]".repeat(levels));
+    assert!(arguments(&nested(128)).ends_with("]}"));
+    assert!(refusal(&json!({"text": nested(129)}).to_string()).contains("expected at most 128 levels"));
+    assert!(refusal(&json!({"text": nested(1_000_000)}).to_string()).contains("expected at most 128 levels"));
+}
+
+/// JSON text with space in places, as outsiders write it.
+fn any_json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        "-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,3})?",
+        any::<String>().prop_map(|text| json!(text).to_string()),
+        "\"(\\\\u00[0-9a-fA-F]{2}|\\\\[\"\\\\/bfnrt]|[a-z ])*\"",
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4)
+                .prop_map(|items| format!("[ {}]", items.join(" ,\n"))),
+            proptest::collection::vec(("[a-z]{1,3}", inner), 0..4).prop_map(|members| {
+                let members: Vec<String> =
+                    members.into_iter().map(|(name, value)| format!("\"{name}\" :{value}")).collect();
+                format!("{{{}\t}}", members.join(", "))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    /// Requirements 9.8: what comes in is what is checked and what the plugin gets, byte for byte.
+    #[test]
+    fn arguments_pass_byte_for_byte_in_every_form(arguments in any_json()) {
+        let quoted = json!(arguments).to_string();
+        // `null` is the same as an argument that is left out.
+        let expected = if arguments == "null" { "{}" } else { arguments.as_str() };
+        for body in [
+            format!(r#"{{"calls":[{{"tool":"a","arguments":{arguments}}}]}}"#),
+            format!(r#"{{"anthropic":[{{"type":"tool_use","id":"c","name":"a","input":{arguments}}}]}}"#),
+            format!(r#"{{"gemini":[{{"functionCall":{{"name":"a","args":{arguments}}}}}]}}"#),
+            format!(r#"{{"tool_call":{{"tool_name":"a","parameters":{arguments}}}}}"#),
+        ] {
+            prop_assert_eq!(&*asked(&body).calls[0].arguments, expected, "{}", body);
+        }
+        for body in [
+            format!(r#"{{"openai":{{"tool_calls":[{{"id":"c","function":{{"name":"a","arguments":{quoted}}}}}]}}}}"#),
+            format!(r#"{{"openai_responses":[{{"type":"function_call","call_id":"c","name":"a","arguments":{quoted}}}]}}"#),
+        ] {
+            prop_assert_eq!(&*asked(&body).calls[0].arguments, arguments.as_str(), "{}", body);
+        }
+    }
+
+    /// A literal of the string form says what it says in JSON, in either quotes.
+    #[test]
+    fn text_arguments_say_what_they_say_in_json(literal in any_json(), text in any::<String>()) {
+        let single = json!(text).to_string();
+        let single = single[1..single.len() - 1].replace("\\\"", "\"").replace('\'', "\\'");
+        let written = arguments(&format!("[[TOOL_CALL: a(x={literal}, y='{single}')]]"));
+        let members: std::collections::BTreeMap<String, Box<serde_json::value::RawValue>> =
+            serde_json::from_str(&written).expect("an object");
+        let without_space = |text: &str| text.replace([' ', '\n', '\t'], "");
+        prop_assert_eq!(without_space(members["x"].get()), without_space(&literal));
+        prop_assert_eq!(serde_json::from_str::<String>(members["y"].get()).expect("a string"), text);
+    }
+
+    #[test]
+    fn no_request_makes_reading_panic(text in "\\PC{0,60}", piece in "[\\[\\]{}\"':,=()a-z0-9\\\\ ]{0,40}") {
+        let _ = read(text.as_bytes(), 32);
+        let _ = read(json!({"text": format!("[[TOOL_CALL: a({piece})]]")}).to_string().as_bytes(), 32);
+        let _ = read(format!("{{\"gemini\":[{piece}]}}").as_bytes(), 32);
+    }
+}

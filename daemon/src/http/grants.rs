@@ -1,0 +1,96 @@
+//! What operators grant to plugins, over HTTP.
+//!
+//! A grant holds for calls that begin from now on; what is under way ends as it began. It goes with its plugin.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use toolgate_admission::{CallError, ErrorType, Grant, Namespace};
+
+use super::address::{PluginAddress, WriteHeaders};
+use super::body::expect_json;
+use super::documents::{
+    DocumentAccepted, Strictness, accepted, body_text, precondition, refuse_warnings, stored,
+};
+use super::extract::{Path, Query};
+use super::plugins::named;
+use super::problem::Problem;
+use super::refusal::{Changed, NoGrant, NoPlugin, NothingSaid, Unreadable, Unrecordable, UnsoundDocument};
+use super::schema::GrantForm;
+use super::{App, Authenticated};
+use crate::dispatch::now_ms;
+use crate::documents::DocumentKey;
+
+/// Get what a plugin is granted.
+///
+/// Its `ETag` is what `PUT` asks for in `If-Match`. A plugin without a grant has the files that it asks for and reaches
+/// nothing else.
+#[utoipa::path(
+    get, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "get_plugin_grant",
+    params(PluginAddress),
+    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoGrant, Unreadable),
+)]
+pub async fn get(
+    State(app): State<App>,
+    _: Authenticated,
+    Path(namespace): Path<String>,
+) -> Result<Response, Problem> {
+    stored(&app, &DocumentKey::Grant(named(&namespace)?)).await
+}
+
+/// Grant a plugin what its calls may reach.
+///
+/// It is replaced whole and holds at once. A call gets what the plugin asks for, this grants, and the agent's `network`
+/// leaves; what the plugin does not ask for is warned of. Removing the plugin removes it.
+#[utoipa::path(
+    put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
+    params(PluginAddress, WriteHeaders, Strictness),
+    request_body(content = GrantForm, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
+    responses(
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        NoPlugin, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+    ),
+)]
+pub async fn put(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(namespace): Path<String>,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let namespace = named(&namespace)?;
+    expect_json(&headers)?;
+    let text = body_text(&app, body).await?;
+    let precondition = precondition(&headers)?;
+    let writing = async {
+        let _in_order = app.0.documents.lock().await;
+        let asked = app.0.plugins.asked(&namespace).await?;
+        let grant = read(&text)?;
+        let warnings = grant.warnings(&asked);
+        refuse_warnings(&warnings, strictness.strict)?;
+        let key = DocumentKey::Grant(namespace.clone());
+        let written = app.0.store.put_document(&key, &text, &precondition, now_ms()).await?;
+        app.0.plugins.grant(Namespace::clone(&namespace), grant).await;
+        Ok((written, warnings))
+    };
+    let (written, warnings) = app.act(&caller, None, "plugin.grant", namespace.as_str(), writing).await?;
+    Ok(accepted(written, warnings))
+}
+
+/// A sound grant, whose certificates can be used.
+fn read(text: &str) -> Result<Grant, CallError> {
+    let grant = Grant::parse(text)?;
+    let unusable = |pem: &&String| !toolgate_sandbox::is_certificate(pem);
+    match grant.extra_ca.iter().position(|pem| unusable(&pem)) {
+        None => Ok(grant),
+        Some(index) => {
+            let place = format!("/extra_ca/{index}");
+            let hint = "give the certificate of the authority itself, as PEM";
+            Err(CallError::new(ErrorType::InvalidPolicy, "the certificate cannot be used", hint)
+                .with_details(serde_json::json!({"pointer": place})))
+        }
+    }
+}

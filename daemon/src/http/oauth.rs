@@ -1,0 +1,191 @@
+//! A person connects a credential of OAuth2: the address where they say yes, and the page that they come back to.
+//!
+//! The page is asked for by a browser, without a token. It does nothing unless it brings a `state` that the daemon handed
+//! out in the last ten minutes, and each does one thing once; everything else is answered without looking anything up.
+
+use axum::extract::{RawQuery, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, ErrorType};
+use utoipa::{IntoParams, ToSchema};
+
+use super::address::CredentialAddress;
+use super::body::Json;
+use super::credentials::{address, target};
+use super::extract::Path;
+use super::problem::Problem;
+use super::refusal::{
+    NoCredential, NobodyNeeded, NotAwaited, NotHandedOut, ProviderAway, SealedStore, TooManyConnecting,
+    Unrecordable,
+};
+use super::{App, Authenticated};
+use crate::dispatch::now_ms;
+
+/// Longest query of the page: codes and states have some hundred bytes, and some providers send more along.
+const QUERY_BYTES: usize = 8 * 1024;
+
+/// Nothing is said yet about how to connect.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectRequest {}
+
+/// Where a person says yes, and to what.
+#[derive(Serialize, ToSchema)]
+pub struct Connect {
+    /// The address to open in a browser.
+    #[schema(example = "https://accounts.example.com/authorize?response_type=code&client_id=…")]
+    url: String,
+    /// What is asked for there.
+    scopes: Vec<String>,
+    /// Until when the answer is taken, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    expires_ms: u64,
+}
+
+/// What a provider sends a person back with. More is ignored: providers send what they like.
+#[derive(Default, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "described by the derive")]
+pub struct Answer {
+    /// What the daemon handed out with the address.
+    #[param(required = true)]
+    state: Option<String>,
+    /// What tokens are to be had for.
+    code: Option<String>,
+    /// Why there are none.
+    error: Option<String>,
+}
+
+/// Ask a person to connect a credential.
+///
+/// Answers an address to open in a browser, and the scopes that are asked for there. The answer is taken once, within ten
+/// minutes; asking again makes the address of before worthless. Open only addresses that you asked for yourself: whoever
+/// says yes gives their account to this organization.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/credentials/{name}/connect", tag = "credentials", operation_id = "connect_credential",
+    params(CredentialAddress),
+    request_body(content = ConnectRequest, example = json!({})),
+    responses(
+        (status = 200, description = "Where a person says yes.", body = Connect),
+        NoCredential, NobodyNeeded, SealedStore, TooManyConnecting, ProviderAway, Unrecordable,
+    ),
+)]
+pub async fn connect(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, credential)): Path<(String, String)>,
+    Json(ConnectRequest {}): Json<ConnectRequest>,
+) -> Result<axum::Json<Connect>, Problem> {
+    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
+    let target = target(&organization, &credential);
+    let connecting =
+        async { app.0.credentials.connect(&organization, &credential, &caller.token_id, now_ms()) };
+    let asked = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
+    Ok(axum::Json(Connect { url: asked.url, scopes: asked.scopes, expires_ms: asked.expires_ms }))
+}
+
+/// Take a person's answer.
+///
+/// For browsers, which providers send here; it needs no token. Query parameters that are not described here are ignored.
+#[utoipa::path(
+    get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(Answer),
+    responses(
+        (status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"),
+        NotAwaited, NotHandedOut, ProviderAway, SealedStore, Unrecordable,
+    ),
+)]
+pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
+    let answer = read(query.as_deref().unwrap_or(""))?;
+    let now_ms = now_ms();
+    let awaited = app.0.credentials.awaited(answer.state.as_deref().unwrap_or(""), now_ms)?;
+    let (organization, target) = (awaited.organization.clone(), target(&awaited.organization, &awaited.name));
+    let principal = awaited.principal.clone();
+    let finishing = async {
+        let code = code(answer)?;
+        app.0.credentials.finish_connecting(awaited, code, now_ms).await
+    };
+    app.act_for(&principal, Some(&organization), "credential.connected", &target, None, finishing).await?;
+    let headers = [
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, format!("The credential {target} is connected. You can close this page.\n")).into_response())
+}
+
+/// Each parameter once, or not at all.
+fn read(query: &str) -> Result<Answer, Problem> {
+    let unsound = || {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            "that is no answer of a provider",
+            "begin again with `POST …/connect`",
+        )
+    };
+    if query.len() > QUERY_BYTES {
+        return Err(unsound());
+    }
+    let mut answer = Answer::default();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let field = match &*name {
+            "state" => &mut answer.state,
+            "code" => &mut answer.code,
+            "error" => &mut answer.error,
+            _ => continue,
+        };
+        if field.replace(value.into_owned()).is_some() {
+            return Err(unsound());
+        }
+    }
+    if answer.state.is_some() { Ok(answer) } else { Err(unsound()) }
+}
+
+fn code(answer: Answer) -> Result<String, CallError> {
+    match (answer.code, answer.error) {
+        (Some(code), None) => Ok(code),
+        (_, error) => {
+            // RFC 6749, section 4.1.2.1; whoever makes up another says nothing here.
+            let told = |error: &String| {
+                error.len() <= 40 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+            };
+            let error = error.filter(told).unwrap_or_else(|| "no code".to_owned());
+            Err(CallError::new(
+                ErrorType::CredentialMissing,
+                format!("the provider handed out nothing: {error}"),
+                "begin again with `POST …/connect`",
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_each_part_once_and_what_providers_add_is_ignored() {
+        let answer = read("state=s&code=a%20b&iss=https%3A%2F%2Fidp.example&session_state=x").unwrap();
+        assert_eq!(answer.state.as_deref(), Some("s"));
+        assert_eq!(code(answer).ok().as_deref(), Some("a b"));
+        for query in [
+            "",
+            "code=a",
+            "state=a&state=b&code=c",
+            "state=a&code=b&code=c",
+            &format!("state={}", "a".repeat(QUERY_BYTES)),
+        ] {
+            assert!(read(query).is_err(), "{query}");
+        }
+    }
+
+    #[test]
+    fn a_providers_error_is_told_by_its_code_alone() {
+        let told = |query: &str| code(read(query).unwrap()).unwrap_err().message;
+        assert!(told("state=s&error=access_denied").ends_with("access_denied"));
+        assert!(told("state=s&error=%3Cscript%3E").ends_with("no code"));
+        assert!(told("state=s&code=a&error=access_denied").ends_with("access_denied"));
+        assert!(told("state=s").ends_with("no code"));
+    }
+}

@@ -1,0 +1,247 @@
+//! The tools of a session over HTTP: all that can be called, those that matter for a message, and which are out.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toolgate_admission::{self as admission, Rules, SessionFacts, Tool};
+use toolgate_sandbox::Component;
+use utoipa::{IntoParams, ToSchema};
+
+use super::address::{SessionAddress, ToolAddress};
+use super::body::Json;
+use super::extract::{Path, Query};
+use super::forms::tools::{Format, Listed, list as list_as};
+use super::problem::Problem;
+use super::refusal::{NoSession, NoTool, SessionEnded, Unrecordable};
+use super::{App, Authenticated};
+use crate::prompt::system_prompt;
+use crate::registry::Shortlist;
+use crate::sessions::Session;
+
+/// A tool as a model is told of it.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub struct ToolDefinition {
+    /// The name that a model calls.
+    name: String,
+    /// What it does, and how to call it well.
+    description: String,
+    /// JSON Schema of the arguments.
+    #[schema(value_type = Object)]
+    input_schema: Value,
+    /// JSON Schema of the result, where the tool declares one.
+    #[schema(value_type = Option<Object>, required)]
+    output_schema: Option<Value>,
+    /// Whether it changes nothing.
+    read_only: bool,
+    /// Whether a person must approve each call.
+    requires_approval: bool,
+    /// Where its calls end: `server`, or `client`, which then performs a prepared payload.
+    #[schema(pattern = "^(server|client)$")]
+    mode: String,
+}
+
+/// The tools of a session.
+#[derive(Serialize, ToSchema)]
+pub struct ToolList {
+    /// The tools that can be called, in the form that was asked for: what stands under `tools` in a request to that
+    /// provider.
+    #[schema(value_type = Vec<Value>)]
+    tools: Value,
+}
+
+/// The form of a list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// Left out: our own.
+    #[serde(default)]
+    #[param(required = false, inline)]
+    format: Format,
+}
+
+/// What a model is about to answer.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SelectRequest {
+    /// The last message of the conversation.
+    #[schema(example = "please refund the last invoice of Ms Bauer")]
+    message: String,
+}
+
+/// The tools that matter for a message.
+#[derive(Serialize, ToSchema)]
+pub struct SelectedTools {
+    /// The tools to show, the best first, in the form that was asked for.
+    #[schema(value_type = Vec<Value>)]
+    tools: Value,
+    /// Why each is there, in the same order.
+    why: Vec<SelectedTool>,
+    /// Whether anything was left out. Not where the organization's broker is off, too little fits the message, or there
+    /// are few tools anyhow.
+    narrowed: bool,
+    /// The system prompt that names these tools.
+    system_prompt: String,
+}
+
+/// Why a tool is shown.
+#[derive(Serialize, ToSchema)]
+pub struct SelectedTool {
+    /// The name that a model calls.
+    name: String,
+    /// Intents and words that led to it, or why it is there whatever the message says.
+    why: Vec<String>,
+}
+
+/// Whether a tool is out for a session.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSwitch {
+    /// `true` takes it out; `false` lets it in again, also one that was stopped because it kept failing.
+    disabled: bool,
+}
+
+/// List the tools that can be called in a session now.
+///
+/// With names, descriptions and JSON Schemas as a model is told of them, in the form of its provider.
+#[utoipa::path(
+    get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
+    params(SessionAddress, ListQuery),
+    responses((status = 200, description = "The callable tools.", body = ToolList), NoSession, SessionEnded),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Query(query): Query<ListQuery>,
+) -> Result<axum::Json<ToolList>, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    let tools = tools_of(&app, &session);
+    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(Shown::listed)) }))
+}
+
+/// Select the tools that matter for a message.
+///
+/// From the callable tools, by the intents of the platform's policy and by words; recently used and universal tools and
+/// those that the organization always shows stay in. It narrows what is shown and never what is allowed: every callable
+/// tool can still be called.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/tools/select", tag = "sessions", operation_id = "select_session_tools",
+    params(SessionAddress, ListQuery),
+    request_body = SelectRequest,
+    responses((status = 200, description = "The tools to show.", body = SelectedTools), NoSession, SessionEnded),
+)]
+pub async fn select(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(id): Path<String>,
+    Query(query): Query<ListQuery>,
+    Json(request): Json<SelectRequest>,
+) -> Result<axum::Json<SelectedTools>, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    let setup = &session.setup;
+    let snapshot = app.0.registry.snapshot();
+    let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
+    let facts = session.conduct.facts();
+    let all = Shown::all(&rules, &facts);
+    let shortlist = if rules.organization.document().broker.enabled {
+        let recent = session.conduct.recent();
+        snapshot.shortlist(&rules, &facts, &request.message, &recent).await
+    } else {
+        Shortlist::of_everything(all.iter().map(|shown| shown.tool.index()))
+    };
+    let by_number: HashMap<usize, &Shown> = all.iter().map(|shown| (shown.tool.index(), shown)).collect();
+    let picked = |(number, why)| Some((*by_number.get(&number)?, why));
+    let chosen: Vec<(&Shown, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
+    let names = || chosen.iter().map(|(shown, _)| shown.name());
+    Ok(axum::Json(SelectedTools {
+        tools: list_as(query.format, chosen.iter().map(|(shown, _)| shown.listed())),
+        narrowed: chosen.len() < all.len(),
+        system_prompt: system_prompt(names(), all.len()),
+        why: chosen
+            .iter()
+            .map(|(shown, why)| SelectedTool { name: shown.name().to_owned(), why: why.clone() })
+            .collect(),
+    }))
+}
+
+/// Take a tool out of a session, or let it in again.
+///
+/// A tool that was stopped because it kept failing is let in again in the same way. Open calls of it go on.
+#[utoipa::path(
+    put, path = "/v1/sessions/{id}/tools/{tool}", tag = "sessions", operation_id = "switch_session_tool",
+    params(ToolAddress),
+    request_body(content = ToolSwitch, example = json!({"disabled": true})),
+    responses((status = 204, description = "It is as asked."), NoTool, SessionEnded, Unrecordable),
+)]
+pub async fn switch(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((id, tool)): Path<(String, String)>,
+    Json(switch): Json<ToolSwitch>,
+) -> Result<StatusCode, Problem> {
+    let session = app.session_of(&caller, &id)?;
+    let tool = app.0.registry.snapshot().catalogue.find(&tool).map(|tool| tool.id().clone());
+    let tool = tool.ok_or_else(|| Problem::not_found("tool"))?;
+    let action = if switch.disabled { "session.tool.disable" } else { "session.tool.enable" };
+    let target = format!("{id} {tool}");
+    let switching = async {
+        session.conduct.set_disabled(&tool, switch.disabled);
+        let (disabled, broken) = session.conduct.tools_out();
+        app.0.store.set_tools_out(&id, &disabled, &broken).await?;
+        Ok(())
+    };
+    app.act(&caller, Some(&session.setup.organization), action, &target, switching).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A tool that can be called, with what a model is told of it.
+pub(super) struct Shown {
+    tool: Tool<Component>,
+    description: String,
+    requires_approval: bool,
+}
+
+impl Shown {
+    pub fn all(rules: &Rules<Component>, facts: &SessionFacts) -> Vec<Self> {
+        admission::callable(rules, facts)
+            .map(|(tool, requires_approval)| {
+                let described = tool.descriptor();
+                let description = match described.usage == described.description {
+                    true => described.description.clone(),
+                    false => format!("{}\n\n{}", described.description, described.usage),
+                };
+                Self { tool: tool.clone(), description, requires_approval }
+            })
+            .collect()
+    }
+
+    pub fn name(&self) -> &str {
+        self.tool.descriptor().wire.as_str()
+    }
+
+    pub fn listed(&self) -> Listed<'_> {
+        let described = self.tool.descriptor();
+        Listed {
+            name: described.wire.as_str(),
+            title: None,
+            description: &self.description,
+            input: described.input.source(),
+            output: described.output.as_ref().map(|schema| schema.source()),
+            hints: described.hints,
+            requires_approval: self.requires_approval,
+            mode: described.mode,
+        }
+    }
+}
+
+/// The tools of an open session. Of an agent that is gone, none.
+pub(super) fn tools_of(app: &App, session: &Session) -> Vec<Shown> {
+    let setup = &session.setup;
+    let rules = app.0.registry.snapshot().rules(&setup.organization, &setup.agent);
+    rules.map(|rules| Shown::all(&rules, &session.conduct.facts())).unwrap_or_default()
+}

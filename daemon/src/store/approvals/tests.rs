@@ -1,0 +1,119 @@
+//! Approvals as rows: one that waits a binding, uses that are taken once, and what ends them.
+
+use super::super::testing::empty_store;
+use super::*;
+
+/// An approval that a call asks for.
+pub(crate) fn asked(id: &str, call: &str) -> ApprovalRow {
+    let name = |text: &str| Name::parse(text).expect("a name");
+    ApprovalRow {
+        id: id.into(),
+        organization: name("acme"),
+        agent: name("bot"),
+        session: "s".into(),
+        call: call.into(),
+        user: Some("u".into()),
+        conversation: None,
+        channel: Some("sms".into()),
+        asked_by: "t1".into(),
+        opened_by: "t1".into(),
+        tool: "pay/send".into(),
+        called: "call_pay_send".into(),
+        plugin_version: "1".into(),
+        plugin_digest: "sha256:00".into(),
+        rules: "{}".into(),
+        arguments: "{\"to\": 1.0}".into(),
+        binding: "b".into(),
+        state: ApprovalState::Pending,
+        uses_left: 0,
+        constraints: None,
+        reason: None,
+        decided_by: None,
+        decided_ms: None,
+        created_ms: 10,
+        expires_ms: 100,
+    }
+}
+
+fn yes(uses: u64, expires_ms: u64) -> Decision {
+    Decision {
+        state: ApprovalState::Approved,
+        uses,
+        constraints: None,
+        reason: Some("fine".into()),
+        decided_by: "t2".into(),
+        decided_ms: 20,
+        expires_ms,
+    }
+}
+
+async fn state(store: &Store, id: &str) -> ApprovalState {
+    store.approval(id, None).await.expect("the approval").state
+}
+
+#[tokio::test]
+async fn an_approval_comes_back_as_it_was_asked_for() {
+    let (_folder, store) = empty_store().await;
+    assert_eq!(store.ask_for_approval(&asked("a1", "c1")).await.expect("stored"), asked("a1", "c1"));
+    assert_eq!(store.approval("a1", None).await.expect("the approval"), asked("a1", "c1"));
+    let stranger = Name::parse("other").expect("a name");
+    assert!(matches!(store.approval("a1", Some(&stranger)).await, Err(StoreError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn calls_of_one_binding_wait_for_one_approval() {
+    let (_folder, store) = empty_store().await;
+    for (id, call) in [("a1", "c1"), ("a2", "c2")] {
+        let waiting = store.ask_for_approval(&asked(id, call)).await.expect("stored");
+        assert_eq!(waiting.id, "a1");
+    }
+    let other = ApprovalRow { binding: "other".into(), ..asked("a3", "c3") };
+    assert_eq!(store.ask_for_approval(&other).await.expect("stored").id, "a3");
+}
+
+#[tokio::test]
+async fn g11_as_many_uses_are_taken_as_there_are_and_in_time() {
+    let (_folder, store) = empty_store().await;
+    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    assert!(!store.use_approval("a1", 20).await.expect("asked"), "nobody decided yet");
+    assert!(store.decide_approval("a1", &yes(2, 90)).await.expect("decided"));
+    assert!(!store.decide_approval("a1", &yes(9, 90)).await.expect("asked"), "it is decided already");
+    assert!(!store.use_approval("a1", 90).await.expect("asked"), "its time is over");
+    assert!(store.use_approval("a1", 89).await.expect("used"));
+    assert_eq!(state(&store, "a1").await, ApprovalState::Approved);
+    assert!(store.use_approval("a1", 89).await.expect("used"));
+    assert_eq!(state(&store, "a1").await, ApprovalState::Used);
+    assert!(!store.use_approval("a1", 89).await.expect("asked"));
+    store.give_back_approval("a1").await.expect("given back");
+    assert!(store.use_approval("a1", 89).await.expect("used"));
+}
+
+#[tokio::test]
+async fn what_comes_too_late_decides_nothing() {
+    let (_folder, store) = empty_store().await;
+    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    let late = Decision { decided_ms: 100, ..yes(1, 200) };
+    assert!(!store.decide_approval("a1", &late).await.expect("asked"));
+    let ended = store.expire_approvals(100, 0).await.expect("expired");
+    assert_eq!(ended.len(), 1);
+    assert_eq!(state(&store, "a1").await, ApprovalState::Expired);
+    store.expire_approvals(100, 101).await.expect("forgotten");
+    assert!(store.approval("a1", None).await.is_err());
+}
+
+#[tokio::test]
+async fn what_is_open_is_found_for_a_call_and_what_ended_for_the_one_that_asked() {
+    let (_folder, store) = empty_store().await;
+    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    store.end_approval("a1", ApprovalState::Void).await.expect("ended");
+    store.ask_for_approval(&asked("a2", "c2")).await.expect("stored");
+    let ids = async |call: &str| -> Vec<String> {
+        let found = store.approvals_for("s", "pay/send", call).await.expect("approvals");
+        found.into_iter().map(|row| row.id).collect()
+    };
+    assert_eq!(ids("c1").await, ["a1", "a2"]);
+    assert_eq!(ids("c2").await, ["a2"]);
+    assert_eq!(ids("c3").await, ["a2"]);
+    let listed = store.approvals(None, Some(ApprovalState::Pending), None, 10).await.expect("a list");
+    assert_eq!(listed.len(), 1);
+}

@@ -1,0 +1,250 @@
+//! An answer: its head is there, its content is read once, whole and bounded, or piece by piece.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::headers::media_type;
+use super::{Error, Headers, transport};
+use crate::task;
+
+/// How much of an answer's content stands in the message about its status, in characters: what a server says about an
+/// error is one sentence or two.
+const EXCERPT_CHARS: usize = 300;
+
+/// As many bytes are read for that.
+const EXCERPT_BYTES: usize = 2 * 1024;
+
+/// An answer over HTTP.
+#[must_use]
+pub struct Response {
+    url: String,
+    host: String,
+    status: u16,
+    headers: Headers,
+    body: Body,
+    max_body_bytes: usize,
+}
+
+/// What a transport gives for a request.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Headers,
+    pub(crate) body: transport::Body,
+}
+
+/// The content, as far as it was read.
+struct Body {
+    rest: transport::Body,
+    read: Vec<u8>,
+    is_at_end: bool,
+}
+
+impl Response {
+    pub(super) fn new(url: String, host: String, answer: Answer, max_body_bytes: usize) -> Self {
+        let Answer { status, headers, body } = answer;
+        let body = Body { rest: body, read: Vec::new(), is_at_end: false };
+        Self { url, host, status, headers, body, max_body_bytes }
+    }
+
+    /// The status, as 200.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Whether the status is 200 to 299.
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The URL that was requested, as it was sent.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub fn headers(&self) -> &Headers {
+        &self.headers
+    }
+
+    /// The value of a header field.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)
+    }
+
+    /// The answer if its status is 200 to 299, or [`Error::Status`] with what the server says.
+    pub fn error_for_status(mut self) -> Result<Self, Error> {
+        if self.is_success() {
+            return Ok(self);
+        }
+        // That the excerpt cannot be read is not what went wrong.
+        let _ = task::block_on(self.body.read_to(EXCERPT_BYTES));
+        Err(Error::Status {
+            status: self.status,
+            retry_after: self.retry_after(),
+            excerpt: excerpt(&self.headers, &self.body.read),
+            host: self.host,
+        })
+    }
+
+    /// The content as text. It is read as UTF-8, and as Windows-1252 where the answer says that or ISO-8859-1; what is
+    /// neither stands as `�`.
+    pub fn text(self) -> Result<String, Error> {
+        let (_, charset) = media_type(self.header("content-type").unwrap_or_default());
+        let host = self.host.clone();
+        let bytes = self.bytes()?;
+        match charset.as_deref() {
+            None | Some("utf-8" | "utf8" | "us-ascii") => Ok(from_utf8(bytes)),
+            Some("iso-8859-1" | "latin1" | "windows-1252") => {
+                Ok(bytes.into_iter().map(windows_1252).collect())
+            }
+            Some(other) => {
+                Err(Error::Unreadable { host, why: format!("it is written in `{other}`, and not in UTF-8") })
+            }
+        }
+    }
+
+    /// The content, which is JSON.
+    pub fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let host = self.host.clone();
+        let bytes = self.bytes()?;
+        let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
+        serde_json::from_slice(text).map_err(|error| Error::Unreadable {
+            host,
+            why: format!("it is not the JSON that was expected: {error}"),
+        })
+    }
+
+    /// The content.
+    pub fn bytes(self) -> Result<Vec<u8>, Error> {
+        let max_bytes = self.max_body_bytes;
+        let host = self.host.clone();
+        let (bytes, is_whole) = self.bytes_up_to(max_bytes)?;
+        if is_whole { Ok(bytes) } else { Err(Error::TooLarge { host, max_bytes }) }
+    }
+
+    /// The content up to so many bytes, and whether that is all of it.
+    pub fn bytes_up_to(mut self, max_bytes: usize) -> Result<(Vec<u8>, bool), Error> {
+        task::block_on(self.body.read_to(max_bytes.saturating_add(1)))?;
+        let mut bytes = self.body.read;
+        let is_whole = bytes.len() <= max_bytes;
+        bytes.truncate(max_bytes);
+        Ok((bytes, is_whole))
+    }
+
+    /// The content piece by piece, without an end to how long it may be: for a file in the workspace.
+    ///
+    /// ```no_run
+    /// # fn save() -> Result<(), toolgate_sdk::Error> {
+    /// let mut answer = toolgate_sdk::http::get("https://example.com/big.csv").send()?.error_for_status()?.into_reader();
+    /// std::io::copy(&mut answer, &mut std::fs::File::create("/workspace/big.csv")?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_reader(self) -> impl Read {
+        Reader { body: self.body, at: 0 }
+    }
+
+    /// Reads what `bytes` would, so that asking for it waits for nothing.
+    #[cfg(feature = "async")]
+    pub(super) async fn read_ahead(&mut self) -> Result<(), Error> {
+        self.body.read_to(self.max_body_bytes.saturating_add(1)).await
+    }
+
+    /// In seconds, as almost all servers write it.
+    fn retry_after(&self) -> Option<Duration> {
+        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Response")
+            .field("url", &self.url)
+            .field("status", &self.status)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Body {
+    /// Reads until there are so many bytes, or all.
+    async fn read_to(&mut self, bytes: usize) -> Result<(), Error> {
+        while !self.is_at_end && self.read.len() < bytes {
+            self.read_piece().await?;
+        }
+        Ok(())
+    }
+
+    async fn read_piece(&mut self) -> Result<(), Error> {
+        match self.rest.read().await? {
+            Some(piece) if self.read.is_empty() => self.read = piece,
+            Some(piece) => self.read.extend(piece),
+            None => self.is_at_end = true,
+        }
+        Ok(())
+    }
+}
+
+/// Gives the content away while it comes.
+struct Reader {
+    body: Body,
+    /// So much of what was read is given away.
+    at: usize,
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.body.read.len() && !self.body.is_at_end {
+            self.body.read.clear();
+            self.at = 0;
+            task::block_on(self.body.read_piece()).map_err(io::Error::other)?;
+        }
+        let read = (&self.body.read[self.at..]).read(buffer)?;
+        self.at += read;
+        Ok(read)
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn from_utf8(bytes: Vec<u8>) -> String {
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    };
+    text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
+}
+
+/// What browsers read ISO-8859-1 as.
+fn windows_1252(byte: u8) -> char {
+    const FROM_128_TO_159: [char; 32] = [
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
+        '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+    ];
+    match byte {
+        0x80..=0x9f => FROM_128_TO_159[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    }
+}
+
+/// How text begins, in one line. Nothing of what is no text.
+fn excerpt(headers: &Headers, bytes: &[u8]) -> String {
+    let (media_type, _) = media_type(headers.get("content-type").unwrap_or("text/plain"));
+    let is_text =
+        media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
+    // A page is markup for a screen or more, before it says anything.
+    if !is_text || media_type == "text/html" {
+        return String::new();
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let line =
+        text.split(|sign: char| sign.is_whitespace() || sign.is_control()).filter(|word| !word.is_empty());
+    let line = line.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(EXCERPT_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

@@ -1,0 +1,120 @@
+//! The broker over a thousand tools: those of `tests/office` under fifteen names, asked with its messages.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::runtime::Runtime;
+use toolgate::registry::{Registry, Replacement};
+use toolgate_admission::{
+    AgentDocument, Descriptor, Digest, Index, Intents, LimitsPatch, Name, OrgDocument, PlatformDocument,
+    Plugin, Question, SessionFacts, ToolId, ToolSet, callable, select,
+};
+use toolgate_sandbox::Component;
+use toolgate_tests::office;
+
+use super::{Times, row, show};
+
+/// How often the office stands in the catalogue.
+const OFFICES: usize = 15;
+/// How often each message is asked.
+const ROUNDS: usize = 10;
+
+/// A message and the tools that were used before it.
+struct Message {
+    text: String,
+    recent: Vec<ToolId>,
+}
+
+/// Measures and prints.
+pub fn print(runtime: &Runtime, component: &Component) {
+    let (organization, agent) = (Name::parse("office").unwrap(), Name::parse("desk").unwrap());
+    let snapshot = registry(&organization, &agent, component).snapshot();
+    let rules = snapshot.rules(&organization, &agent).unwrap();
+    let catalogue = &snapshot.catalogue;
+    let began = Instant::now();
+    let index = Index::build(catalogue);
+    let built = began.elapsed();
+    let intents = Intents::compile(&snapshot.platform.document().intents, "/intents", catalogue).unwrap();
+    row(&format!("the broker's index of {} tools", index.tools()), &show(built), "");
+    row("    and its intents", &show(began.elapsed() - built), "");
+
+    let facts = SessionFacts::default();
+    let mut may_call = ToolSet::empty(catalogue.tools().len());
+    callable(&rules, &facts).for_each(|(tool, _)| may_call.insert(tool.index()));
+    let universal = ToolSet::matching(catalogue, |tool| rules.platform.is_universal(tool.index()));
+    let always_show = ToolSet::matching(catalogue, |tool| rules.organization.always_shows(tool.index()));
+    let messages = messages();
+    let selected = timed(&messages, |message| {
+        let number = |id: &ToolId| catalogue.find(&id.to_string()).map(|tool| tool.index());
+        let recent: Vec<usize> = message.recent.iter().filter_map(number).collect();
+        let question = Question {
+            message: &message.text,
+            callable: &may_call,
+            recent: &recent,
+            universal: &universal,
+            always_show: &always_show,
+            profile: None,
+        };
+        black_box(select(&index, &intents, &question));
+    });
+    row(&format!("the broker's choice, {} messages", messages.len()), &selected.show(), "under 1 ms");
+    let listed = timed(&messages, |message| {
+        black_box(runtime.block_on(snapshot.shortlist(&rules, &facts, &message.text, &message.recent)));
+    });
+    row("    with what the agent may call worked out", &listed.show(), "");
+}
+
+fn timed(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
+    // The first makes what the others find.
+    messages.iter().for_each(&mut ask);
+    let rounds = (0..ROUNDS).flat_map(|_| messages);
+    let time = |message| {
+        let began = Instant::now();
+        ask(message);
+        began.elapsed()
+    };
+    Times::of(rounds.map(time).collect())
+}
+
+fn registry(organization: &Name, agent: &Name, component: &Component) -> Registry {
+    let registry = Registry::new(LimitsPatch::default());
+    let plugins = (0..OFFICES).flat_map(|office| {
+        office::plugins().into_iter().map(move |mut described| {
+            if office > 0 {
+                described["name"] = format!("{}-{office}", described["name"].as_str().unwrap()).into();
+            }
+            Arc::new(Plugin {
+                descriptor: Arc::new(Descriptor::parse(&described.to_string()).unwrap()),
+                digest: Digest::from_sha256([1; 32]),
+                granted: Default::default(),
+                component: component.clone(),
+                disabled: false,
+            })
+        })
+    });
+    registry.serve(LimitsPatch::default(), plugins.collect());
+    let platform = PlatformDocument::parse(&office::document("platform.json").to_string()).unwrap();
+    registry.put(Replacement::Platform(platform));
+    let connected = ["stripe", "resend", "unsplash"].map(str::to_owned);
+    registry.put_organization(organization.clone(), connected.into());
+    let policy = OrgDocument::parse(&office::document("organization.json").to_string()).unwrap();
+    registry.put(Replacement::Policy(organization.clone(), policy));
+    let document = AgentDocument::everything();
+    registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
+    registry
+}
+
+fn messages() -> Vec<Message> {
+    let messages = office::document("messages.json");
+    let read = |message: &serde_json::Value| Message {
+        text: message["message"].as_str().unwrap().to_owned(),
+        recent: message["recent"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|id| ToolId::parse(id.as_str().unwrap()).unwrap())
+            .collect(),
+    };
+    messages.as_array().unwrap().iter().map(read).collect()
+}

@@ -1,0 +1,72 @@
+// A real OAuth2 provider (npm `oidc-provider`) for tests/tests/secrets.rs: says yes for everybody, counts what it is asked,
+// and prints its address as its first line.
+import http from 'node:http'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+// The library is installed elsewhere: beside what cargo builds.
+const require = createRequire(path.join(process.cwd(), 'package.json'))
+const { Provider } = await import(pathToFileURL(require.resolve('oidc-provider')).href)
+
+const [port, redirectUri] = process.argv.slice(2)
+const server = http.createServer()
+await new Promise((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
+const issuer = `http://127.0.0.1:${port}`
+
+// Short lives, so that a test sees a renewal.
+const lifeSeconds = 6
+
+const provider = new Provider(issuer, {
+  clients: [
+    {
+      client_id: 'person',
+      client_secret: 'person-secret-canary',
+      redirect_uris: [redirectUri],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'client_secret_basic',
+    },
+    {
+      client_id: 'public',
+      redirect_uris: [redirectUri],
+      grant_types: ['authorization_code', 'refresh_token'],
+      response_types: ['code'],
+      token_endpoint_auth_method: 'none',
+      application_type: 'native',
+    },
+    {
+      client_id: 'machine',
+      client_secret: 'machine-secret-canary',
+      redirect_uris: [],
+      grant_types: ['client_credentials'],
+      response_types: [],
+      token_endpoint_auth_method: 'client_secret_post',
+    },
+  ],
+  scopes: ['openid', 'offline_access', 'files.read'],
+  features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false }, revocation: { enabled: true } },
+  pkce: { required: () => true },
+  rotateRefreshToken: true,
+  issueRefreshToken: async () => true,
+  ttl: { AccessToken: lifeSeconds, ClientCredentials: lifeSeconds, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600 },
+  findAccount: async (ctx, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+  interactions: { url: (ctx, interaction) => `/yes/${interaction.uid}` },
+  cookies: { keys: ['not a secret'] },
+})
+
+const asked = { token: 0 }
+const answer = provider.callback()
+server.on('request', async (request, response) => {
+  if (request.url === '/token') asked.token += 1
+  if (request.url === '/asked') return response.end(JSON.stringify(asked))
+  if (!request.url.startsWith('/yes/')) return answer(request, response)
+  // A person who says yes to everything.
+  const { prompt, params, grantId } = await provider.interactionDetails(request, response)
+  const grant = (grantId && (await provider.Grant.find(grantId))) ||
+    new provider.Grant({ accountId: 'ann', clientId: params.client_id })
+  grant.addOIDCScope(params.scope)
+  const result = prompt.name === 'login' ? { login: { accountId: 'ann' } } : { consent: { grantId: await grant.save() } }
+  await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: true })
+})
+console.log(issuer)

@@ -1,0 +1,232 @@
+//! What upstreams send back: huge, slow, compressed, broken, by the wrong server.
+
+use std::io::Write;
+
+use super::upstream::{Piece, answer};
+use super::{API, fetch, with};
+use toolgate_tests::json;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    // Stored blocks: what is decoded is what was stored, and no compressor is needed.
+    let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let mut blocks = bytes.chunks(0xffff).peekable();
+    while let Some(block) = blocks.next() {
+        let length = u16::try_from(block.len()).expect("a block");
+        file.push(u8::from(blocks.peek().is_none()));
+        file.extend(length.to_le_bytes());
+        file.extend((!length).to_le_bytes());
+        file.write_all(block).expect("memory");
+    }
+    let checksum = bytes.iter().fold(u32::MAX, |sum, byte| {
+        (0..8).fold(
+            sum ^ u32::from(*byte),
+            |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 },
+        )
+    });
+    file.extend((!checksum).to_le_bytes());
+    file.extend(u32::try_from(bytes.len()).expect("a length").to_le_bytes());
+    file
+}
+
+/// A megabyte of zeros in a thousand bytes, from the format by hand: one block that repeats itself.
+fn bomb(megabytes: usize) -> Vec<u8> {
+    let mut bits = Bits::default();
+    // A block that is not the last, with the fixed codes, that says a zero and then repeats it.
+    bits.push(0b010, 3);
+    bits.push_code(0x30, 8);
+    for _ in 0..megabytes * 1024 * 1024 / 258 {
+        bits.push_code(0b1100_0101, 8);
+        bits.push_code(0, 5);
+    }
+    bits.push_code(0, 7);
+    [&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255][..], &bits.bytes].concat()
+}
+
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Bits {
+    fn push(&mut self, value: u32, count: usize) {
+        for at in 0..count {
+            if self.used.is_multiple_of(8) {
+                self.bytes.push(0);
+            }
+            let bit = u8::try_from(value >> at & 1).expect("a bit");
+            *self.bytes.last_mut().expect("a byte") |= bit << (self.used % 8);
+            self.used += 1;
+        }
+    }
+
+    /// Codes stand with their first bit first.
+    fn push_code(&mut self, code: u32, count: usize) {
+        (0..count).rev().for_each(|at| self.push(code >> at & 1, 1));
+    }
+}
+
+#[test]
+fn b3_a_compressed_answer_is_decoded_by_the_host() {
+    with(|scene| {
+        let text = "plain words, ".repeat(10_000);
+        let file = gzip(text.as_bytes());
+        scene
+            .upstream
+            .answer(move |_| answer(200, &[("Content-Encoding", "gzip"), ("Connection", "close")], &file));
+        let reply = fetch(&scene.session(), "GET", &format!("{API}/"));
+        let output = reply.output().as_str().unwrap_or_default();
+        assert!(
+            output.ends_with(&text)
+                && !output.contains("content-encoding")
+                && !output.contains("content-length")
+        );
+    });
+}
+
+/// It names the coding of what it leaves out.
+#[test]
+fn b3_an_answer_to_head_has_no_content_to_decode() {
+    with(|scene| {
+        scene.upstream.answer(|_| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 99\r\nConnection: close\r\n\r\n";
+            vec![Piece::Bytes(head.as_bytes().to_vec())]
+        });
+        let reply = fetch(&scene.session(), "HEAD", &format!("{API}/"));
+        assert!(reply.output().as_str().is_some_and(|output| output.starts_with("200\n")), "{}", reply.0);
+    });
+}
+
+#[test]
+fn b3_an_answer_that_unpacks_without_end_is_stopped() {
+    with(|scene| {
+        let file = bomb(64);
+        assert!(file.len() < 1024 * 1024);
+        scene
+            .upstream
+            .answer(move |_| answer(200, &[("Content-Encoding", "gzip"), ("Connection", "close")], &file));
+        let reply = fetch(&scene.session(), "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("egress_bytes"));
+    });
+}
+
+#[test]
+fn b3_an_answer_without_end_is_stopped() {
+    with(|scene| {
+        scene.upstream.answer(|_| {
+            let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+            vec![Piece::Bytes(head), Piece::Repeat(vec![b'x'; 64 * 1024], 10_000)]
+        });
+        // Less than the guest has memory for.
+        let session = scene.session_of(&json!({"limits": {"egress_bytes": 4 << 20}}));
+        let reply = fetch(&session, "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        assert_eq!(reply.limit(), Some("egress_bytes"));
+    });
+}
+
+#[test]
+fn b3_an_answer_that_is_broken_is_no_answer() {
+    let head = |rest: &str| {
+        vec![Piece::Bytes(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{rest}").into_bytes())]
+    };
+    let flood: String = (0..200).map(|number| format!("X-{number}: y\r\n")).collect();
+    let large = format!("X-Large: {}\r\n\r\n", "y".repeat(60_000));
+    with(|scene| {
+        let session = scene.session();
+        for (what, pieces) in [
+            ("too short", head("Content-Length: 10\r\n\r\nshort")),
+            ("half a chunk", head("Transfer-Encoding: chunked\r\n\r\nff\r\nhalf")),
+            ("no chunk", head("Transfer-Encoding: chunked\r\n\r\nzz\r\n")),
+            ("no HTTP", vec![Piece::Bytes(b"SSH-2.0-x\r\n\r\nConnection: close".to_vec())]),
+            ("many fields", head(&format!("{flood}\r\n"))),
+            ("a large field", head(&large)),
+            ("another coding", head("Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx")),
+            ("two codings", head("Content-Encoding: gzip, gzip\r\nContent-Length: 1\r\n\r\nx")),
+            ("no gzip", head("Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain")),
+            ("half a gzip", head("Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\u{1f}")),
+            (
+                "another protocol",
+                head("Upgrade: x\r\n\r\n").into_iter().map(|piece| switched(&piece)).collect(),
+            ),
+            ("two lengths", head("Content-Length: 1\r\nContent-Length: 2\r\n\r\nxy")),
+        ] {
+            scene.upstream.answer(move |_| pieces.clone());
+            let reply = fetch(&session, "GET", &format!("{API}/"));
+            assert_eq!(reply.error_type(), Some("API_UNAVAILABLE"), "{what}: {}", reply.0);
+        }
+        scene.upstream.answer(|_| super::upstream::ok("text/plain", "whole"));
+        fetch(&session, "GET", &format!("{API}/")).output();
+    });
+}
+
+fn switched(piece: &Piece) -> Piece {
+    let Piece::Bytes(bytes) = piece else { return piece.clone() };
+    Piece::Bytes(String::from_utf8_lossy(bytes).replace("200 OK", "101 Switching Protocols").into_bytes())
+}
+
+#[test]
+fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
+    with(|scene| {
+        let session = scene.session();
+        let slow = |first: Option<u64>, between: Option<u64>| {
+            let arguments = json!({"method": "GET", "url": format!("{API}/"), "headers": [], "first_byte_ms": first, "between_bytes_ms": between});
+            session.call("caller/fetch", arguments).failed("API_UNAVAILABLE")
+        };
+        scene.upstream.answer(|_| vec![Piece::Hang]);
+        slow(Some(50), None);
+        scene.upstream.answer(|_| {
+            vec![Piece::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!".to_vec()), Piece::Hang]
+        });
+        slow(None, Some(50));
+        let hasty = scene.session_of(&json!({"limits": {"deadline_ms": 300}}));
+        fetch(&hasty, "GET", &format!("{API}/")).failed("DEADLINE_EXCEEDED");
+        let effects = scene.effects(&hasty);
+        assert!(effects[0].1.contains("/: 200, "), "what was under way is in the record: {effects:?}");
+    });
+}
+
+#[test]
+fn b3_trailers_of_an_answer_reach_the_guest() {
+    with(|scene| {
+        scene.upstream.answer(|_| {
+            let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n4\r\nbody\r\n0\r\nx-sum: 4\r\n\r\n";
+            vec![Piece::Bytes(text.as_bytes().to_vec())]
+        });
+        let reply = fetch(&scene.session(), "GET", &format!("{API}/"));
+        let output = reply.output().as_str().unwrap_or_default();
+        assert!(output.ends_with("\n\nbody\nx-sum: 4") && !output.contains("transfer-encoding"), "{output}");
+    });
+}
+
+#[test]
+fn b3_a_server_must_prove_the_name_that_was_decided_about() {
+    with(|scene| {
+        let session = scene.session();
+        let before = scene.upstream.requests().len();
+        // Its certificate has another name.
+        let reply = fetch(&session, "GET", "https://wrong.upstream.test:8443/").failed("API_UNAVAILABLE");
+        assert!(reply.message().contains("certificate"), "{}", reply.0);
+        // Nobody vouches for its authority.
+        let path = "/v1/plugins/caller/grant";
+        let mut document = super::grant(&scene.upstream);
+        document["extra_ca"] = json!([]);
+        scene.daemon.operator().replace(path, &document).expect(200);
+        let reply = fetch(&session, "GET", &format!("{API}/")).failed("API_UNAVAILABLE");
+        assert!(reply.message().contains("certificate"), "{}", reply.0);
+        assert_eq!(scene.upstream.requests().len(), before, "a request left");
+        scene.daemon.operator().replace(path, &super::grant(&scene.upstream)).expect(200);
+        fetch(&session, "GET", &format!("{API}/")).output();
+    });
+}
+
+#[test]
+fn b3_a_host_that_is_not_there_is_unavailable() {
+    with(|scene| {
+        let session = scene.session();
+        scene.upstream.names.tell("moving.upstream.test", &[&[]]);
+        fetch(&session, "GET", "https://moving.upstream.test:8443/").failed("API_UNAVAILABLE");
+        let here = scene.upstream.address.to_string();
+        scene.upstream.names.tell("moving.upstream.test", &[&[&here]]);
+        fetch(&session, "GET", "https://moving.upstream.test:8443/").output();
+    });
+}

@@ -1,0 +1,95 @@
+//! The document of a grant over HTTP and from the command line.
+
+use super::{API, PROGRAM, fetch, with};
+use toolgate_tests::{Daemon, daemon, guests, json};
+
+const PATH: &str = "/v1/plugins/caller/grant";
+
+#[test]
+fn b5_a_grant_is_replaced_whole_and_holds_at_once() {
+    with(|scene| {
+        let (operator, session) = (scene.daemon.operator(), scene.session());
+        fetch(&session, "GET", &format!("{API}/")).output();
+        operator.replace(PATH, &json!({"filesystem": "workspace"})).expect(200);
+        fetch(&session, "GET", &format!("{API}/")).failed("NETWORK_DENIED");
+        assert_eq!(operator.get(PATH).expect(200).json(), json!({"filesystem": "workspace"}));
+        operator.replace(PATH, &super::grant(&scene.upstream)).expect(200);
+        fetch(&session, "GET", &format!("{API}/")).output();
+    });
+}
+
+#[test]
+fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
+    with(|scene| {
+        let (operator, session) = (scene.daemon.operator(), scene.session());
+        for (document, pointer) in [
+            (json!({"netwrok": []}), "/netwrok"),
+            (json!({"private_networks": ["0.0.0.0/0"]}), "/private_networks/0"),
+            (
+                json!({"extra_ca": ["-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]}),
+                "/extra_ca/0",
+            ),
+            (json!({"network": [{"scheme": "http", "host": "a.example"}]}), "/network/0"),
+        ] {
+            let reply = operator.replace(PATH, &document);
+            assert_eq!(reply.json()["error_type"], "INVALID_POLICY", "{}", reply.text());
+            assert_eq!(reply.json()["details"]["pointer"], pointer, "{}", reply.text());
+        }
+        let unsaid = operator.send("PUT", PATH, &[("Content-Type", "application/json")], b"{}");
+        assert_eq!(unsaid.status, 428, "{}", unsaid.text());
+        operator.make(PATH, &json!({})).refused(412, "CONFLICT");
+        operator.make("/v1/plugins/nobody/grant", &json!({})).refused(404, "NOT_FOUND");
+        fetch(&session, "GET", &format!("{API}/")).output();
+    });
+}
+
+/// A grant goes with its plugin, and outlives the daemon.
+#[test]
+fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {
+    // Nobody answers there.
+    let daemon = Daemon::start(PROGRAM, "[egress]\nname_servers = [\"127.0.0.1:9\"]\n");
+    let loaded = daemon.operator().load("caller", guests::CALLER);
+    let asked = &loaded["capabilities"]["network"];
+    assert_eq!(asked[1], json!({"scheme": "https", "host": "*.upstream.test", "port": 8443}), "{loaded}");
+    let document = json!({"network": [{"host": "example.invalid"}]});
+    daemon.operator().make(PATH, &document).expect(201);
+    let daemon = daemon.crash_and_restart();
+    let operator = daemon.operator();
+    assert_eq!(operator.get(PATH).expect(200).json(), document);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    // Permitted, and then nobody knows the name.
+    fetch(&session, "GET", "https://example.invalid/").failed("API_UNAVAILABLE");
+    fetch(&session, "GET", &format!("{API}/")).failed("NETWORK_DENIED");
+    operator.delete("/v1/plugins/caller").expect(204);
+    operator.load("caller", guests::CALLER);
+    operator.get(PATH).refused(404, "NOT_FOUND");
+    fetch(&session, "GET", "https://example.invalid/").failed("NETWORK_DENIED");
+}
+
+#[test]
+fn b5_a_grant_is_given_from_the_command_line() {
+    let started = Daemon::start(PROGRAM, "");
+    started.operator().load("caller", guests::CALLER);
+    let folder = started.folder.path();
+    std::fs::write(
+        folder.join("grant.json"),
+        r#"{"network":[{"host":"example.invalid"}],"credentials":["paypal"]}"#,
+    )
+    .expect("a file");
+    let server = format!("http://{}", started.address);
+    let token = started.data().join("operator.token");
+    let token = token.to_str().expect("a path");
+    let run = |file: &str| {
+        let arguments = ["plugin", "grant", "caller", file, "--server", &server, "--token-file", token];
+        daemon::run_to_end(PROGRAM, &arguments, folder)
+    };
+    let done = run("grant.json");
+    assert!(done.status.success() && done.stderr.contains("asks for no credential"), "{done:?}");
+    assert_eq!(started.operator().get(PATH).expect(200).json()["credentials"], json!(["paypal"]));
+    std::fs::write(folder.join("wrong.json"), r#"{"hosts":[]}"#).expect("a file");
+    let refused = run("wrong.json");
+    assert!(
+        refused.status.code() == Some(1) && refused.stderr.contains("unknown field `hosts`"),
+        "{refused:?}"
+    );
+}

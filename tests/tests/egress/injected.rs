@@ -1,0 +1,189 @@
+//! A credential on its way out and back: it is in the request, and nowhere that the guest can look (K2, K4).
+//!
+//! The sandbox runs here by itself, with a hook that answers as a credential store would.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use toolgate_admission::{
+    Catalogue, Descriptor, Digest, Grant, Ledger, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts,
+    ToolCall, Verdict, check,
+};
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, Component, Credentials, EgressSettings, Finished, Injection,
+    InjectionPlace, Output, ProgressSink, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
+};
+use toolgate_tests::{guests, json};
+
+use super::upstream::{self, Upstream};
+use super::{API, with};
+
+const SECRET: &str = "sk_live+9f8e7d6c/5b4a3=";
+const BASE64: &str = "c2tfbGl2ZSs5ZjhlN2Q2Yy81YjRhMz0";
+
+struct Bench {
+    runtime: tokio::runtime::Runtime,
+    sandbox: Sandbox,
+    rules: Rules<Component>,
+    upstreams: Upstreams,
+}
+
+impl Bench {
+    fn new(upstream: &Upstream) -> Self {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let sandbox = Sandbox::new(&SandboxSettings::default()).expect("a sandbox");
+        let component = sandbox.load(&precompile(guests::CALLER).expect("compiled")).expect("loaded");
+        let described = runtime.block_on(sandbox.describe(&component)).expect("a description");
+        let plugin = Plugin {
+            descriptor: Arc::new(Descriptor::parse(&described).expect("a description")),
+            digest: Digest::from_sha256([7; 32]),
+            granted: Arc::new(Grant::parse(&super::grant(upstream).to_string()).expect("a grant")),
+            component,
+            disabled: false,
+        };
+        let rules = Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
+        let upstreams = Upstreams::new(EgressSettings { name_servers: vec![upstream.names.address] });
+        Self { runtime, sandbox, rules, upstreams }
+    }
+
+    fn fetch(&self, credentials: Credentials, url: &str, headers: &[&str]) -> Finished {
+        let arguments = json!({"method": "GET", "url": url, "headers": headers}).to_string();
+        let call = ToolCall { tool: "caller/fetch".into(), arguments: arguments.into() };
+        let Verdict::Run(checked) = check(&self.rules, &SessionFacts::default(), call) else {
+            panic!("it may run")
+        };
+        let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
+        let organization = Name::parse("acme").expect("a name");
+        let admitted = ledger.charge(&organization, checked, 0).expect("charged");
+        let context = CallContext {
+            call_id: "c1".into(),
+            session: "s1".into(),
+            conversation: None,
+            organization: "acme".into(),
+            agent: "bot".into(),
+            user: None,
+            channel: None,
+            deadline: tokio::time::Instant::now() + Duration::from_secs(30),
+            workspace: None,
+            clock: CallClock::start(SystemTime::now()),
+            seed: [7; 32],
+            settings: "{}".into(),
+            definition: None,
+            upstreams: Some(self.upstreams.clone()),
+            credentials,
+            before_effect: BeforeEffect::new(|| async { Ok(()) }),
+            progress: ProgressSink::NONE,
+        };
+        self.runtime.block_on(self.sandbox.run(&admitted, context))
+    }
+}
+
+fn credentials(place: InjectionPlace) -> Credentials {
+    let secret = Arc::new(Secret::new(SECRET.into()));
+    Credentials::new(move |_| {
+        let (secret, place) = (Arc::clone(&secret), place.clone());
+        async move { Ok(Some(Injection { credential: "stripe".into(), place, secret, also_hidden: Vec::new() })) }
+    })
+}
+
+fn bearer() -> Credentials {
+    credentials(InjectionPlace::Header {
+        name: "authorization".parse().expect("a name"),
+        prefix: "Bearer ".into(),
+    })
+}
+
+fn output(finished: &Finished) -> String {
+    match &finished.outcome {
+        Ok(Output::Result(json) | Output::Client(json)) => json.clone(),
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// K2: sent, and blanked where it comes back, in fields, content and trailers.
+#[test]
+fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        scene.upstream.answer(|_| {
+            let text = format!(
+                "HTTP/1.1 200 OK\r\nX-Echo: Bearer {SECRET}\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 8\r\n{}\r\n{:x}\r\n{} and {BASE64}= end\r\n0\r\nX-Late: {SECRET}\r\n\r\n",
+                &SECRET[..8],
+                SECRET.len() - 8 + " and ".len() + BASE64.len() + "= end".len(),
+                &SECRET[8..],
+            );
+            vec![upstream::Piece::Bytes(text.into_bytes())]
+        });
+        let url = format!("{API}/v1/charges");
+        let finished = bench.fetch(bearer(), &url, &["authorization: Bearer mine", "x-other: kept"]);
+        let request = scene.upstream.requests().pop().expect("a request");
+        let sent: Vec<&str> =
+            request.lines().filter(|line| line.to_ascii_lowercase().starts_with("authorization")).collect();
+        assert_eq!(sent, [format!("authorization: Bearer {SECRET}")], "{request}");
+        let output = output(&finished);
+        let stars = "*".repeat(SECRET.len());
+        assert!(output.contains(&format!("x-echo: Bearer {stars}")), "{output}");
+        assert!(output.contains(&format!("{stars} and {}= end", "*".repeat(BASE64.len()))), "{output}");
+        assert!(output.contains(&format!("x-late: {stars}")), "{output}");
+        let effects = format!("{:?}", finished.effects);
+        assert!(
+            effects.contains("credential_displaced") && effects.contains("credential stripe"),
+            "{effects}"
+        );
+        assert!(!output.contains(SECRET) && !effects.contains(SECRET));
+        // Without a credential the same bytes are nobody's secret.
+        let plain = bench.fetch(Credentials::NONE, &url, &["authorization: Bearer mine"]);
+        assert!(self::output(&plain).contains(SECRET));
+        assert!(scene.upstream.requests().pop().is_some_and(|request| request.contains("Bearer mine")));
+    });
+}
+
+#[test]
+fn k2_a_credential_can_stand_in_the_query() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        let place = InjectionPlace::Query { name: "api_key".into() };
+        let finished = bench.fetch(credentials(place), &format!("{API}/v1?a=1&api%5Fkey=mine&b=2"), &[]);
+        output(&finished);
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert!(
+            request.starts_with("GET /v1?a=1&b=2&api_key=sk_live%2B9f8e7d6c%2F5b4a3%3D HTTP/1.1\r\n"),
+            "{request}"
+        );
+        let effects = format!("{:?}", finished.effects);
+        assert!(
+            effects.contains("credential_displaced")
+                && !effects.contains("sk_live")
+                && !effects.contains("mine")
+        );
+    });
+}
+
+/// K4: never over plain HTTP, whatever the store would say.
+#[test]
+fn k4_no_credential_is_put_into_a_plain_request() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        output(&bench.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
+        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
+        assert!(scene.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
+    });
+}
+
+/// A connection that carried a credential is used for nothing else.
+#[test]
+fn k2_connections_are_not_shared_between_credentials() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        scene.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
+        let before = scene.upstream.connections();
+        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
+        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
+        assert_eq!(scene.upstream.connections(), before + 1);
+        output(&bench.fetch(Credentials::NONE, &format!("{API}/"), &[]));
+        assert_eq!(scene.upstream.connections(), before + 2);
+    });
+}

@@ -1,0 +1,173 @@
+//! A guest and the network: it reaches what it was granted and nothing else, by requests that are ours in everything
+//! but their content (B3, B5, K4).
+//!
+//! The upstream is a real server on an address of the loopback network, which the grant has to name. A request that must
+//! not leave is one that it never sees: each refusal is told from its positive twin by the connections that arrive.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+mod answers;
+mod grants;
+mod injected;
+mod owned;
+mod pages;
+mod refused;
+mod upstream;
+mod wire;
+
+use toolgate_tests::{CallReply, Daemon, Options, Session, Shared, Value, guests, json};
+
+use upstream::Upstream;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// Where most requests go.
+const API: &str = "https://api.upstream.test:8443";
+
+static SCENE: Shared<Scene> = Shared::new();
+
+struct Scene {
+    daemon: Daemon,
+    upstream: Upstream,
+    agents: u32,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let upstream = Upstream::start();
+        let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+        // Nobody listens there: a request that went by a proxy of the environment would fail.
+        let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+        let under =
+            ["env".to_owned()].into_iter().chain(proxies.map(|name| format!("{name}=http://127.0.0.1:9")));
+        let options = Options { settings, under: under.collect(), ..Options::default() };
+        let daemon = Daemon::start_with(PROGRAM, options);
+        let operator = daemon.operator();
+        operator.load("caller", guests::CALLER);
+        let here = upstream.address.to_string();
+        for name in ["api", "other", "moving", "mixed", "plain", "wrong"] {
+            upstream.names.tell(&format!("{name}.upstream.test"), &[&[&here]]);
+        }
+        operator.make("/v1/plugins/caller/grant", &grant(&upstream)).expect(201);
+        Self { daemon, upstream, agents: 0 }
+    }
+
+    fn session(&mut self) -> Session {
+        self.session_of(&json!({}))
+    }
+
+    fn session_of(&mut self, document: &Value) -> Session {
+        self.agents += 1;
+        let mut document = document.clone();
+        document["enabled"] = json!(["*"]);
+        let agent = format!("acme/a{}", self.agents);
+        self.daemon.operator().make_agent(&agent, &document);
+        self.daemon.operator().open_session(&agent)
+    }
+
+    /// What the audit log has of the requests of a session.
+    fn effects(&self, session: &Session) -> Vec<(String, String)> {
+        let rows = self.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
+        let text = |row: &Value, name: &str| row["effect"][name].as_str().unwrap_or_default().to_owned();
+        rows.iter().map(|row| (text(row, "effect"), text(row, "detail"))).collect()
+    }
+}
+
+/// Everything that the guest asks for, and the network that the upstream is in.
+fn grant(upstream: &Upstream) -> Value {
+    json!({
+        "network": [
+            {"host": "api.upstream.test", "port": 8443},
+            {"host": "moving.upstream.test", "port": 8443, "methods": ["GET"]},
+            {"host": "mixed.upstream.test", "port": 8443, "path": "/open/"},
+            {"host": "wrong.upstream.test", "port": 8443},
+            {"scheme": "http", "host": "plain.upstream.test", "port": 8080},
+            {"host": "127.0.0.1", "port": 8443},
+        ],
+        "private_networks": [format!("{}/32", upstream.address)],
+        "plain_http": ["plain.upstream.test:8080"],
+        "extra_ca": [upstream.authority],
+    })
+}
+
+fn with<R>(test: impl FnOnce(&mut Scene) -> R) -> R {
+    SCENE.with(Scene::start, |scene| {
+        scene.upstream.answer(|_| upstream::ok("text/plain", "hello"));
+        test(scene)
+    })
+}
+
+fn fetch(session: &Session, method: &str, url: &str) -> CallReply {
+    session.call("caller/fetch", json!({"method": method, "url": url, "headers": []}))
+}
+
+/// The positive twin of everything else.
+#[test]
+fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
+    with(|scene| {
+        let session = scene.session();
+        let reply = fetch(&session, "GET", &format!("{API}/points/7?key=secret"));
+        let output = reply.output().as_str().unwrap_or_default().to_owned();
+        assert!(output.starts_with("200\n") && output.ends_with("\n\nhello"), "{output}");
+        assert!(reply.usage("egress_bytes") > 100, "{}", reply.0);
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert!(request.starts_with("GET /points/7?key=secret HTTP/1.1\r\n"), "{request}");
+        let effects = scene.effects(&session);
+        assert_eq!(effects.len(), 1, "{effects:?}");
+        assert_eq!(effects[0].0, "network_request");
+        assert!(
+            effects[0].1.starts_with("GET https://api.upstream.test:8443/points/7: 200, "),
+            "{effects:?}"
+        );
+        assert!(!format!("{effects:?}").contains("secret"));
+    });
+}
+
+#[test]
+fn b3_a_name_is_asked_for_once_a_connection() {
+    with(|scene| {
+        // Of an organization that has no connection yet.
+        let operator = scene.daemon.operator();
+        operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
+        let session = operator.open_session("asking/a");
+        let before = scene.upstream.names.asked("api.upstream.test");
+        fetch(&session, "GET", &format!("{API}/")).output();
+        assert_eq!(scene.upstream.names.asked("api.upstream.test"), before + 1);
+    });
+}
+
+/// One organization's connections are no other's, and a kept one is used again.
+#[test]
+fn b3_connections_are_kept_for_the_same_organization_alone() {
+    with(|scene| {
+        scene.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
+        let operator = scene.daemon.operator();
+        // Of organizations that have no connection yet.
+        let open = |agent: &str| {
+            operator.make_agent(agent, &json!({"enabled": ["*"]}));
+            operator.open_session(agent)
+        };
+        let (one, other) = (open("keeping/a"), open("other/a"));
+        let before = scene.upstream.connections();
+        fetch(&one, "GET", &format!("{API}/")).output();
+        fetch(&one, "GET", &format!("{API}/")).output();
+        assert_eq!(scene.upstream.connections(), before + 1);
+        fetch(&other, "GET", &format!("{API}/")).output();
+        assert_eq!(scene.upstream.connections(), before + 2);
+    });
+}
+
+#[test]
+fn b3_hanging_up_closes_the_connection_upstream() {
+    with(|scene| {
+        scene.upstream.answer(|_| vec![upstream::Piece::Hang]);
+        let session = scene.session();
+        let (requests, closed) = (scene.upstream.requests().len(), scene.upstream.closed());
+        let body = json!({"method": "GET", "url": format!("{API}/"), "headers": []});
+        let pending = session.start("c1", "caller/fetch", body);
+        scene.upstream.wait_until("the request", |seen, _| seen > requests);
+        assert_eq!(scene.upstream.closed(), closed);
+        drop(pending);
+        scene.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
+    });
+}

@@ -1,0 +1,303 @@
+//! A person decides before a call runs (G11).
+
+use std::sync::Barrier;
+
+use toolgate_tests::{CallReply, Value, json};
+
+use crate::{Agent, payments, scene};
+
+fn supervised() -> Value {
+    json!({"enabled": ["pay/*"], "autonomy": "supervised"})
+}
+
+fn payment(amount: u64) -> Value {
+    json!({"to": "bob", "amount": amount})
+}
+
+impl Agent {
+    fn pay(&self, id: &str, arguments: Value) -> CallReply {
+        self.session.call_as(id, "call_pay_send", arguments)
+    }
+
+    /// The approval that a call waits for.
+    #[track_caller]
+    fn asked(&self, id: &str, arguments: Value) -> String {
+        let reply = self.pay(id, arguments);
+        assert_eq!(reply.status(), "approval_required", "{}", reply.0);
+        reply.0["approval"]["id"].as_str().expect("an approval").to_owned()
+    }
+
+    fn decide(&self, approval: &str, decision: Value) -> toolgate_tests::Reply {
+        self.owner.post(&format!("/v1/approvals/{approval}"), &decision)
+    }
+
+    #[track_caller]
+    fn approve(&self, approval: &str) {
+        self.decide(approval, json!({"decision": "approve"})).expect(200);
+    }
+}
+
+#[test]
+fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let answer = agent
+            .session
+            .post(&json!({"calls": [
+                {"id": "c1", "tool": "call_pay_send", "arguments": payment(5)},
+                {"id": "c2", "tool": "call_pay_quote", "arguments": payment(5)},
+            ]}))
+            .expect(200)
+            .json();
+        assert_eq!(answer["next"], "approval", "{answer}");
+        assert_eq!(answer["results"][1]["status"], "ok", "the other call goes on");
+        let waiting = &answer["results"][0];
+        assert_eq!((&waiting["status"], &waiting["executed"]), (&json!("approval_required"), &json!("no")));
+        assert!(waiting["text"].as_str().is_some_and(|text| text.contains("approve")), "{waiting}");
+        let approval = waiting["approval"]["id"].as_str().expect("an approval").to_owned();
+
+        let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json();
+        assert_eq!((&shown["state"], &shown["tool"]), (&json!("pending"), &json!("pay/send")));
+        assert_eq!(shown["arguments"], payment(5));
+        let listed = agent.owner.get("/v1/approvals?state=pending").expect(200).json();
+        assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+
+        // Posted again before the decision, and polled: it waits for the same approval.
+        assert_eq!(agent.asked("c1", payment(5)), approval);
+        assert_eq!(agent.session.look("c1").0["approval"]["state"], "pending");
+        agent.approve(&approval);
+        assert_eq!(agent.session.look("c1").0["approval"]["state"], "approved");
+        assert_eq!(agent.pay("c1", payment(5)).output(), &json!({"done": true}));
+        // The recorded answer, and no second payment: the same call under another id asks again.
+        assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
+        assert_ne!(agent.asked("c3", payment(5)), approval);
+
+        let rows = scene.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
+        let statuses: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
+        assert_eq!(statuses, ["ok", "approval_required", "approval_required"]);
+        let used = scene.operator.audit(&format!("kind=effect&session={}&call=c1", agent.session.id));
+        assert_eq!(used[0]["effect"]["detail"], approval.as_str(), "{used:?}");
+    });
+}
+
+#[test]
+fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(5));
+        agent.decide(&approval, json!({"decision": "deny", "reason": "not this month"})).expect(200);
+        let denied = agent.session.look("c1").failed("APPROVAL_DENIED");
+        assert!(denied.message().contains("not this month"), "{}", denied.0);
+        agent.pay("c1", payment(5)).failed("APPROVAL_DENIED");
+        agent.decide(&approval, json!({"decision": "approve"})).refused(409, "CONFLICT");
+    });
+}
+
+#[test]
+fn g11_nobody_decides_about_their_own_session() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(5));
+        let path = format!("/v1/approvals/{approval}");
+        let yes = json!({"decision": "approve"});
+        // The orchestrator's role does not reach, and an owner who opened the session is refused by person.
+        agent.session.client.post(&path, &yes).refused(403, "FORBIDDEN");
+        let own = toolgate_tests::Session {
+            client: agent.owner.clone(),
+            id: agent.owner.open_session(&agent.path).id,
+        };
+        let waiting = own.call_as("c1", "call_pay_send", payment(5));
+        let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
+        agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).refused(403, "FORBIDDEN");
+        // Nor is it there for another organization.
+        let stranger = scene.agent(&supervised()).owner;
+        let unknown = stranger.post("/v1/approvals/a_nothing", &yes).refused(404, "NOT_FOUND");
+        let foreign = stranger.post(&path, &yes).refused(404, "NOT_FOUND");
+        assert_eq!(foreign.text().replace(&approval, "a_nothing"), unknown.text());
+        agent.approve(&approval);
+    });
+}
+
+/// One approval, a thousand tries at once, each with an id of its own: one runs.
+#[test]
+fn g11_an_approval_is_used_exactly_once_however_many_try() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c0", payment(5));
+        agent.approve(&approval);
+        let (threads, tries) = (20, 50);
+        let barrier = Barrier::new(threads);
+        let ran: usize = std::thread::scope(|scope| {
+            let runners: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let (agent, barrier) = (&agent, &barrier);
+                    scope.spawn(move || {
+                        barrier.wait();
+                        // In as many turns as there are threads, since a turn has its rounds.
+                        let calls: Vec<Value> = (0..25)
+                            .map(|number| json!({"tool": "call_pay_send", "arguments": payment(5), "id": format!("t{thread}-{number}")}))
+                            .collect();
+                        let requests = calls.chunks(25).cycle().take(tries / 25).enumerate();
+                        requests
+                            .map(|(round, calls)| {
+                                let calls: Vec<Value> = calls
+                                    .iter()
+                                    .map(|call| {
+                                        let mut call = call.clone();
+                                        call["id"] = json!(format!("{}-{round}", call["id"].as_str().unwrap_or_default()));
+                                        call
+                                    })
+                                    .collect();
+                                let body = json!({"turn": format!("t{thread}"), "calls": calls});
+                                let answer = agent.session.post(&body).expect(200).json();
+                                let results = answer["results"].as_array().cloned().unwrap_or_default();
+                                results.iter().filter(|result| result["status"] == "ok").count()
+                            })
+                            .sum::<usize>()
+                    })
+                })
+                .collect();
+            runners.into_iter().map(|runner| runner.join().expect("a runner")).sum()
+        });
+        assert_eq!(ran, 1);
+        // All the others wait for one and the same approval.
+        let pending = agent.owner.get("/v1/approvals?state=pending").expect(200).json();
+        assert_eq!(pending["items"].as_array().map(Vec::len), Some(1));
+    });
+}
+
+#[test]
+fn g11_calls_of_a_stated_shape_run_as_often_as_stated_and_no_other() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(5));
+        let shape = json!({"decision": "approve", "uses": 2, "arguments": {"/amount": {"type": "integer", "maximum": 10}}});
+        let decided = agent.decide(&approval, shape).expect(200).json();
+        assert_eq!((&decided["state"], &decided["uses_left"]), (&json!("approved"), &json!(2)));
+        agent.asked("large", payment(11));
+        agent.asked("eve", json!({"to": "eve", "amount": 5}));
+        assert_eq!(agent.pay("c2", payment(10)).status(), "ok");
+        assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
+        agent.asked("c3", payment(1));
+        assert_eq!(agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json()["state"], "used");
+    });
+}
+
+#[test]
+fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(5));
+        for unsound in [
+            json!({"decision": "maybe"}),
+            json!({"decision": "approve", "uses": 0}),
+            json!({"decision": "approve", "uses": 1_001}),
+            json!({"decision": "approve", "expires_at": 1}),
+            json!({"decision": "approve", "arguments": {}}),
+            json!({"decision": "approve", "arguments": {"/ammount": 5}}),
+            json!({"decision": "approve", "arguments": {"/amount": {"type": "nonsense"}}}),
+            json!({"decision": "deny", "uses": 2}),
+            json!({"decision": "approve", "because": "typo"}),
+        ] {
+            agent.decide(&approval, unsound).refused(400, "INVALID_REQUEST");
+        }
+        assert_eq!(
+            agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json()["state"],
+            "pending"
+        );
+        agent.approve(&approval);
+    });
+}
+
+#[test]
+fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_does() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let (unrelated, rules, tool) =
+            (agent.asked("c1", payment(1)), agent.asked("c2", payment(2)), agent.asked("c3", payment(3)));
+        for approval in [&unrelated, &rules, &tool] {
+            agent.approve(approval);
+        }
+        // An edit that has nothing to do with it.
+        agent
+            .owner
+            .replace(
+                &agent.document(),
+                &json!({"enabled": ["pay/*", "files/*"], "autonomy": "supervised", "name": "Bot"}),
+            )
+            .expect(200);
+        assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
+        // Another rule asks for approval now.
+        agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
+        agent.pay("c2", payment(2)).failed("APPROVAL_EXPIRED");
+        agent
+            .owner
+            .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised"}))
+            .expect(200);
+        // Another version of the plugin.
+        scene.operator.load("pay", &payments("1.0.1"));
+        agent.pay("c3", payment(3)).failed("APPROVAL_EXPIRED");
+        let waiting = agent.asked("c4", payment(4));
+        scene.operator.load("pay", &payments("1.0.2"));
+        // What the approver was shown would not be what runs.
+        agent.decide(&waiting, json!({"decision": "approve"})).refused(410, "APPROVAL_EXPIRED");
+        agent.session.look("c4").failed("APPROVAL_EXPIRED");
+    });
+}
+
+#[test]
+fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let odd = "{ \"to\":\"b\\u006fb\",\n \"amount\" : 5 }";
+        let body = format!("{{\"calls\":[{{\"id\":\"c1\",\"tool\":\"pay/send\",\"arguments\":{odd}}}]}}");
+        let answer = agent.session.client.post_text(&agent.session.path("/calls"), &body).expect(200).json();
+        let approval = answer["results"][0]["approval"]["id"].as_str().expect("an approval").to_owned();
+        let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).text();
+        assert!(shown.contains(odd), "{shown}");
+        agent.approve(&approval);
+        // The same meaning in other bytes is another call.
+        agent.asked("c2", payment(5));
+        let again = agent.session.client.post_text(&agent.session.path("/calls"), &body).expect(200).json();
+        assert_eq!(again["results"][0]["status"], "ok", "{again}");
+    });
+}
+
+#[test]
+fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        agent.asked("c1", payment(1));
+        let approved = agent.asked("c2", payment(2));
+        agent.approve(&approved);
+        agent
+            .owner
+            .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "autonomous"}))
+            .expect(200);
+        assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
+        agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/quote"]})).expect(200);
+        agent.pay("c2", payment(2)).failed("ACCESS_DENIED");
+    });
+}
+
+/// What waits survives the daemon, and so does a decision.
+#[test]
+fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
+    let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("pay", &payments("1.0.0"));
+    operator.make_agent("acme/bot", &supervised());
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
+    let session = operator.open_session("acme/bot");
+    let waiting = session.call_as("c1", "call_pay_send", payment(5));
+    let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
+    let daemon = daemon.crash_and_restart();
+    let at = |client: &toolgate_tests::Client| toolgate_tests::Client {
+        address: daemon.address,
+        ..client.clone()
+    };
+    let session = toolgate_tests::Session { client: at(&operator), ..session };
+    assert_eq!(session.look("c1").status(), "approval_required");
+    at(&owner).post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+    assert_eq!(session.call_as("c1", "call_pay_send", payment(5)).status(), "ok");
+}

@@ -1,0 +1,215 @@
+//! What happens, as it happens (G6): one beginning and one end for each call, and never another tenant's.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+
+use toolgate_tests::wait::PATIENCE;
+use toolgate_tests::{Client, Value, json};
+
+use crate::{Agent, scene};
+
+/// A stream of server-sent events that is being read.
+pub struct Stream(BufReader<TcpStream>);
+
+impl Stream {
+    /// Listens at an address, and returns once the daemon says that it does.
+    pub fn open(client: &Client, path: &str) -> Self {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\n\r\n",
+            client.address,
+            client.token.as_deref().unwrap_or_default()
+        );
+        let mut stream = Self::send(client, &request);
+        while stream.line().expect("the stream begins") != ": listening" {}
+        stream
+    }
+
+    fn send(client: &Client, request: &str) -> Self {
+        let mut socket = TcpStream::connect(client.address).expect("the daemon takes connections");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        std::io::Write::write_all(&mut socket, request.as_bytes()).expect("the request is sent");
+        Self(BufReader::new(socket))
+    }
+
+    /// The next line, without what HTTP puts between chunks; none at the end.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.0.read_line(&mut line).expect("the stream is read");
+        (count > 0).then(|| line.trim_end().to_owned())
+    }
+
+    /// The next event: its name and its data.
+    pub fn next(&mut self) -> Option<(String, Value)> {
+        let (mut name, begun) = (None, std::time::Instant::now());
+        loop {
+            // A quiet stream says that it lives, so reading it never runs out of time.
+            assert!(begun.elapsed() < PATIENCE, "no event comes");
+            let line = self.line()?;
+            if let Some(event) = line.strip_prefix("event: ") {
+                name = Some(event.to_owned());
+            } else if let (Some(data), Some(name)) = (line.strip_prefix("data: "), &name) {
+                return Some((name.clone(), serde_json::from_str(data).expect("JSON")));
+            }
+        }
+    }
+
+    pub fn names(&mut self, count: usize) -> Vec<String> {
+        (0..count).map(|_| self.next().expect("an event").0).collect()
+    }
+}
+
+fn pay(agent: &Agent, id: &str, tool: &str) -> toolgate_tests::CallReply {
+    agent.session.call_as(id, tool, json!({"to": "bob", "amount": 1}))
+}
+
+#[test]
+fn g6_each_call_has_one_beginning_and_one_end() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"}));
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        // Another session of the same agent is not heard here.
+        agent.session.client.open_session(&agent.path).call_as(
+            "elsewhere",
+            "pay/quote",
+            json!({"to": "bob", "amount": 1}),
+        );
+        assert_eq!(pay(&agent, "ran", "pay/quote").status(), "ok");
+        let (name, called) = stream.next().expect("an event");
+        assert_eq!(
+            (name.as_str(), &called["call"], &called["tool"]),
+            ("tool_call", &json!("ran"), &json!("pay/quote"))
+        );
+        assert!(called["arguments"].is_null(), "{called}");
+        let (name, ended) = stream.next().expect("an event");
+        assert_eq!((name.as_str(), &ended["status"]), ("tool_result", &json!("ok")));
+
+        pay(&agent, "refused", "pay/nothing").failed("TOOL_NOT_FOUND");
+        assert_eq!(stream.names(2), ["tool_call", "tool_error"]);
+
+        let waiting = pay(&agent, "waits", "pay/send");
+        assert_eq!(stream.names(2), ["tool_call", "approval"]);
+        let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
+        agent.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+        let (name, decided) = stream.next().expect("an event");
+        assert_eq!((name.as_str(), &decided["approval"]["state"]), ("approval", &json!("approved")));
+        assert_eq!(pay(&agent, "waits", "pay/send").status(), "ok");
+        assert_eq!(stream.names(1), ["tool_result"], "it was attempted once");
+
+        let denied = pay(&agent, "denied", "pay/send");
+        let approval = denied.0["approval"]["id"].as_str().expect("an approval");
+        agent.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
+        assert_eq!(stream.names(4), ["tool_call", "approval", "approval", "tool_error"]);
+
+        agent.session.call_as("asked", "user/ask", json!({"question": "Which?"}));
+        assert_eq!(stream.names(2), ["tool_call", "client"]);
+        let result = json!({"status": "ok", "output": {"answer": "this"}});
+        agent.session.client.post(&agent.session.path("/calls/asked/result"), &result).expect(200);
+        assert_eq!(stream.names(1), ["tool_result"]);
+    });
+}
+
+/// A caller that hangs up ends its call, and those who listen are told.
+#[test]
+fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["hostile/*"]}));
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        let pending = agent.session.start("c1", "hostile/doze", json!({}));
+        assert_eq!(stream.names(1), ["tool_call"]);
+        agent.session.wait_until_running("c1");
+        pending.hang_up();
+        let (name, ended) = stream.next().expect("an event");
+        assert_eq!((name.as_str(), &ended["error_type"]), ("tool_result", &json!("CANCELLED")));
+    });
+}
+
+#[test]
+fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
+    scene(|scene| {
+        let (one, other) =
+            (scene.agent(&json!({"enabled": ["pay/*"]})), scene.agent(&json!({"enabled": ["pay/*"]})));
+        let path = format!("/v1/orgs/{}/events", one.organization);
+        let mut own = Stream::open(&one.owner, &path);
+        let mut all = Stream::open(&scene.operator, "/v1/events");
+        pay(&other, "theirs", "pay/quote");
+        pay(&one, "ours", "pay/quote");
+        assert_eq!(own.next().expect("an event").1["call"], "ours");
+        assert_eq!(all.next().expect("an event").1["call"], "theirs");
+        other.owner.get(&path).refused(404, "NOT_FOUND");
+        other.session.client.get(&one.session.path("/events")).refused(404, "NOT_FOUND");
+        one.owner.get("/v1/events").refused(403, "FORBIDDEN");
+    });
+}
+
+#[test]
+fn g6_a_stream_ends_with_its_token_and_with_its_session() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let made = scene
+            .operator
+            .post(
+                "/v1/tokens",
+                &json!({"role": "owner", "organization": agent.organization, "label": "short"}),
+            )
+            .expect(201)
+            .json();
+        let short = Client::new(scene.operator.address, made["token"].as_str());
+        let mut of_token = Stream::open(&short, &format!("/v1/orgs/{}/events", agent.organization));
+        scene.operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
+        assert!(of_token.next().is_none());
+        let mut of_session = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        agent.session.client.delete(&agent.session.path("")).expect(204);
+        assert!(of_session.next().is_none());
+    });
+}
+
+#[test]
+fn g6_calls_that_are_posted_for_events_are_told_and_answered_in_one_stream() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let body =
+            json!({"calls": [{"id": "c1", "tool": "pay/quote", "arguments": {"to": "bob", "amount": 1}}]})
+                .to_string();
+        let request = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            agent.session.path("/calls"),
+            agent.session.client.address,
+            agent.session.client.token.as_deref().unwrap_or_default(),
+            body.len()
+        );
+        let mut stream = Stream::send(&agent.session.client, &request);
+        assert_eq!(stream.names(2), ["tool_call", "tool_result"]);
+        let (name, answer) = stream.next().expect("the answer");
+        assert_eq!(name, "answer");
+        assert_eq!(answer["results"][0]["output"], json!({"done": true}));
+        assert_eq!(answer["next"], "model");
+        let mut rest = String::new();
+        stream.0.read_to_string(&mut rest).expect("the end");
+        assert!(!rest.contains("event:"), "{rest}");
+    });
+}
+
+#[test]
+fn g6_a_call_that_was_made_before_is_followed_to_its_answer() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["user/ask"]}));
+        agent.session.call_as("c1", "user/ask", json!({"question": "Which?"}));
+        let request = format!(
+            "GET {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n",
+            agent.session.path("/calls/c1"),
+            agent.session.client.address,
+            agent.session.client.token.as_deref().unwrap_or_default(),
+        );
+        let mut stream = Stream::send(&agent.session.client, &request);
+        while !stream.line().expect("a head").is_empty() {}
+        let result = json!({"status": "ok", "output": {"answer": "this"}});
+        agent.session.client.post(&agent.session.path("/calls/c1/result"), &result).expect(200);
+        assert_eq!(stream.names(1), ["tool_result"]);
+        let (name, answer) = stream.next().expect("the answer");
+        assert_eq!((name.as_str(), &answer["output"]["answer"]), ("answer", &json!("this")));
+        assert!(stream.next().is_none());
+        // Of one that has ended there is the answer alone.
+        let mut ended = Stream::send(&agent.session.client, &request);
+        assert_eq!(ended.names(1), ["answer"]);
+    });
+}

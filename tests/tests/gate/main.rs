@@ -1,0 +1,92 @@
+//! The gate from outside: layers, sessions, approvals, client results, events, forms, the broker, and messages that a
+//! model can act on.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+
+mod approvals;
+mod broker;
+mod cancelled;
+mod client_results;
+mod events;
+mod forms;
+mod layers;
+mod messages;
+mod sessions;
+
+use toolgate_tests::{Client, Daemon, PluginFile, Session, Shared, guests, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+static SCENE: Shared<Scene> = Shared::new();
+
+/// A daemon for the tests of one file after the other, and names that nobody else has.
+struct Scene {
+    _daemon: Daemon,
+    operator: Client,
+    made: u32,
+}
+
+impl Scene {
+    fn start() -> Self {
+        let daemon = Daemon::start(PROGRAM, "[calls]\nrounds_per_turn = 10000\nrounds_per_session = 10000");
+        let operator = daemon.operator();
+        operator.load("hostile", guests::HOSTILE);
+        operator.load("pay", &payments("1.0.0"));
+        Self { operator, _daemon: daemon, made: 0 }
+    }
+
+    /// A name that was not there before.
+    fn name(&mut self) -> String {
+        self.made += 1;
+        format!("n{}", self.made)
+    }
+
+    /// An agent of an organization of its own, and a session that an orchestrator opened for it.
+    fn agent(&mut self, document: &toolgate_tests::Value) -> Agent {
+        let organization = self.name();
+        let path = format!("{organization}/bot");
+        self.operator.make_agent(&path, document);
+        let token = |role: &str| json!({"role": role, "organization": organization, "label": role});
+        let orchestrator = self.operator.with_new_token(&token("orchestrator"));
+        let owner = self.operator.with_new_token(&token("owner"));
+        let session = orchestrator.open_session(&path);
+        Agent { organization, path, owner, session }
+    }
+}
+
+/// Whom a test is about.
+struct Agent {
+    organization: String,
+    path: String,
+    owner: Client,
+    session: Session,
+}
+
+impl Agent {
+    fn document(&self) -> String {
+        format!("/v1/orgs/{}/agents/bot", self.organization)
+    }
+
+    fn policy(&self) -> String {
+        format!("/v1/orgs/{}/policy", self.organization)
+    }
+}
+
+fn scene(test: impl FnOnce(&mut Scene)) {
+    SCENE.with(Scene::start, test);
+}
+
+/// A plugin with a tool that pays, and one that only looks.
+fn payments(version: &str) -> Vec<u8> {
+    let payment = json!({
+        "type": "object",
+        "properties": {"to": {"type": "string"}, "amount": {"type": "integer"}},
+        "required": ["to", "amount"], "additionalProperties": false,
+    });
+    let tool = |name: &str, read_only: bool| json!({"name": name, "description": "Pays.", "usage": "Use it.", "input_schema": payment, "hints": {"read_only": read_only}});
+    let description = json!({
+        "name": "pay", "version": version, "publisher": "Toolgate tests",
+        "tools": [tool("send", false), tool("quote", true)],
+    });
+    PluginFile::of(description).answering("{\"done\":true}").build()
+}

@@ -1,0 +1,207 @@
+//! Messages that a model can act on (R2, R4, R5): a scripted model, which knows nothing but what it is told, mends its
+//! call from the text of the refusal alone.
+
+use toolgate_tests::{CallReply, Value, json};
+
+use crate::scene;
+
+/// A model that reads `text`, the member that a model is given, and nothing else.
+struct Model<'a> {
+    session: &'a toolgate_tests::Session,
+}
+
+impl Model<'_> {
+    fn call(&self, tool: &str, arguments: Value) -> CallReply {
+        self.session.call(tool, arguments)
+    }
+
+    /// What is quoted in backticks or single quotes, in order.
+    fn quoted(text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        for quote in ['`', '\''] {
+            words.extend(text.split(quote).skip(1).step_by(2).map(str::to_owned));
+        }
+        words
+    }
+}
+
+fn told(reply: &CallReply) -> String {
+    reply.0["text"]
+        .as_str()
+        .expect("a text")
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&quot;", "\"")
+        .replace("&amp;", "&")
+}
+
+#[test]
+fn r2_a_model_mends_a_misspelt_tool() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/quote"]}));
+        let model = Model { session: &agent.session };
+        let refused = model.call("call_pay_qoute", json!({"to": "bob", "amount": 1}));
+        assert_eq!(refused.error_type(), Some("TOOL_NOT_FOUND"));
+        let meant =
+            Model::quoted(told(&refused).split("did you mean").nth(1).expect("a suggestion")).remove(0);
+        assert_eq!(model.call(&meant, json!({"to": "bob", "amount": 1})).status(), "ok");
+    });
+}
+
+#[test]
+fn r2_a_model_adds_what_is_missing_and_mends_what_is_of_another_type() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/quote"]}));
+        let model = Model { session: &agent.session };
+        // It is told the name and the type of each argument, and fills them in.
+        let refused = model.call("call_pay_quote", json!({"to": "bob"}));
+        let text = told(&refused);
+        assert!(
+            text.contains("Validation Error: Missing required argument 'amount' for tool 'call_pay_quote'"),
+            "{text}"
+        );
+        assert!(text.contains("`amount`: integer"), "{text}");
+        let refused = model.call("call_pay_quote", json!({"to": "bob", "amount": "12"}));
+        let text = told(&refused);
+        assert!(text.contains("Argument 'amount' must be an integer"), "{text}");
+        assert_eq!(model.call("call_pay_quote", json!({"to": "bob", "amount": 12})).status(), "ok");
+        // What nobody asked for is named, and taken out.
+        let refused = model.call("call_pay_quote", json!({"to": "bob", "amount": 12, "note": "x"}));
+        let text = told(&refused);
+        assert!(Model::quoted(&text).iter().any(|word| word == "note"), "{text}");
+    });
+}
+
+/// What a model does about a refusal, going by nothing but its text.
+#[derive(Debug, PartialEq)]
+enum Next {
+    /// Calls another tool instead, the one that is suggested.
+    CallInstead(String),
+    /// Sends other arguments.
+    MendArguments,
+    /// Goes on without the tool, and does not repeat the call.
+    GoOnWithout,
+    /// Waits, and does not repeat the call meanwhile.
+    Wait,
+    /// Calls again later.
+    CallLater,
+    /// Answers with what it has.
+    AnswerNow,
+}
+
+/// The scripted model. Its words are the field's, not the daemon's codes.
+fn next(text: &str) -> Next {
+    let text = text.to_lowercase();
+    if let Some(suggested) = text.split("did you mean `").nth(1) {
+        return Next::CallInstead(suggested.split('`').next().unwrap_or_default().to_owned());
+    }
+    let says = |words: &str| text.contains(words);
+    if says("validation error") {
+        Next::MendArguments
+    } else if says("answer with what is there") {
+        Next::AnswerNow
+    } else if says("call again in") || says("call again when") {
+        Next::CallLater
+    } else if says("do not repeat it meanwhile") || says("its result comes later") {
+        Next::Wait
+    } else if says("go on without")
+        || says("one of the tools in the session's list")
+        || says("a tool that changes nothing")
+    {
+        Next::GoOnWithout
+    } else {
+        panic!("nothing in it tells what to do: {text}")
+    }
+}
+
+/// R2, R5: every way in which the gate refuses or holds back a call, and what a model makes of its text.
+#[test]
+fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
+    let settings = "[calls]\nrounds_per_turn = 2\nrounds_per_session = 1000\nbreaker_failures = 1\n[rates]\ncalls_per_second = 1\nburst = 40";
+    let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, settings);
+    let operator = daemon.operator();
+    operator.load("hostile", toolgate_tests::guests::HOSTILE);
+    operator.load("pay", &crate::payments("1.0.0"));
+    let platform = json!({
+        "blocked": ["codec/*"], "channels": {"sms": {"blocked": ["time/now"]}}, "integrations": {"text/*": "stripe"},
+    });
+    operator.make("/v1/platform/policy", &platform).expect(201);
+    operator.make_organization("acme");
+    operator
+        .replace("/v1/orgs/acme/policy", &json!({"enabled": "*", "disabled": ["files/delete"]}))
+        .expect(200);
+    let agent = json!({
+        "enabled": ["pay/*", "hostile/*", "codec/*", "text/*", "time/*", "files/delete", "user/ask"],
+        "disabled": ["hostile/exit"], "autonomy": "autonomous", "require_approval_for": ["pay/send"],
+    });
+    operator.make_agent("acme/bot", &agent);
+    operator.make_agent("acme/draft", &json!({"enabled": ["pay/*"], "autonomy": "draft_only"}));
+    let open = |agent: &str| operator.open_session(agent);
+    let payment = json!({"to": "bob", "amount": 1});
+    let crashed = open("acme/bot");
+    crashed.call("hostile/panic", json!({"message": "x"})).failed("TOOL_CRASHED");
+    let cases = [
+        (open("acme/bot"), "call_pay_qoute", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
+        (open("acme/bot"), "pay.quote", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
+        (open("acme/bot"), "pay/quote", json!({}), Next::MendArguments),
+        (open("acme/bot"), "pay/quote", json!([]), Next::MendArguments),
+        (open("acme/bot"), "pay/quote", json!({"to": "x".repeat(2 << 20), "amount": 1}), Next::MendArguments),
+        (open("acme/bot"), "codec/encode", json!({}), Next::GoOnWithout),
+        (open("acme/bot"), "text/count", json!({}), Next::GoOnWithout),
+        (open("acme/bot"), "files/delete", json!({}), Next::GoOnWithout),
+        (open("acme/bot"), "files/read", json!({}), Next::GoOnWithout),
+        (open("acme/bot"), "hostile/exit", json!({}), Next::GoOnWithout),
+        (open("acme/bot"), "time/now", json!({}), Next::GoOnWithout),
+        (crashed, "hostile/panic", json!({"message": "x"}), Next::GoOnWithout),
+        (open("acme/draft"), "pay/send", payment.clone(), Next::GoOnWithout),
+        (open("acme/bot"), "pay/send", payment.clone(), Next::Wait),
+        (open("acme/bot"), "user/ask", json!({"question": "Which?"}), Next::Wait),
+    ];
+    for (session, tool, arguments, expected) in cases {
+        let reply = session.call(tool, arguments);
+        assert_ne!(reply.status(), "ok", "{}", reply.0);
+        assert_eq!(next(&told(&reply)), expected, "{}", told(&reply));
+        if let Next::CallInstead(suggested) = expected {
+            assert_eq!(session.call(&suggested, payment.clone()).status(), "ok");
+        }
+    }
+    // A person said no; the turn has had its rounds; there were too many calls.
+    let denied = open("acme/bot");
+    let waiting = denied.call_as("c1", "pay/send", payment.clone());
+    let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
+    owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
+    assert_eq!(next(&told(&denied.look("c1"))), Next::GoOnWithout);
+    let spent = open("acme/bot");
+    let [_, _, last] = [(); 3].map(|()| spent.call("pay/quote", payment.clone()));
+    assert_eq!(last.error_type(), Some("ROUNDS_EXCEEDED"));
+    assert_eq!(next(&told(&last)), Next::AnswerNow);
+    let mut calls = (0..60).map(|_| open("acme/bot").call("pay/quote", payment.clone()));
+    let limited = calls.find(|reply| reply.error_type() == Some("RATE_LIMITED")).expect("too many calls");
+    assert_eq!(next(&told(&limited)), Next::CallLater);
+}
+
+/// Each refusal of the gate tells what to do instead, and that repeating it does not help.
+#[test]
+fn r5_every_refusal_of_the_gate_has_a_way_out() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"], "disabled": ["pay/send"]}));
+        let model = Model { session: &agent.session };
+        let arguments = || json!({"to": "bob", "amount": 1});
+        let denied = model.call("call_hostile_echo", json!({"text": "x"})).failed("ACCESS_DENIED");
+        assert_eq!(
+            denied.message(),
+            "Access denied. This agent is not authorized to use the call_hostile_echo tool."
+        );
+        assert!(told(&denied).contains("session's list"), "{}", told(&denied));
+        let disabled = model.call("call_pay_send", arguments()).failed("TOOL_DISABLED");
+        assert!(told(&disabled).contains("go on without it"), "{}", told(&disabled));
+        for refused in [&denied, &disabled] {
+            assert_eq!(refused.0["error"]["retryable"], false);
+            assert_eq!(refused.0["executed"], "no");
+        }
+        agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"]})).expect(200);
+        let waiting = model.call("call_pay_send", arguments());
+        assert!(told(&waiting).contains("do not repeat it"), "{}", told(&waiting));
+    });
+}

@@ -1,0 +1,125 @@
+//! Sessions: the prompt, channels, tools that are out, the breaker and rounds.
+
+use toolgate_tests::{Daemon, json};
+
+use crate::scene;
+
+#[test]
+fn g2_a_session_carries_the_prompt_which_follows_the_policy() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let prompt = || {
+            agent.session.client.get(&agent.session.path("")).expect(200).json()["system_prompt"]
+                .as_str()
+                .expect("a prompt")
+                .to_owned()
+        };
+        for words in [
+            "I was unable to retrieve data from [tool_name]. Please try again.",
+            "I have no tools configured to help with this request.",
+            "call_pay_send, call_pay_quote",
+            "2 specific tools",
+        ] {
+            assert!(prompt().contains(words), "{words}: {}", prompt());
+        }
+        agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/quote"]})).expect(200);
+        assert!(prompt().contains("1 specific tool ") && !prompt().contains("call_pay_send"), "{}", prompt());
+    });
+}
+
+#[test]
+fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
+    let daemon = Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    operator
+        .make("/v1/platform/policy", &json!({"channels": {"sms": {"blocked": ["files/*"]}, "webchat": {}}}))
+        .expect(201);
+    operator.make_agent("acme/bot", &json!({"enabled": "*"}));
+    let open =
+        |channel: &str| operator.post("/v1/sessions", &json!({"agent": "acme/bot", "channel": channel}));
+    let refused = open("webcaht").refused(400, "INVALID_REQUEST").json();
+    assert_eq!(refused["hint"], "did you mean `webchat`?");
+    let session = |channel: Option<&str>| {
+        let opened = match channel {
+            Some(channel) => open(channel),
+            None => operator.post("/v1/sessions", &json!({"agent": "acme/bot"})),
+        };
+        let id = opened.expect(201).json()["session"].as_str().expect("a session").to_owned();
+        toolgate_tests::Session { client: operator.clone(), id }
+    };
+    let list = |session: &toolgate_tests::Session| session.call("files/list", json!({}));
+    list(&session(Some("sms"))).failed("CHANNEL_RESTRICTED");
+    list(&session(None)).failed("CHANNEL_RESTRICTED");
+    assert_eq!(list(&session(Some("webchat"))).status(), "ok");
+}
+
+#[test]
+fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let other = agent.session.client.open_session(&agent.path);
+        let switch = |tool: &str, disabled: bool| {
+            let headers = [("Content-Type", "application/json")];
+            let body = json!({"disabled": disabled}).to_string();
+            agent.session.client.send(
+                "PUT",
+                &agent.session.path(&format!("/tools/{tool}")),
+                &headers,
+                body.as_bytes(),
+            )
+        };
+        let quote =
+            |session: &toolgate_tests::Session| session.call("pay/quote", json!({"to": "bob", "amount": 1}));
+        switch("call_pay_quote", true).expect(204);
+        quote(&agent.session).failed("TOOL_DISABLED");
+        assert_eq!(quote(&other).status(), "ok");
+        switch("pay%2Fquote", false).expect(204);
+        assert_eq!(quote(&agent.session).status(), "ok");
+        switch("call_pay_nothing", true).refused(404, "NOT_FOUND");
+    });
+}
+
+/// G13: the codes that count, in a row; refusals, wrong arguments and failures of the tool's own do not.
+#[test]
+fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_again() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["hostile/*", "pay/quote"]}));
+        let session = &agent.session;
+        let crash = || session.call("hostile/panic", json!({"message": "x"}));
+        for _ in 0..2 {
+            crash().failed("TOOL_CRASHED");
+            session.call("hostile/panic", json!({"nonsense": 1})).failed("INVALID_ARGUMENTS");
+        }
+        assert_eq!(session.call("pay/quote", json!({"to": "bob", "amount": 1})).status(), "ok");
+        crash().failed("TOOL_CRASHED");
+        let stopped = crash().failed("TOOL_DISABLED");
+        assert!(stopped.message().contains("TOOL_CRASHED"), "{}", stopped.0);
+        assert_eq!(stopped.0["error"]["details"]["rule"], "breaker");
+        let headers = [("Content-Type", "application/json")];
+        let path = session.path("/tools/hostile%2Fpanic");
+        session.client.send("PUT", &path, &headers, b"{\"disabled\":false}").expect(204);
+        crash().failed("TOOL_CRASHED");
+    });
+}
+
+#[test]
+fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
+    let daemon = Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_turn = 2\nrounds_per_session = 4");
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let round = |turn: &str, id: &str| {
+        let call = json!({"id": id, "tool": "arithmetic/evaluate", "arguments": {"expression": "1"}});
+        let answer = session.post(&json!({"turn": turn, "calls": [call]})).expect(200).json();
+        assert_eq!((&answer["turn"], &answer["next"]), (&json!(turn), &json!("model")), "{answer}");
+        toolgate_tests::CallReply(answer["results"][0].clone())
+    };
+    assert_eq!(round("a", "c1").status(), "ok");
+    assert_eq!(round("a", "c2").status(), "ok");
+    assert_eq!(round("a", "c1").status(), "ok", "known, so no round");
+    let spent = round("a", "c3").failed("ROUNDS_EXCEEDED");
+    assert!(spent.message().contains("turn"), "{}", spent.0);
+    assert_eq!(round("b", "c4").status(), "ok");
+    assert_eq!(round("b", "c5").status(), "ok");
+    let spent = round("c", "c6").failed("ROUNDS_EXCEEDED");
+    assert!(spent.message().contains("session"), "{}", spent.0);
+    assert_eq!(session.audited(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
+}

@@ -1,0 +1,222 @@
+//! OAuth2 against a real provider: a client of its own right, and a person who says yes in a browser (K3).
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use toolgate_tests::{Reply, wait};
+
+use super::*;
+
+const DRIVE: &str = "/v1/orgs/acme/credentials/drive";
+
+/// The provider as a process; it ends with this.
+struct Provider {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Provider {
+    fn start(folder: &Path, address: SocketAddr, redirect_uri: &str) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("identity/provider.mjs");
+        let mut child = Command::new("node")
+            .arg(script)
+            .args([&address.port().to_string(), redirect_uri])
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("node runs");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its address");
+        assert_eq!(line.trim(), format!("http://{address}"));
+        Self { child, address }
+    }
+
+    /// How often it was asked for tokens.
+    fn asked(&self) -> u64 {
+        let asked = Client::new(self.address, None).get("/asked").expect(200).json();
+        asked["token"].as_u64().expect("a number")
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Scene {
+    daemon: Daemon,
+    operator: Client,
+    provider: Provider,
+}
+
+impl Scene {
+    /// None where the provider is not installed, which is said.
+    fn start() -> Option<Self> {
+        let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
+        let installed: PathBuf = target.join("identity");
+        if !installed.exists() {
+            eprintln!("the provider is not installed at `{}`, see `.ci/run`: not tried", installed.display());
+            return None;
+        }
+        // Daemon and provider must each know where the other is before it starts.
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address");
+        let (daemon, operator) =
+            daemon(&format!("[log]\nlevel = \"trace\"\n[credentials]\nplain_http = [\"{address}\"]\n"));
+        drop(free);
+        let redirect_uri = format!("http://{}/v1/oauth/callback", daemon.address);
+        let provider = Provider::start(&installed, address, &redirect_uri);
+        operator.replace("/v1/platform/policy", &json!({"integrations": {"pay/*": "drive"}})).expect(200);
+        Some(Self { daemon, operator, provider })
+    }
+
+    fn credential(&self, kind: &str, client: &str, secret: Option<&str>) -> Value {
+        let provider = self.provider.address;
+        let mut document = json!({
+            "provider": "drive", "kind": kind, "client_id": client,
+            "token_url": format!("http://{provider}/token"), "bound_to": [{"host": "drive.example"}],
+        });
+        if kind == "oauth2_authorization_code" {
+            document["authorization_url"] = json!(format!("http://{provider}/auth?prompt=consent"));
+            document["scopes"] = json!(["openid", "offline_access"]);
+        }
+        if let Some(secret) = secret {
+            document["secret"] = json!(secret);
+        }
+        document
+    }
+
+    fn put(&self, document: &Value) {
+        let reply = put(&self.operator, DRIVE, document);
+        assert!([200, 201].contains(&reply.status), "{}", reply.text());
+    }
+
+    /// The address that the daemon sends a person to.
+    fn connect(&self) -> Value {
+        self.operator.post(&format!("{DRIVE}/connect"), &json!({})).expect(200).json()
+    }
+
+    fn state(&self) -> String {
+        self.operator.get(DRIVE).expect(200).json()["state"].as_str().expect("a state").to_owned()
+    }
+
+    /// Where a person who says yes is sent back to.
+    fn say_yes(&self, url: &str) -> String {
+        let (mut browser, mut at) = (Browser::default(), url.to_owned());
+        for _ in 0..10 {
+            if at.contains("/v1/oauth/callback") {
+                return at;
+            }
+            at = browser.follow(self.provider.address, &at);
+        }
+        panic!("the provider leads in circles: {at}");
+    }
+
+    /// The page that the browser comes back to.
+    fn come_back(&self, url: &str) -> Reply {
+        let path = url.split_once(&self.daemon.address.to_string()).expect("the daemon's address").1;
+        self.daemon.stranger().get(path)
+    }
+}
+
+/// As much of a browser as the provider's pages need.
+#[derive(Default)]
+struct Browser {
+    cookies: BTreeMap<String, String>,
+}
+
+impl Browser {
+    fn follow(&mut self, provider: SocketAddr, url: &str) -> String {
+        let path = url.strip_prefix(&format!("http://{provider}")).unwrap_or(url);
+        let cookies: Vec<String> =
+            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookies = cookies.join("; ");
+        let reply = Client::new(provider, None).send("GET", path, &[("Cookie", &cookies)], b"");
+        for (_, value) in reply.headers.iter().filter(|(name, _)| name == "set-cookie") {
+            let pair = value.split(';').next().unwrap_or_default();
+            let (name, value) = pair.split_once('=').expect("a cookie");
+            self.cookies.insert(name.to_owned(), value.to_owned());
+        }
+        reply.header("location").unwrap_or_else(|| panic!("no way on: {}", reply.text())).to_owned()
+    }
+}
+
+#[test]
+fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_ends() {
+    let Some(scene) = Scene::start() else { return };
+    for (client, secret) in [("person", Some("person-secret-canary")), ("public", None)] {
+        scene.put(&scene.credential("oauth2_authorization_code", client, secret));
+        let session = scene.operator.open_session("acme/bot");
+        assert_eq!(scene.state(), "pending");
+        assert!(!has_tool(&session));
+        let asked = scene.connect();
+        assert_eq!(asked["scopes"], json!(["openid", "offline_access"]));
+        let back = scene.say_yes(asked["url"].as_str().expect("an address"));
+        let page = scene.come_back(&back).expect(200);
+        assert!(page.text().contains("acme/drive is connected"), "{}", page.text());
+        assert_eq!(page.header("cache-control"), Some("no-store"));
+        assert_eq!(scene.state(), "connected");
+        assert!(has_tool(&session));
+        // The same answer again is none.
+        scene.come_back(&back).refused(410, "EXPIRED");
+        let version = || scene.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
+        let (connected, asked_before) = (version(), scene.provider.asked());
+        wait::until("tokens to be renewed", || (version() > connected).then_some(()));
+        assert!(scene.provider.asked() > asked_before);
+        assert_eq!(scene.state(), "connected");
+    }
+    let records = Value::Array(scene.operator.audit("kind=admin&limit=100")).to_string();
+    assert!(records.contains("credential.connected"), "{records}");
+    for place in [records, scene.daemon.log_text()] {
+        assert!(!place.contains("canary") && !place.contains("code="), "{place}");
+    }
+}
+
+#[test]
+fn k3_what_comes_back_without_being_asked_for_connects_nothing() {
+    let Some(scene) = Scene::start() else { return };
+    scene.put(&scene.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
+    let page = |query: &str| scene.daemon.stranger().get(&format!("/v1/oauth/callback?{query}"));
+    page("state=made-up&code=made-up").refused(410, "EXPIRED");
+    page("").refused(400, "INVALID_REQUEST");
+    page(&format!("state={}", "a".repeat(9_000))).refused(400, "INVALID_REQUEST");
+    let state_of = |asked: &Value| {
+        let url = asked["url"].as_str().expect("an address");
+        url.split("state=").nth(1).and_then(|rest| rest.split('&').next()).expect("a state").to_owned()
+    };
+    // A code that the provider never gave.
+    page(&format!("state={}&code=made-up", state_of(&scene.connect()))).refused(424, "CREDENTIAL_MISSING");
+    // A person who says no.
+    page(&format!("state={}&error=access_denied", state_of(&scene.connect())))
+        .refused(424, "CREDENTIAL_MISSING");
+    // A code that was given for another address of the daemon's.
+    let (first, second) = (scene.connect(), scene.connect());
+    let back = scene.say_yes(first["url"].as_str().expect("an address"));
+    let other = back.replace(&state_of(&first), &state_of(&second));
+    scene.come_back(&other).refused(424, "CREDENTIAL_MISSING");
+    assert_eq!(scene.state(), "pending");
+    // And its twin.
+    let back = scene.say_yes(scene.connect()["url"].as_str().expect("an address"));
+    scene.come_back(&back).expect(200);
+    assert_eq!(scene.state(), "connected");
+}
+
+#[test]
+fn k3_a_provider_that_forgot_the_client_ends_the_credential() {
+    let Some(scene) = Scene::start() else { return };
+    scene.put(&scene.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
+    let back = scene.say_yes(scene.connect()["url"].as_str().expect("an address"));
+    scene.come_back(&back).expect(200);
+    let session = scene.operator.open_session("acme/bot");
+    assert!(has_tool(&session));
+    let wrong = json!({"secret": "not-the-secret"});
+    scene.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
+    wait::until("the provider to say no", || (scene.state() == "revoked").then_some(()));
+    assert!(!has_tool(&session));
+}

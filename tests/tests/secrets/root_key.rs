@@ -1,0 +1,123 @@
+//! The root key of a running daemon: sealed starts, and rotations under load and under kill.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use toolgate_tests::compiled;
+use toolgate_tests::daemon::Options;
+
+use super::*;
+
+const KEY: &str = "6b1f0c5a9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e5";
+const OTHER: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
+
+/// More syncs than a start and a rotation make.
+const SYNCS: usize = 80;
+
+#[test]
+fn a_daemon_without_its_root_key_serves_what_needs_no_secret_and_is_unsealed() {
+    let settings = "[credentials]\nroot_key_environment = \"TOOLGATE_TEST_ROOT\"\n".to_owned();
+    let with_key = ["env".to_owned(), format!("TOOLGATE_TEST_ROOT={KEY}")];
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    let start = |under: &[String]| {
+        let options = Options { settings: settings.clone(), data: Some(data.clone()), under: under.to_vec() };
+        Daemon::start_with(PROGRAM, options)
+    };
+    let daemon = start(&with_key);
+    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    prepare(&daemon.operator());
+    put(&daemon.operator(), STRIPE, &bearer(CANARY)).expect(201);
+    drop(daemon);
+
+    let daemon = start(&[]);
+    let operator = daemon.operator();
+    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "sealed");
+    assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "sealed");
+    put(&operator, STRIPE, &bearer("another")).refused(503, "UNAVAILABLE");
+    let session = operator.open_session("acme/bot");
+    assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "6*7"})).status(), "ok");
+    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+
+    operator.post("/v1/unseal", &json!({"key": OTHER})).refused(400, "INVALID_REQUEST");
+    operator.post("/v1/unseal", &json!({"key": KEY})).expect(200);
+    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    assert_eq!(*session.call("pay/answer", json!({})).output(), json!(1));
+    assert!(!daemon.log_text().contains(KEY));
+}
+
+#[test]
+fn k1_the_root_key_is_rotated_while_credentials_are_read_and_written() {
+    let (daemon, operator) = daemon("");
+    for index in 0..300 {
+        put(&operator, &format!("{STRIPE}-{index}"), &bearer(CANARY)).expect(201);
+    }
+    let key = || std::fs::read(daemon.data().join("keys/root")).expect("a key");
+    let (before, done) = (key(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut version = 0;
+            while !done.load(Ordering::Relaxed) {
+                version += 1;
+                let shown = put(&operator, STRIPE, &bearer(CANARY));
+                assert_eq!(shown.json()["version"], version, "{}", shown.text());
+            }
+            version
+        });
+        for _ in 0..5 {
+            let rotated = operator.post("/v1/keys/rotate", &json!({})).expect(200).json();
+            assert!(rotated["rewrapped"].as_u64() >= Some(300) && rotated["going"].is_null(), "{rotated}");
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(writing.join().expect("a writer") > 5);
+    });
+    assert_ne!(before, key());
+    let daemon = daemon.crash_and_restart();
+    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    let rotated = daemon.operator().post("/v1/keys/rotate", &json!({})).expect(200).json();
+    assert_eq!(rotated["rewrapped"], 301);
+}
+
+/// A rotation unwraps every data key, so that one after the crash shows that all of them still open.
+#[test]
+fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        eprintln!("not tried: there is no strace here");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    let start = |under: Vec<String>| {
+        Daemon::try_start_with(PROGRAM, Options { data: Some(data.clone()), under, ..Options::default() })
+    };
+    let daemon = start(Vec::new()).expect("it starts");
+    prepare(&daemon.operator());
+    for index in 0..3 {
+        put(&daemon.operator(), &format!("{STRIPE}-{index}"), &bearer(CANARY)).expect(201);
+    }
+    drop(daemon);
+    let mut killed = 0;
+    for at in 1..SYNCS {
+        let inject = format!("inject=fsync,fdatasync:signal=SIGKILL:when={at}");
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &inject];
+        let Some(daemon) = start(strace.map(str::to_owned).to_vec()) else { continue };
+        let headers = [("Content-Type", "application/json")];
+        let rotated = daemon.operator().try_send("POST", "/v1/keys/rotate", &headers, b"{}");
+        // What runs under `strace` outlives it.
+        daemon.terminate_inside();
+        let daemon =
+            start(Vec::new()).unwrap_or_else(|| panic!("it does not start after a kill at sync {at}"));
+        assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok", "sync {at}");
+        let again = daemon.operator().post("/v1/keys/rotate", &json!({})).expect(200).json();
+        assert_eq!((&again["rewrapped"], &again["going"]), (&json!(3), &Value::Null), "sync {at}");
+        if rotated.is_ok_and(|reply| reply.status == 200) {
+            assert!(killed > 2, "it was killed {killed} times");
+            return;
+        }
+        killed += 1;
+    }
+    panic!("it never got through");
+}

@@ -1,0 +1,112 @@
+//! Where a secret must not show, and what its being there changes.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+fn bytes_below(folder: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            bytes.extend(bytes_below(&path));
+        } else if path.is_file() {
+            bytes.extend(fs::read(&path).expect("a file"));
+        }
+    }
+    bytes
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[test]
+fn k1_a_secret_is_in_no_answer_log_record_or_file() {
+    let (mut daemon, operator) = daemon("[log]\nlevel = \"trace\"\n");
+    let mut answers = String::new();
+    let mut note = |reply: toolgate_tests::Reply| {
+        answers += &reply.text();
+        reply
+    };
+    note(put(&operator, STRIPE, &bearer(CANARY))).expect(201);
+    note(operator.get(STRIPE)).expect(200);
+    note(operator.get("/v1/orgs/acme/credentials")).expect(200);
+    note(operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": CANARY}))).expect(200);
+    // Secrets in the wrong place are secrets too.
+    for wrong in [
+        json!({"kind": CANARY}),
+        json!(CANARY),
+        json!([CANARY]),
+        json!({"provider": "stripe", "kind": "bearer", "secret": {"is": CANARY}, "bound_to": []}),
+        json!({"provider": "stripe", "kind": "bearer", "secret": format!("{CANARY}\n"), "bound_to": [{"host": "a.example"}]}),
+    ] {
+        note(put(&operator, STRIPE, &wrong)).refused(400, "INVALID_REQUEST");
+    }
+    note(operator.post("/v1/unseal", &json!({"key": CANARY}))).refused(400, "INVALID_REQUEST");
+    let records = operator.audit("kind=admin&limit=100");
+    let told = Value::Array(records).to_string();
+    assert!(told.contains("credential.put") && told.contains("acme/stripe"), "{told}");
+    daemon.crash();
+    let files = bytes_below(&daemon.data());
+    for (place, bytes) in
+        [("answers", answers.as_bytes()), ("audit", told.as_bytes()), ("log", daemon.log_text().as_bytes())]
+    {
+        assert!(!holds(bytes, CANARY), "the {place} hold the secret");
+    }
+    assert!(!holds(&files, CANARY), "a file holds the secret");
+    // The same search finds what is there.
+    assert!(holds(&files, "api.stripe.com") && holds(daemon.log_text().as_bytes(), "serving"));
+}
+
+#[test]
+fn g8_a_credential_connects_its_integration_for_open_sessions_at_once() {
+    let (_daemon, operator) = daemon("");
+    let session = operator.open_session("acme/bot");
+    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+    assert!(!has_tool(&session));
+    put(&operator, STRIPE, &bearer(CANARY)).expect(201);
+    assert!(has_tool(&session));
+    assert_eq!(*session.call("pay/answer", json!({})).output(), json!(1));
+    operator.delete(STRIPE).expect(204);
+    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+}
+
+#[test]
+fn g8_an_integration_ends_with_its_credential_without_anybody_asking() {
+    let (_daemon, operator) = daemon("");
+    let session = operator.open_session("acme/bot");
+    let now_ms = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_millis();
+    let mut document = bearer(CANARY);
+    document["expires_ms"] = json!(u64::try_from(now_ms).expect("a time") + 1_500);
+    put(&operator, STRIPE, &document).expect(201);
+    assert!(has_tool(&session));
+    toolgate_tests::wait::until("the credential to end", || (!has_tool(&session)).then_some(()));
+    assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "expired");
+}
+
+#[test]
+fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
+    let (_daemon, operator) = daemon("");
+    let first = put(&operator, STRIPE, &bearer(CANARY)).expect(201);
+    let tag = first.header("etag").expect("a tag").to_owned();
+    put(&operator, STRIPE, &bearer("another")).expect(200);
+    let headers = [("Content-Type", "application/json"), ("If-Match", tag.as_str())];
+    let body = bearer("late").to_string();
+    operator.send("PUT", STRIPE, &headers, body.as_bytes()).refused(412, "CONFLICT");
+    operator.make(STRIPE, &bearer("late")).refused(412, "CONFLICT");
+    let shown = operator.replace(STRIPE, &bearer("third")).expect(200).json();
+    assert_eq!((&shown["version"], &shown["state"]), (&json!(3), &json!("connected")));
+}
+
+#[test]
+fn the_credentials_of_a_deleted_organization_are_gone() {
+    let (_daemon, operator) = daemon("");
+    put(&operator, STRIPE, &bearer(CANARY)).expect(201);
+    let tag = operator.get("/v1/orgs/acme").expect(200).header("etag").expect("a tag").to_owned();
+    operator.send("DELETE", "/v1/orgs/acme", &[("If-Match", &tag)], b"").expect(204);
+    operator.get(STRIPE).refused(404, "NOT_FOUND");
+    operator.make_organization("acme");
+    operator.get(STRIPE).refused(404, "NOT_FOUND");
+}
