@@ -139,7 +139,8 @@ pub mod toolgate {
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
             /// The definition, as JSON text, for a component that serves many plugins (a declared HTTP API, a
-            /// mounted MCP server). None for a plugin of its own.
+            /// mounted MCP server): to `describe` the whole, to `call` what `describe` put at the tool as
+            /// `definition`. None for a plugin of its own.
             #[allow(async_fn_in_trait)]
             pub fn definition() -> ::core::option::Option<_rt::String> {
                 unsafe {

@@ -3,13 +3,14 @@
 //! A panic is a bug of the plugin: it is written to the log and then traps, which the host reports as a crash. The hook
 //! takes the place of the standard one, which would write to a standard error that nobody reads.
 
+use std::marker::PhantomData;
 use std::panic::{self, PanicHookInfo};
 
 use crate::bindings::exports::toolgate::plugin::tools::{Failure, Guest, Outcome};
-use crate::bindings::toolgate::plugin::log;
+use crate::bindings::toolgate::plugin::{config, log};
 use crate::describe::describe;
 use crate::tool::{Answer, Plugin};
-use crate::{Context, Error};
+use crate::{Context, Defined, Error};
 
 impl<P: Plugin> Guest for P {
     fn describe() -> Result<String, Failure> {
@@ -25,6 +26,26 @@ impl<P: Plugin> Guest for P {
             None => Err(Error::new(format!("plugin `{}` has no tool `{tool}`", P::FACTS.name)).into()),
         }
     }
+}
+
+/// The exports of a component whose plugins are made by definitions.
+pub struct Exported<D>(PhantomData<D>);
+
+impl<D: Defined> Guest for Exported<D> {
+    fn describe() -> Result<String, Failure> {
+        log_panics();
+        Ok(D::describe(&definition()?)?.to_string())
+    }
+
+    fn call(tool: String, arguments: String) -> Result<Outcome, Failure> {
+        log_panics();
+        let result = D::call(&tool, &definition()?, &Context::of_this_call(), &arguments)?;
+        Ok(Outcome::Output(result.to_string()))
+    }
+}
+
+fn definition() -> Result<String, Error> {
+    config::definition().ok_or_else(|| Error::new("this component is a plugin only with a definition"))
 }
 
 impl From<Answer> for Outcome {

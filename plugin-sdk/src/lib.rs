@@ -37,6 +37,7 @@ mod context;
 mod error;
 mod schema;
 
+mod defined;
 mod describe;
 
 #[cfg(target_family = "wasm")]
@@ -58,6 +59,7 @@ mod task;
 pub mod testing;
 
 pub use context::{Context, Level};
+pub use defined::Defined;
 pub use error::{Error, Result};
 pub use tool::Tool;
 pub use toolgate_sdk_macros::{plugin, tool};
@@ -80,6 +82,8 @@ pub mod __private {
 
     #[cfg(target_family = "wasm")]
     pub use crate::bindings;
+    #[cfg(target_family = "wasm")]
+    pub use crate::export::Exported;
     #[cfg(feature = "async")]
     pub use crate::task::block_on;
 }
