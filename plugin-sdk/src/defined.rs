@@ -28,7 +28,7 @@ macro_rules! export_defined {
         #[cfg(target_family = "wasm")]
         const _: () = {
             type ThisPlugin = $crate::__private::Exported<$defined>;
-            $crate::__private::bindings::export!(ThisPlugin with_types_in $crate::__private::bindings);
+    $crate::__private::bindings::export!(ThisPlugin with_types_in $crate::__private::bindings);
         };
     };
 }

@@ -35,6 +35,9 @@ const LIST: usize = 100;
 /// Subschemas of one plugin, references replaced: at some hundred bytes each this bounds what a plugin of a
 /// few megabytes can make the daemon hold.
 const SCHEMA_NODES: u64 = 100_000;
+/// Most calls and most seconds of a rate: beyond a million calls or a day no service counts.
+const RATE_CALLS: u32 = 1_000_000;
+const RATE_SECONDS: u32 = 86_400;
 /// Unknown fields that are reported by name.
 const UNKNOWN_FIELDS: usize = 100;
 
@@ -53,6 +56,8 @@ pub struct Descriptor {
     pub purpose: Option<String>,
     /// What it asks for.
     pub capabilities: Capabilities,
+    /// How many calls the service behind it takes.
+    pub rate_limit: Option<RateLimit>,
     /// The schema of an organization's settings.
     pub config_schema: Option<Schema>,
     /// Limits that it sets itself, narrower than the platform's.
@@ -94,6 +99,17 @@ pub struct ToolDescriptor {
     pub examples: Vec<Example>,
     /// JSON pointers into the arguments that logs must not show.
     pub redact: Vec<String>,
+    /// JSON text that comes back to the component with each call: its part of the definition that the plugin is made by.
+    pub definition: Option<Box<str>>,
+}
+
+/// How many calls a service takes: so many in so many seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RateLimit {
+    /// At least 1.
+    pub calls: u32,
+    /// At least 1.
+    pub seconds: u32,
 }
 
 /// Where a call ends (T3).
@@ -232,6 +248,7 @@ impl Descriptor {
             "category",
             "purpose",
             "capabilities",
+            "rate_limit",
             "config_schema",
             "limits",
             "tools",
@@ -249,6 +266,7 @@ impl Descriptor {
                 Some(place) => capabilities::read(&place, unknown)?,
                 None => Capabilities::default(),
             },
+            rate_limit: place.optional("rate_limit").map(|place| read_rate(&place, unknown)).transpose()?,
             config_schema: place
                 .optional("config_schema")
                 .map(|place| place.schema(SchemaRole::Output))
@@ -302,6 +320,7 @@ impl ToolDescriptor {
             "tags",
             "examples",
             "redact",
+            "definition",
         ];
         place.object(&known, unknown)?;
         let name_place = place.required("name")?;
@@ -330,8 +349,18 @@ impl ToolDescriptor {
             tags: place.list("tags", LIST, |item| item.text(100))?,
             examples: place.list("examples", LIST, |item| read_example(item, unknown))?,
             redact: place.list("redact", LIST, read_pointer)?,
+            definition: place.optional("definition").map(|place| place.value().to_string().into()),
         })
     }
+}
+
+fn read_rate(place: &Place<'_>, unknown: &mut Vec<String>) -> Result<RateLimit, DescriptorError> {
+    place.object(&["calls", "seconds"], unknown)?;
+    let number = |name, most: u32| {
+        let number = place.required(name)?.number(1, u64::from(most))?;
+        Ok(u32::try_from(number).unwrap_or(most))
+    };
+    Ok(RateLimit { calls: number("calls", RATE_CALLS)?, seconds: number("seconds", RATE_SECONDS)? })
 }
 
 fn read_mode(place: &Place<'_>) -> Result<Mode, DescriptorError> {

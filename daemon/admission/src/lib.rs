@@ -38,7 +38,8 @@ pub use credential::{
     Unusable, check_bound_to, choose_credential, is_named_place,
 };
 pub use descriptor::{
-    Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, ToolDescriptor,
+    Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, RateLimit,
+    ToolDescriptor,
 };
 pub use egress::{
     AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Network, NetworkError, NetworkRule,

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::gates::{GATES, Look};
 use super::{Layer, OTHER_CATALOGUE, Reason, SessionFacts, callable};
 use crate::arguments::JsonError;
+use crate::descriptor::RateLimit;
 use crate::error::{CallError, ErrorType};
 use crate::name::ToolId;
 use crate::nearest::nearest;
@@ -79,12 +80,33 @@ impl Refusal {
     /// A call beyond the rate of its organization.
     pub(crate) fn rate_limited<P>(checked: &super::Facts<P>, retry_after_ms: u64) -> Self {
         let message = "too many calls of this organization in a short time";
+        Self::by_rate(checked, "calls_per_second", message, retry_after_ms)
+    }
+
+    pub(crate) fn plugin_rate_limited<P>(
+        checked: &super::Facts<P>,
+        limit: RateLimit,
+        retry_after_ms: u64,
+    ) -> Self {
+        let RateLimit { calls, seconds } = limit;
+        let namespace = &checked.id().namespace;
+        let message =
+            format!("the service behind `{namespace}` takes {calls} calls in {seconds} s, which are used up");
+        Self::by_rate(checked, "rate_limit", message, retry_after_ms)
+    }
+
+    fn by_rate<P>(
+        checked: &super::Facts<P>,
+        rule: &'static str,
+        message: impl Into<String>,
+        retry_after_ms: u64,
+    ) -> Self {
         let hint = format!("call again in {retry_after_ms} ms");
         let error = CallError::new(ErrorType::RateLimited, message, hint)
             .with_details(json!({"retry_after_ms": retry_after_ms}));
         Self {
             error,
-            reason: Reason { layer: Layer::Rate, rule: "calls_per_second" },
+            reason: Reason { layer: Layer::Rate, rule },
             tool: Some(checked.id().clone()),
             digest: Some(checked.plugin().digest.clone()),
         }

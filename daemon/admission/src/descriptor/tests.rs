@@ -257,3 +257,29 @@ fn an_error_becomes_the_answer_that_a_caller_gets() {
     assert_eq!(error.error_type, ErrorType::InvalidPlugin);
     assert_eq!(error.details, Some(json!({"pointer": "/name"})));
 }
+
+/// C1: what a service takes, and what comes back to the component that makes plugins of definitions.
+#[test]
+fn a_rate_and_a_part_of_a_definition_are_read() {
+    let tool = json!({
+        "name": "now", "description": "d", "usage": "u", "input_schema": {"type": "object"},
+        "definition": {"path": ["v1", {"argument": "city"}]},
+    });
+    let describe = |rate: Value| {
+        json!({"name": "weather", "version": "1", "rate_limit": rate, "tools": [tool]}).to_string()
+    };
+    let descriptor = Descriptor::parse(&describe(json!({"calls": 60, "seconds": 10}))).unwrap();
+    assert_eq!(descriptor.rate_limit, Some(RateLimit { calls: 60, seconds: 10 }));
+    let part = descriptor.tools[0].definition.as_deref();
+    assert_eq!(part, Some(r#"{"path":["v1",{"argument":"city"}]}"#));
+    assert_eq!(descriptor.unknown_fields, [] as [&str; 0]);
+    assert_eq!(Descriptor::parse(&describe(Value::Null)).unwrap().rate_limit, None);
+    for rate in [
+        json!({"calls": 0, "seconds": 1}),
+        json!({"calls": 1, "seconds": 86_401}),
+        json!({"calls": 1}),
+        json!(5),
+    ] {
+        assert!(Descriptor::parse(&describe(rate.clone())).is_err(), "{rate}");
+    }
+}

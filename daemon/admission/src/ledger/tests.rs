@@ -1,5 +1,7 @@
 //! Buckets under a clock that the test holds.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -56,7 +58,7 @@ fn a_clock_that_jumps_back_gives_nothing_and_takes_nothing() {
 fn no_rate_means_no_bound_and_a_rate_of_zero_means_nothing() {
     let mut unlimited = Ledger::new(Rates::UNLIMITED);
     assert!((0..10_000).all(|_| unlimited.take(&name("a"), 0).is_ok()));
-    assert!(unlimited.buckets.is_empty());
+    assert!(unlimited.organizations.kept.is_empty());
     assert_eq!(ledger(0, 5).take(&name("a"), u64::MAX), Err(NEVER_RETRY_MS));
 }
 
@@ -71,7 +73,7 @@ fn organizations_that_are_quiet_are_forgotten() {
     for index in 0..10_000_u64 {
         assert_eq!(ledger.take(&name(&format!("o{index}")), index * 10), Ok(()));
     }
-    assert!(ledger.buckets.len() <= FIRST_SWEEP, "{}", ledger.buckets.len());
+    assert!(ledger.organizations.kept.len() <= FIRST_SWEEP, "{}", ledger.organizations.kept.len());
 }
 
 #[test]
@@ -96,6 +98,41 @@ fn a_refused_charge_says_when_to_call_again() {
     assert!(refusal.error.retryable);
     assert_eq!(refusal.tool.map(|tool| tool.to_string()).as_deref(), Some("crm/search"));
     assert!(ledger.charge(&name("a"), call(), 250).is_ok());
+}
+
+/// C1: what a definition says that its service takes is held, for all agents of an organization together.
+#[test]
+fn a_plugin_whose_service_takes_so_many_calls_is_called_no_more_often() {
+    let mut ledger = Ledger::new(Rates::UNLIMITED);
+    let mut limited = Arc::unwrap_or_clone(plugin("crm", &["search"]));
+    let descriptor = Arc::get_mut(&mut limited.descriptor).expect("nobody else has it");
+    descriptor.rate_limit = Some(RateLimit { calls: 2, seconds: 10 });
+    let limited = Arc::new(limited);
+    let mut charge = |organization: &str, now_ms| {
+        let call = checked(Arc::clone(&limited), "crm/search", "{}");
+        ledger.charge(&name(organization), call, now_ms).map(drop).map_err(|refusal| refusal.error.details)
+    };
+    assert_eq!([charge("a", 0), charge("a", 0)], [Ok(()), Ok(())]);
+    assert_eq!(charge("a", 1_000), Err(Some(json!({"retry_after_ms": 4_000}))));
+    assert_eq!(charge("b", 1_000), Ok(()));
+    assert_eq!(charge("a", 5_000), Ok(()));
+}
+
+#[test]
+fn a_call_that_its_organization_may_not_make_costs_the_plugin_nothing() {
+    let mut ledger = ledger(1, 1);
+    let mut limited = Arc::unwrap_or_clone(plugin("crm", &["search"]));
+    let descriptor = Arc::get_mut(&mut limited.descriptor).expect("nobody else has it");
+    descriptor.rate_limit = Some(RateLimit { calls: 2, seconds: 86_400 });
+    let limited = Arc::new(limited);
+    let mut charge = |now_ms| {
+        let call = checked(Arc::clone(&limited), "crm/search", "{}");
+        ledger.charge(&name("a"), call, now_ms).map(drop).map_err(|refusal| refusal.reason.rule)
+    };
+    assert_eq!(charge(0), Ok(()));
+    assert_eq!(charge(0), Err("calls_per_second"));
+    assert_eq!(charge(1_000), Ok(()));
+    assert_eq!(charge(2_000), Err("rate_limit"));
 }
 
 proptest! {
