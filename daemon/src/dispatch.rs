@@ -308,11 +308,11 @@ impl Dispatcher {
             // From a generator of this thread, which the system seeds now and then: a call costs no system call.
             seed: rand::random(),
             settings: "{}".into(),
-            definition: None,
             upstreams: Some(self.0.upstreams.clone()),
             credentials: credential::of_call(&self.0.credentials, session, admitted),
             before_effect: before_effect(entry),
             progress: tell::progress(&self.0.events, session, call),
+            traced: false,
         })
     }
 

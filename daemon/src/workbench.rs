@@ -86,7 +86,7 @@ impl Workbench {
 
     /// What the plugin says of itself, as JSON text.
     pub async fn describe(&self) -> Result<String, CallError> {
-        self.sandbox.describe(&self.component).await
+        self.sandbox.describe(&self.component, None).await
     }
 
     /// Rules under which everything that the plugin asks for is granted, and all of its tools may be called.
@@ -175,12 +175,12 @@ async fn context(
         clock: circumstances.clock.clone(),
         seed: circumstances.seed,
         settings: "{}".into(),
-        definition: None,
         upstreams: Some(Upstreams::new(EgressSettings::default())),
         credentials: Credentials::NONE,
         // There is no log that an effect would have to wait for.
         before_effect: BeforeEffect::new(|| async { Ok(()) }),
         progress: ProgressSink::NONE,
+        traced: false,
     })
 }
 

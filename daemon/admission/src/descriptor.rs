@@ -11,6 +11,7 @@ mod capabilities;
 mod read;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -100,7 +101,7 @@ pub struct ToolDescriptor {
     /// JSON pointers into the arguments that logs must not show.
     pub redact: Vec<String>,
     /// JSON text that comes back to the component with each call: its part of the definition that the plugin is made by.
-    pub definition: Option<Box<str>>,
+    pub definition: Option<Arc<str>>,
 }
 
 /// How many calls a service takes: so many in so many seconds.

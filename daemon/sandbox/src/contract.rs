@@ -48,7 +48,7 @@ impl toolgate::plugin::context::Host for CallState {
 
 impl toolgate::plugin::config::Host for CallState {
     fn definition(&mut self) -> Option<String> {
-        self.context.definition.clone()
+        self.definition.as_deref().map(str::to_owned)
     }
 
     fn settings(&mut self) -> String {

@@ -5,7 +5,8 @@
 //! other protocol spoken. A call without [`Upstreams`] reaches nothing.
 //!
 //! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`connect`], [`pool`], then the bytes:
-//! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), and [`inject`] (credentials).
+//! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what
+//! a person who tries a tool is shown).
 
 mod answer;
 mod body;
@@ -18,6 +19,7 @@ mod record;
 mod resolve;
 mod scan;
 mod send;
+mod trace;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub use connect::is_certificate;
 pub use inject::{Credentials, Injection, InjectionPlace};
 pub(crate) use record::Record;
 use send::{Outgoing, Sender};
+pub use trace::{Excerpt, Exchange};
 
 /// Bytes of a request body that a guest may hand over at once. The library's megabyte is host memory.
 const OUTGOING_CHUNK_BYTES: usize = 64 * 1024;
@@ -95,7 +98,7 @@ pub(crate) struct Egress {
 impl Egress {
     /// What is kept between calls is kept for the organization and this plugin alone, which its digest names.
     pub(crate) fn new(context: &CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
-        let record = Record::new(limits);
+        let record = Record::new(limits, context.traced);
         let sender = context.upstreams.clone().filter(|_| reach.has_network()).map(|upstreams| Sender {
             upstreams,
             credentials: context.credentials.clone(),

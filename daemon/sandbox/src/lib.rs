@@ -27,7 +27,9 @@ pub mod workspace;
 
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect, ProgressSink};
-pub use egress::{Credentials, EgressSettings, Injection, InjectionPlace, Upstreams, is_certificate};
+pub use egress::{
+    Credentials, EgressSettings, Excerpt, Exchange, Injection, InjectionPlace, Upstreams, is_certificate,
+};
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
 pub use run::{CallClock, CallContext};

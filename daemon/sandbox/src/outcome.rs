@@ -3,6 +3,7 @@
 use toolgate_admission::CallError;
 
 use crate::effect::Effect;
+use crate::egress::Exchange;
 
 /// Everything a finished call leaves behind.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Finished {
     pub executed: bool,
     /// What the call did, or tried to do, outside its own memory.
     pub effects: Vec<Effect>,
+    /// Its requests and what came back, of a call that is traced.
+    pub exchanges: Vec<Exchange>,
     /// What the plugin logged, standard output and error included, in order.
     pub log: Vec<LogLine>,
     /// Lines that did not fit the log limit.

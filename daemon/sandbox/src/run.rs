@@ -62,8 +62,6 @@ pub struct CallContext {
     pub seed: [u8; 32],
     /// The organization's settings for the plugin, as JSON text.
     pub settings: String,
-    /// The definition, for a component that serves many plugins.
-    pub definition: Option<String>,
     /// How upstreams are reached, by calls that may reach any.
     pub upstreams: Option<Upstreams>,
     /// Asked for what goes into their requests.
@@ -72,6 +70,8 @@ pub struct CallContext {
     pub before_effect: BeforeEffect,
     /// Told how far the call is.
     pub progress: ProgressSink,
+    /// Whether its requests are kept as they were sent, with what came back: for a person who tries a tool.
+    pub traced: bool,
 }
 
 /// The guest's clock, so that a call can be run again with the same time.
@@ -122,18 +122,24 @@ impl Sandbox {
         let tool = call.tool().name.as_str();
         let arguments = call.arguments().raw();
         let deadline = context.deadline;
-        let state = CallState::new(context, call.limits(), call.reach(), call.digest().as_str());
+        let definition = call.tool().definition.clone();
+        let state = CallState::new(context, call.limits(), call.reach(), call.digest().as_str(), definition);
         self.enter(call.component(), call.limits(), deadline, state, async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
         })
         .await
     }
 
-    /// Asks a component what it is. No capability, fixed limits, a clock that stands still.
-    pub async fn describe(&self, component: &Component) -> Result<String, CallError> {
+    /// Asks a component what it is, or what the definition makes of it. No capability, fixed limits, a clock that stands
+    /// still.
+    pub async fn describe(
+        &self,
+        component: &Component,
+        definition: Option<Arc<str>>,
+    ) -> Result<String, CallError> {
         let context = CallContext::describing();
         let deadline = context.deadline;
-        let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "");
+        let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition);
         let finished = self
             .enter(component, &DESCRIBE_LIMITS, deadline, state, async |plugin, store| {
                 let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
@@ -240,10 +246,15 @@ fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallErr
             let rest = message.strip_prefix("Validation Error: ").unwrap_or(message);
             (ErrorType::InvalidArguments, format!("Validation Error: {rest}"))
         }
+        // The plugin says what the host saw too: its upstream had trouble.
+        _ if store.data().egress.record().upstream_is_failing() => {
+            (ErrorType::ApiUnavailable, message.to_owned())
+        }
         _ => (ErrorType::ToolFailed, message.to_owned()),
     };
     let hint = match error_type {
         ErrorType::InvalidArguments => "change the arguments as the message says and call again",
+        ErrorType::ApiUnavailable => "call again later; if it stays, tell the operator",
         _ if failure.retryable => "the same call can succeed later",
         _ => "read the message; the same call will fail again",
     };
@@ -274,7 +285,8 @@ fn finish(
     let state = store.data_mut();
     let mut effects = state.access.take_effects();
     let egress = state.egress.record();
-    effects.extend(egress.take());
+    let (requests, exchanges) = egress.take();
+    effects.extend(requests);
     let egress_bytes = egress.bytes();
     effects.extend(unfinished(state.access.unfinished()));
     let (log, log_lines_dropped, log_bytes) = state.log.finish();
@@ -291,7 +303,7 @@ fn finish(
         output_bytes,
         log_bytes,
     };
-    Finished { outcome, usage, executed, effects, log, log_lines_dropped }
+    Finished { outcome, usage, executed, effects, exchanges, log, log_lines_dropped }
 }
 
 /// An operation of the file system cannot be stopped: one that outlives its call may still change a file.
@@ -315,11 +327,11 @@ impl CallContext {
             clock: CallClock::Stopped { at: Duration::ZERO },
             seed: [0; 32],
             settings: "{}".into(),
-            definition: None,
             upstreams: None,
             credentials: Credentials::NONE,
             before_effect: BeforeEffect::refused(),
             progress: ProgressSink::NONE,
+            traced: false,
         }
     }
 }

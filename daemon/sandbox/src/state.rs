@@ -24,6 +24,8 @@ pub(crate) const HOST_CALL_FUEL: u64 = 500;
 /// The data of a store.
 pub(crate) struct CallState {
     pub(crate) context: CallContext,
+    /// What the component makes a plugin of, where it serves many.
+    pub(crate) definition: Option<Arc<str>>,
     pub(crate) limiter: CallLimiter,
     pub(crate) log: LogBuffer,
     pub(crate) access: FileAccess,
@@ -47,7 +49,13 @@ pub(crate) struct HostCalls {
 }
 
 impl CallState {
-    pub(crate) fn new(context: CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
+    pub(crate) fn new(
+        context: CallContext,
+        limits: &Limits,
+        reach: &Arc<Reach>,
+        plugin: &str,
+        definition: Option<Arc<str>>,
+    ) -> Self {
         let log = LogBuffer::new(saturating(limits.log_bytes));
         let mut table = ResourceTable::new();
         table.set_max_capacity(saturating(limits.resources));
@@ -66,6 +74,7 @@ impl CallState {
             http,
             table,
             log,
+            definition,
             context,
         }
     }

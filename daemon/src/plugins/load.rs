@@ -145,7 +145,7 @@ impl Plugins {
         expected: Option<&Expected>,
     ) -> Result<(Plugin<Component>, CompiledBy), CallError> {
         let (component, compiled) = self.0.compiler.component(digest, file).await?;
-        let described = self.0.sandbox.describe(&component).await.map_err(|error| {
+        let described = self.0.sandbox.describe(&component, None).await.map_err(|error| {
             CallError::new(
                 ErrorType::InvalidPlugin,
                 format!("the plugin does not describe itself: {}", error.message),

@@ -39,7 +39,7 @@ impl House {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::new(&SandboxSettings::default()).unwrap();
         let component = sandbox.load(&precompile(component).unwrap()).unwrap();
-        let descriptor = Descriptor::parse(&sandbox.describe(&component).await.unwrap()).unwrap();
+        let descriptor = Descriptor::parse(&sandbox.describe(&component, None).await.unwrap()).unwrap();
         let plugin = Plugin {
             descriptor: Arc::new(descriptor),
             digest: Digest::from_sha256([7; 32]),
@@ -187,11 +187,11 @@ fn context(setup: &SessionSetup) -> CallContext {
         clock: CallClock::start(std::time::SystemTime::now()),
         seed: [7; 32],
         settings: "{}".into(),
-        definition: None,
         upstreams: None,
         credentials: Credentials::NONE,
         before_effect: BeforeEffect::refused(),
         progress: ProgressSink::NONE,
+        traced: false,
     }
 }
 

@@ -33,7 +33,7 @@ impl Bench {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let sandbox = Sandbox::new(&SandboxSettings::default()).expect("a sandbox");
         let component = sandbox.load(&precompile(guests::CALLER).expect("compiled")).expect("loaded");
-        let described = runtime.block_on(sandbox.describe(&component)).expect("a description");
+        let described = runtime.block_on(sandbox.describe(&component, None)).expect("a description");
         let plugin = Plugin {
             descriptor: Arc::new(Descriptor::parse(&described).expect("a description")),
             digest: Digest::from_sha256([7; 32]),
@@ -68,11 +68,11 @@ impl Bench {
             clock: CallClock::start(SystemTime::now()),
             seed: [7; 32],
             settings: "{}".into(),
-            definition: None,
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
             progress: ProgressSink::NONE,
+            traced: false,
         };
         self.runtime.block_on(self.sandbox.run(&admitted, context))
     }

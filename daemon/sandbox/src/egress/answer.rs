@@ -164,6 +164,7 @@ impl AnswerBody {
         }
         let held = self.scanner.as_mut().map(Scanner::finish).unwrap_or_default();
         let passed = passed.and_then(|frame| frame.into_data().ok()).unwrap_or_default();
+        self.noted.trace(|exchange| exchange.answer.add(&held));
         let whole: Bytes = if held.is_empty() { passed } else { [&passed[..], &held].concat().into() };
         Ok((!whole.is_empty()).then(|| Frame::data(whole)))
     }
@@ -173,6 +174,7 @@ impl AnswerBody {
             Some(scanner) => scanner.push(&data).into(),
             None => data,
         };
+        self.noted.trace(|exchange| exchange.answer.add(&passed));
         (!passed.is_empty()).then(|| Frame::data(passed))
     }
 

@@ -121,7 +121,7 @@ impl Injection {
 pub(super) struct NotSendable;
 
 /// The query without the parameters of that name, however it is spelt.
-fn without(query: &str, name: &str) -> (String, bool) {
+pub(super) fn without(query: &str, name: &str) -> (String, bool) {
     let is_other = |pair: &&str| {
         let written = pair.split('=').next().unwrap_or_default();
         decode(written) != name.as_bytes()

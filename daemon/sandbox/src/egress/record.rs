@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Target, show};
+use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, show};
 
+use super::trace::Exchange;
 use crate::effect::Effect;
 
 /// Requests and refusals of one call that are written down. Further ones are counted and otherwise forgotten: the limit
@@ -25,6 +26,10 @@ struct Kept {
     bytes_left: u64,
     bytes: u64,
     entries: Vec<Entry>,
+    /// Whether requests are kept whole.
+    is_traced: bool,
+    /// The last answer that came.
+    last_status: Option<u16>,
     limit_refused: Option<LimitName>,
     /// The intent of the call could not be written down.
     unrecordable: bool,
@@ -33,6 +38,7 @@ struct Kept {
 
 enum Entry {
     Other(Effect),
+    Refused(Effect, Option<Box<Exchange>>),
     Request(Request),
 }
 
@@ -43,6 +49,7 @@ struct Request {
     sent: u64,
     received: u64,
     failed: Option<&'static str>,
+    exchange: Option<Box<Exchange>>,
 }
 
 /// The limit on bytes is used up.
@@ -54,15 +61,18 @@ pub(super) struct TooManyBytes;
 pub(super) struct Noted {
     record: Record,
     at: Option<usize>,
+    is_traced: bool,
 }
 
 impl Record {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, is_traced: bool) -> Self {
         Self(Arc::new(Mutex::new(Kept {
             requests_left: limits.requests,
             bytes_left: limits.egress_bytes,
             bytes: 0,
             entries: Vec::new(),
+            is_traced,
+            last_status: None,
             limit_refused: None,
             unrecordable: false,
             trouble: None,
@@ -104,7 +114,9 @@ impl Record {
         let detail = format!("{}: {}", show(destination, DETAIL_CHARS), show(&denied.message, DETAIL_CHARS));
         let mut kept = self.kept();
         kept.trouble = Some(CallError::from(denied));
-        kept.push(Entry::Other(Effect { kind: "network_denied", detail }));
+        let effect = Effect { kind: "network_denied", detail };
+        let exchange = kept.is_traced.then(|| Box::new(Exchange::refused(destination, denied)));
+        kept.push(Entry::Refused(effect, exchange));
     }
 
     pub(super) fn unrecordable(&self) {
@@ -121,17 +133,19 @@ impl Record {
     }
 
     /// Writes down a request that is about to leave.
-    pub(super) fn begin(&self, target: &Target, credential: Option<&str>) -> Noted {
+    pub(super) fn begin(&self, permitted: &Permitted, credential: Option<&str>) -> Noted {
         let mut kept = self.kept();
         let request = Request {
-            target: show(&target.to_string(), DETAIL_CHARS),
+            target: show(&permitted.target().to_string(), DETAIL_CHARS),
             credential: credential.map(|name| show(name, 100)),
             status: None,
             sent: 0,
             received: 0,
             failed: None,
+            exchange: kept.is_traced.then(|| Box::new(Exchange::begin(permitted, credential))),
         };
-        Noted { record: self.clone(), at: kept.push(Entry::Request(request)) }
+        let is_traced = kept.is_traced;
+        Noted { record: self.clone(), at: kept.push(Entry::Request(request)), is_traced }
     }
 
     pub(crate) fn limit_refused(&self) -> Option<LimitName> {
@@ -151,8 +165,17 @@ impl Record {
         self.kept().bytes
     }
 
-    pub(crate) fn take(&self) -> Vec<Effect> {
-        std::mem::take(&mut self.kept().entries).into_iter().map(Entry::into_effect).collect()
+    /// Whether the last answer says that its server has trouble, or is asked too much (RFC 9110, 15.5 and 15.6).
+    pub(crate) fn upstream_is_failing(&self) -> bool {
+        self.kept().last_status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..=599))
+    }
+
+    /// What was done, and how it looked where that was kept.
+    pub(crate) fn take(&self) -> (Vec<Effect>, Vec<Exchange>) {
+        let entries = std::mem::take(&mut self.kept().entries);
+        let mut exchanges = Vec::new();
+        let effects = entries.into_iter().map(|entry| entry.into_effect(&mut exchanges)).collect();
+        (effects, exchanges)
     }
 }
 
@@ -185,7 +208,21 @@ impl Noted {
     /// The upstream answered. What went wrong before is not why the call ends.
     pub(super) fn answered(&self, status: u16) {
         self.update(|request| request.status = Some(status));
-        self.record.kept().trouble = None;
+        let mut kept = self.record.kept();
+        kept.trouble = None;
+        kept.last_status = Some(status);
+    }
+
+    /// Adds to what is kept of a traced request.
+    pub(super) fn trace(&self, add: impl FnOnce(&mut Exchange)) {
+        if !self.is_traced {
+            return;
+        }
+        self.update(|request| {
+            if let Some(exchange) = &mut request.exchange {
+                add(exchange);
+            }
+        });
     }
 
     pub(super) fn failed(&self, why: &'static str, host: &str) {
@@ -199,12 +236,21 @@ impl Noted {
 }
 
 impl Entry {
-    fn into_effect(self) -> Effect {
+    fn into_effect(self, exchanges: &mut Vec<Exchange>) -> Effect {
         let request = match self {
             Self::Other(effect) => return effect,
+            Self::Refused(effect, exchange) => {
+                exchanges.extend(exchange.map(|exchange| *exchange));
+                return effect;
+            }
             Self::Request(request) => request,
         };
-        let Request { target, credential, status, sent, received, failed } = request;
+        let Request { target, credential, status, sent, received, failed, exchange } = request;
+        exchanges.extend(exchange.map(|exchange| Exchange {
+            status,
+            failed: failed.map(str::to_owned),
+            ..*exchange
+        }));
         let answer = match (status, failed) {
             (Some(status), None) => status.to_string(),
             (Some(status), Some(why)) => format!("{status}, then {why}"),

@@ -57,7 +57,7 @@ impl Sender {
         self.recorded().await?;
         let injection = self.credential(&permitted).await?;
         let credential = injection.as_ref().map(|injection| injection.credential.as_str());
-        let noted = self.record.begin(permitted.target(), credential);
+        let noted = self.record.begin(&permitted, credential);
         let host = permitted.target().host().to_string();
         let sent = self.exchange(permitted, request, options, injection, &noted).await;
         sent.inspect_err(|error| {
@@ -155,6 +155,7 @@ impl Sender {
             Some(query) => format!("{}?{}", target.path(), query.as_str()),
             None => target.path().to_owned(),
         });
+        noted.trace(|exchange| exchange.sent(target, injection, &parts.headers));
         parts.uri = Uri::try_from(path.as_str()).map_err(|_| Error::HttpRequestUriInvalid)?;
         parts.version = Version::HTTP_11;
         noted.sent(headers::bytes(&parts.headers));
@@ -201,6 +202,7 @@ impl Sender {
         }
         headers::clean_answer(&mut parts.headers, around.scanner.as_ref());
         around.noted.answered(parts.status.as_u16());
+        around.noted.trace(|exchange| exchange.answered(&parts.headers));
         parts.extensions.clear();
         let Around { scanner, noted, host, between_bytes, connection, home } = around;
         let header_bytes = self.header_bytes;

@@ -216,7 +216,7 @@ async fn app(folder: &Path) -> (App, String) {
 }
 
 async fn plugin(sandbox: &Sandbox, component: Component) -> Plugin<Component> {
-    let description = sandbox.describe(&component).await.expect("a description");
+    let description = sandbox.describe(&component, None).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");
     Plugin {
         granted: Arc::new(descriptor.capabilities.clone().into()),
