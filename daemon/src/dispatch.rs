@@ -14,6 +14,7 @@ mod credential;
 mod record;
 mod settle;
 mod tell;
+mod trial;
 mod waiting;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +24,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{
     self as admission, Admitted, CallError, ErrorType, FilesystemAccess, Ledger, Limits, LimitsPatch,
-    Refusal, Verdict,
+    Refusal, Rules, Verdict,
 };
 use toolgate_sandbox::workspace::Quota;
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Finished, Output, Sandbox, Upstreams,
+    BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Sandbox, Upstreams,
 };
 
 use crate::approvals::Approvals;
@@ -44,6 +45,7 @@ use tell::Teller;
 pub use answer::{Answer, ApprovalStamp, Executed, PluginStamp, WireUsage as CallUsage};
 pub use batch::{BatchAnswer, Next};
 pub use client::{ClientResult, NotTaken};
+pub use trial::{Trial, Tried};
 
 /// One call as a request brought it.
 #[derive(Clone, Debug)]
@@ -140,7 +142,8 @@ impl Dispatcher {
                 }
                 // What waited for approval had its round.
                 let spent = spent.filter(|_| running.waited_for.is_none());
-                self.call(session, &call, sha256, origin, running, spent).await
+                let terms = Terms { spent, trial: None };
+                self.call(session, &call, sha256, origin, running, terms).await
             }
             Opened::Known(CallState::Ended(recorded)) => recorded,
             Opened::Known(CallState::Client(client)) => Arc::clone(&client.answer),
@@ -181,7 +184,7 @@ impl Dispatcher {
         sha256: crate::audit::Sha256,
         origin: &Origin,
         running: RunningCall,
-        spent: Option<RoundsSpent>,
+        terms: Terms<'_>,
     ) -> Arc<Recorded> {
         let arrived = Instant::now();
         let parts = &*self.0;
@@ -193,24 +196,31 @@ impl Dispatcher {
             Err(error) => return not_opened(running, call, teller, not_entered(error)),
         };
         let snapshot = parts.registry.snapshot();
-        let verdict = match spent {
-            None => decide(&snapshot, session, call),
+        let rules = match terms.trial {
+            None => rules_of(&snapshot, session),
+            Some(trial) => trial.rules.clone(),
+        };
+        let verdict = match terms.spent {
+            None => decide(&rules, session, call),
             Some(spent) => Verdict::Refused(Refusal::of_rounds(spent.what, spent.allowed)),
         };
-        let intent = record::intent(&snapshot, session, call, sha256, &verdict, origin);
+        let revision = snapshot.revision;
+        let decided = record::Decided { verdict: &verdict, catalogue: &rules.catalogue, revision };
+        let intent = record::intent(decided, session, call, sha256, origin);
         let entry = match parts.audit.open(intent) {
             Ok(entry) => entry,
             Err(error) => return not_opened(running, call, teller, record::unrecordable(&error)),
         };
         record::refused(session, call, &verdict);
-        let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256 };
+        let exchanges = terms.trial.map(|trial| &trial.exchanges);
+        let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256, exchanges };
         let (performed, ending) = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
             (Answer::cancelled(), Ending::Final)
         } else {
             // In this order, since most calls end in their first poll, and waiting to be cancelled takes locks.
             tokio::select! {
                 biased;
-                performed = self.perform(verdict, &attempt, snapshot.revision) => performed,
+                performed = self.perform(verdict, &attempt, revision) => performed,
                 () = running.cancelled.cancelled() => (Answer::cancelled(), Ending::Final),
                 () = origin.revoked.cancelled() => (Answer::cancelled(), Ending::Final),
             }
@@ -263,7 +273,10 @@ impl Dispatcher {
             Ok(context) => context,
             Err(error) => return (Answer::refused(error).by(&admitted), Ending::Final),
         };
-        let finished = self.0.sandbox.run(&admitted, context).await;
+        let mut finished = self.0.sandbox.run(&admitted, context).await;
+        if let Some(kept) = attempt.exchanges {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
+        }
         record::effects(&self.0.audit, attempt.entry, &finished);
         record::log(session, attempt.call, &admitted, &finished);
         let answer = self.accept(&admitted, finished);
@@ -283,7 +296,7 @@ impl Dispatcher {
         admitted: &Admitted<Component>,
         attempt: &Attempt<'_>,
     ) -> Result<CallContext, CallError> {
-        let Attempt { session, call, entry, arrived, .. } = *attempt;
+        let Attempt { session, call, entry, arrived, exchanges, .. } = *attempt;
         let limits = admitted.limits();
         let workspace = match admitted.reach().filesystem() {
             FilesystemAccess::None => None,
@@ -312,7 +325,7 @@ impl Dispatcher {
             credentials: credential::of_call(&self.0.credentials, session, admitted),
             before_effect: before_effect(entry),
             progress: tell::progress(&self.0.events, session, call),
-            traced: false,
+            traced: exchanges.is_some(),
         })
     }
 
@@ -362,14 +375,28 @@ struct Attempt<'a> {
     entry: &'a Entry,
     arrived: Instant,
     arguments: crate::audit::Sha256,
+    /// Where its requests are kept, if somebody tries the tool.
+    exchanges: Option<&'a Mutex<Vec<Exchange>>>,
 }
 
-/// Decides by the rules of this snapshot. An agent that is gone has no tools left.
-fn decide(snapshot: &Snapshot, session: &Session, call: &RequestedCall) -> Verdict<Component> {
+/// What is special about a call.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    /// Its session has had all its rounds.
+    spent: Option<RoundsSpent>,
+    /// Somebody tries the tool, by rules of their own.
+    trial: Option<&'a Trial>,
+}
+
+/// The rules for the session's agent. One that is gone has no tools left.
+fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Component> {
     let setup = &session.setup;
-    let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
+    snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules())
+}
+
+fn decide(rules: &Rules<Component>, session: &Session, call: &RequestedCall) -> Verdict<Component> {
     let call = admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
-    admission::check(&rules, &session.conduct.facts(), call)
+    admission::check(rules, &session.conduct.facts(), call)
 }
 
 /// Nothing of the call was recorded: its id may be tried again.

@@ -35,6 +35,19 @@ pub enum DocumentKey {
     },
     /// What the operator grants to a plugin.
     Grant(Namespace),
+    /// The definition of a tool that an organization made (C1, M4).
+    Tool(ToolKey),
+    /// What a mounted server said that it has: what was consented to, and what waits for that.
+    Mount(ToolKey),
+    /// What the operator grants to an organization's tool.
+    ToolGrant(ToolKey),
+}
+
+/// A tool of an organization, by the namespace of its actions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ToolKey {
+    pub organization: Name,
+    pub namespace: Namespace,
 }
 
 /// A kind of document; its text is what the store keeps.
@@ -45,6 +58,9 @@ pub enum DocumentKind {
     Policy,
     Agent,
     Grant,
+    Tool,
+    Mount,
+    ToolGrant,
 }
 
 /// The number of the change that wrote a document; never used twice.
@@ -105,6 +121,9 @@ impl DocumentKey {
             Self::Policy(_) => DocumentKind::Policy,
             Self::Agent { .. } => DocumentKind::Agent,
             Self::Grant(_) => DocumentKind::Grant,
+            Self::Tool(_) => DocumentKind::Tool,
+            Self::Mount(_) => DocumentKind::Mount,
+            Self::ToolGrant(_) => DocumentKind::ToolGrant,
         }
     }
 
@@ -112,7 +131,16 @@ impl DocumentKey {
     pub fn scope(&self) -> &str {
         match self {
             Self::Platform | Self::Organization(_) | Self::Grant(_) => "",
-            Self::Policy(organization) | Self::Agent { organization, .. } => organization.as_str(),
+            _ => self.organization().map_or("", Name::as_str),
+        }
+    }
+
+    /// The organization that must be there for the document to be.
+    pub fn organization(&self) -> Option<&Name> {
+        match self {
+            Self::Platform | Self::Organization(_) | Self::Grant(_) => None,
+            Self::Policy(organization) | Self::Agent { organization, .. } => Some(organization),
+            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) => Some(&key.organization),
         }
     }
 
@@ -123,6 +151,7 @@ impl DocumentKey {
             Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
             Self::Policy(_) => POLICY_NAME,
             Self::Grant(namespace) => namespace.as_str(),
+            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) => key.namespace.as_str(),
         }
     }
 
@@ -130,6 +159,16 @@ impl DocumentKey {
     pub fn from_row(kind: &str, scope: &str, name: &str) -> Option<Self> {
         if kind == "grant" {
             return Namespace::parse(name).ok().filter(|_| scope.is_empty()).map(Self::Grant);
+        }
+        let of_a_tool = match kind {
+            "tool" => Some(Self::Tool as fn(ToolKey) -> Self),
+            "mount" => Some(Self::Mount as fn(ToolKey) -> Self),
+            "tool_grant" => Some(Self::ToolGrant as fn(ToolKey) -> Self),
+            _ => None,
+        };
+        if let Some(of_a_tool) = of_a_tool {
+            let (organization, namespace) = (Name::parse(scope).ok()?, Namespace::parse(name).ok()?);
+            return Some(of_a_tool(ToolKey { organization, namespace }));
         }
         let name = Name::parse(name).ok()?;
         match kind {
@@ -151,7 +190,16 @@ impl fmt::Display for DocumentKey {
             Self::Policy(organization) => write!(out, "policy of organization `{organization}`"),
             Self::Agent { organization, agent } => write!(out, "agent `{organization}/{agent}`"),
             Self::Grant(namespace) => write!(out, "grant of plugin `{namespace}`"),
+            Self::Tool(key) => write!(out, "tool `{key}`"),
+            Self::Mount(key) => write!(out, "list of the server behind tool `{key}`"),
+            Self::ToolGrant(key) => write!(out, "grant of tool `{key}`"),
         }
+    }
+}
+
+impl fmt::Display for ToolKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.organization, self.namespace)
     }
 }
 
@@ -163,6 +211,9 @@ impl DocumentKind {
             Self::Policy => "policy",
             Self::Agent => "agent",
             Self::Grant => "grant",
+            Self::Tool => "tool",
+            Self::Mount => "mount",
+            Self::ToolGrant => "tool_grant",
         }
     }
 }
@@ -302,8 +353,13 @@ mod tests {
         let name = |text| Name::parse(text).expect("a name");
         let policy = DocumentKey::Policy(name("acme"));
         let agent = DocumentKey::agent(&name("acme"), &name("bot"));
-        let grant = DocumentKey::Grant(Namespace::parse("weather").expect("a namespace"));
-        for key in [DocumentKey::Platform, DocumentKey::Organization(name("acme")), policy, agent, grant] {
+        let weather = Namespace::parse("weather").expect("a namespace");
+        let grant = DocumentKey::Grant(weather.clone());
+        let own = ToolKey { organization: name("acme"), namespace: weather };
+        let platform = [DocumentKey::Platform, DocumentKey::Organization(name("acme")), grant];
+        let tool =
+            [DocumentKey::Tool(own.clone()), DocumentKey::Mount(own.clone()), DocumentKey::ToolGrant(own)];
+        for key in platform.into_iter().chain(tool).chain([policy, agent]) {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }

@@ -11,6 +11,7 @@ mod audit;
 mod body;
 mod calls;
 mod credentials;
+mod custom;
 mod document;
 mod documents;
 mod events;
@@ -34,6 +35,7 @@ mod schema;
 mod sessions;
 mod tokens;
 mod tools;
+mod trial;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +56,7 @@ use utoipa_axum::routes;
 use crate::audit::{AdminRecord, Audit};
 use crate::config::Config;
 use crate::credentials::Credentials;
+use crate::custom::CustomTools;
 use crate::dispatch::{Dispatcher, now_ms};
 use crate::identity::{Access, Caller, Identity};
 use crate::plugins::Plugins;
@@ -82,6 +85,8 @@ pub struct AppParts {
     pub credentials: Credentials,
     /// The loaded plugins.
     pub plugins: Plugins,
+    /// The tools that organizations made.
+    pub custom: CustomTools,
     /// What is in force.
     pub registry: Registry,
     /// The open sessions.
@@ -245,6 +250,12 @@ fn routes(app: &App) -> Routes {
         .guarded(Operate, routes!(preview::platform))
         .guarded(Own, routes!(preview::organization))
         .guarded(Own, routes!(preview::agent))
+        .guarded(Own, routes!(custom::list))
+        .guarded(Own, routes!(custom::get, custom::put, custom::delete))
+        .guarded(Own, routes!(custom::refresh))
+        .guarded(Own, routes!(custom::approve))
+        .guarded(Operate, routes!(custom::grant::get, custom::grant::put))
+        .guarded(Own, routes!(trial::post))
         .guarded(Own, routes!(credentials::list))
         .guarded(Own, routes!(credentials::get, credentials::put, credentials::delete))
         .guarded(Own, routes!(credentials::rotate))

@@ -11,6 +11,7 @@ pub mod client;
 pub mod compile;
 pub mod config;
 pub mod credentials;
+pub mod custom;
 pub mod dispatch;
 pub mod documents;
 pub mod events;

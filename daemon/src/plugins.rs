@@ -7,6 +7,7 @@
 
 mod history;
 mod load;
+mod made;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,16 +15,17 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use toolgate_admission::{CallError, Capabilities, Digest, ErrorType, Grant, LimitsPatch, Namespace, Plugin};
-use toolgate_sandbox::Sandbox;
+use toolgate_sandbox::{Component, Sandbox};
 
 use crate::compile::Compiler;
 use crate::dispatch::now_ms;
 use crate::registry::Registry;
 use crate::store::Store;
 
+pub use history::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 use history::{History, Version};
-pub use history::{PluginState, PluginView, ToolView, VersionView};
 pub use load::{Expected, Progress};
+pub use made::{Definition, Kind};
 
 /// The built-in plugins: namespace and component, made by the build script.
 mod built_in {
@@ -47,6 +49,8 @@ struct Parts {
     loaded: Mutex<BTreeMap<Namespace, History>>,
     /// What operators said; a plugin without a grant has what it always has.
     grants: std::sync::Mutex<BTreeMap<Namespace, Arc<Grant>>>,
+    /// The built-in components that make plugins of definitions.
+    makers: std::sync::Mutex<BTreeMap<Kind, (Digest, Component)>>,
     /// Loads that nobody waits for: under way, or failed and not tried again since.
     pending: std::sync::Mutex<BTreeMap<Namespace, PluginView>>,
 }
@@ -80,6 +84,7 @@ impl Plugins {
             limits,
             loaded: Mutex::default(),
             grants: std::sync::Mutex::default(),
+            makers: std::sync::Mutex::default(),
             pending: std::sync::Mutex::default(),
         }))
     }
@@ -191,6 +196,10 @@ impl Plugins {
 
     fn grants(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, Arc<Grant>>> {
         self.0.grants.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn makers(&self) -> std::sync::MutexGuard<'_, BTreeMap<Kind, (Digest, Component)>> {
+        self.0.makers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Removes the files of a version that no loaded plugin has.

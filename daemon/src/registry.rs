@@ -6,16 +6,19 @@
 //!
 //! Documents are in the tree as they read; what they compile to is kept beside them and made by the first call after a
 //! change of a layer above, so that a change of the platform's policy does not compile the rules of every agent there is.
+//!
+//! An organization with tools of its own (C1, M4) has a catalogue of its own: the platform's plugins and its own, numbered
+//! anew. So nothing on the way of a call asks whose a tool is, and another organization's does not exist.
 
 mod shortlist;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use toolgate_admission::{
-    AgentDocument, AgentRules, Catalogue, LimitsPatch, Name, OrgDocument, OrgRules, PlatformDocument,
-    PlatformRules, Plugin, Rules,
+    AgentDocument, AgentRules, Catalogue, LimitsPatch, Name, Namespace, OrgDocument, OrgRules,
+    PlatformDocument, PlatformRules, Plugin, Rules,
 };
 use toolgate_sandbox::Component;
 
@@ -37,12 +40,23 @@ struct Shared {
 pub struct Snapshot {
     /// Counts changes since the start.
     pub revision: u64,
-    /// The loaded tools.
-    pub catalogue: Arc<Catalogue<Component>>,
-    /// The platform's layer.
-    pub platform: Arc<PlatformRules>,
-    broker: BrokerCell,
+    limits: LimitsPatch,
+    common: Arc<Offer>,
     organizations: HashMap<Name, Arc<Organization>>,
+}
+
+/// The tools that there are, and what the platform says of each. Organizations without tools of their own share one.
+struct Offer {
+    catalogue: Arc<Catalogue<Component>>,
+    platform: Arc<PlatformRules>,
+    broker: BrokerCell,
+}
+
+/// The offer of an organization with tools of its own.
+struct OwnOffer {
+    /// What everybody has; one that is not in force any more makes this one outdated.
+    beside: Weak<Offer>,
+    offer: Arc<Offer>,
 }
 
 /// An organization and its agents.
@@ -53,6 +67,9 @@ struct Organization {
     by_word: Arc<BTreeSet<String>>,
     /// Those that it has a usable credential of.
     by_credential: Arc<BTreeSet<String>>,
+    /// The plugins that nobody else has.
+    own: Arc<[Arc<Plugin<Component>>]>,
+    offer: Arc<ArcSwapOption<OwnOffer>>,
     rules: Arc<ArcSwapOption<OrgRules>>,
     agents: HashMap<Name, Arc<Agent>>,
 }
@@ -69,14 +86,53 @@ pub enum Replacement {
     Agent(Name, Name, AgentDocument),
 }
 
+impl Offer {
+    fn new(catalogue: Catalogue<Component>, policy: Arc<PlatformDocument>) -> Arc<Self> {
+        let platform = Arc::new(PlatformRules::compile(policy, &catalogue));
+        Arc::new(Self { catalogue: Arc::new(catalogue), platform, broker: BrokerCell::default() })
+    }
+}
+
 impl Snapshot {
+    /// The tools that every organization has.
+    pub fn catalogue(&self) -> &Arc<Catalogue<Component>> {
+        &self.common.catalogue
+    }
+
+    /// The tools that an organization has, its own among them.
+    pub fn catalogue_of(&self, organization: &Name) -> Arc<Catalogue<Component>> {
+        let known = self.organizations.get(organization);
+        Arc::clone(&known.map_or_else(|| Arc::clone(&self.common), |known| known.offer(self)).catalogue)
+    }
+
+    /// The platform's policy.
+    pub fn policy(&self) -> &Arc<PlatformDocument> {
+        self.common.platform.document()
+    }
+
+    /// The plugins of an organization alone.
+    pub fn own_plugins(&self, organization: &Name) -> &[Arc<Plugin<Component>>] {
+        self.organizations.get(organization).map_or(&[], |known| &known.own)
+    }
+
+    /// The platform's limits.
+    pub fn limits(&self) -> &LimitsPatch {
+        &self.limits
+    }
+
+    /// The integrations that an organization has connected, by the operator's word or by a credential.
+    pub fn connected(&self, organization: &Name) -> BTreeSet<String> {
+        self.organizations.get(organization).map(|known| known.connected()).unwrap_or_default()
+    }
+
     /// The rules for one agent; none where the organization or the agent does not exist.
     pub fn rules(&self, organization: &Name, agent: &Name) -> Option<Rules<Component>> {
         let organization = self.organizations.get(organization)?;
         let agent = organization.agents.get(agent)?;
-        let organization = organization.rules(self);
-        let agent = agent.rules(&organization, self);
-        Some(self.with(organization, agent))
+        let offer = organization.offer(self);
+        let organization = organization.rules(&offer);
+        let agent = agent.rules(&organization, &offer);
+        Some(offer.with(organization, agent))
     }
 
     /// The rules of an agent that is not there: no tool.
@@ -91,23 +147,17 @@ impl Snapshot {
     }
 
     fn rules_of(&self, organization: &Organization, document: AgentDocument) -> Rules<Component> {
-        let organization = organization.rules(self);
-        let agent = AgentRules::compile(Arc::new(document), &organization, &self.platform, &self.catalogue);
-        self.with(organization, Arc::new(agent))
-    }
-
-    fn with(&self, organization: Arc<OrgRules>, agent: Arc<AgentRules>) -> Rules<Component> {
-        Rules {
-            catalogue: Arc::clone(&self.catalogue),
-            platform: Arc::clone(&self.platform),
-            organization,
-            agent,
-        }
+        let offer = organization.offer(self);
+        let organization = organization.rules(&offer);
+        let document = Arc::new(document);
+        let agent = AgentRules::compile(document, &organization, &offer.platform, &offer.catalogue);
+        offer.with(organization, Arc::new(agent))
     }
 
     /// The layer of an organization; none where it does not exist.
     pub fn organization(&self, name: &Name) -> Option<Arc<OrgRules>> {
-        Some(self.organizations.get(name)?.rules(self))
+        let known = self.organizations.get(name)?;
+        Some(known.rules(&known.offer(self)))
     }
 
     /// Whether the organization exists.
@@ -153,8 +203,9 @@ impl Snapshot {
     fn put(&mut self, replacement: Replacement) {
         match replacement {
             Replacement::Platform(document) => {
-                self.platform = Arc::new(PlatformRules::compile(Arc::new(document), &self.catalogue));
-                self.broker = BrokerCell::default();
+                let catalogue = Arc::clone(&self.common.catalogue);
+                let platform = Arc::new(PlatformRules::compile(Arc::new(document), &catalogue));
+                self.common = Arc::new(Offer { catalogue, platform, broker: BrokerCell::default() });
             }
             Replacement::Policy(organization, document) => {
                 if let Some(organization) = self.organizations.get_mut(&organization) {
@@ -172,17 +223,46 @@ impl Snapshot {
     }
 }
 
+impl Offer {
+    fn with(&self, organization: Arc<OrgRules>, agent: Arc<AgentRules>) -> Rules<Component> {
+        let (catalogue, platform) = (Arc::clone(&self.catalogue), Arc::clone(&self.platform));
+        Rules { catalogue, platform, organization, agent }
+    }
+}
+
 impl Organization {
+    /// The tools that it has: everybody's, or those and its own, numbered on first use after a change of either.
+    fn offer(&self, snapshot: &Snapshot) -> Arc<Offer> {
+        if self.own.is_empty() {
+            return Arc::clone(&snapshot.common);
+        }
+        let common = Arc::downgrade(&snapshot.common);
+        if let Some(made) = &*self.offer.load()
+            && made.beside.ptr_eq(&common)
+        {
+            return Arc::clone(&made.offer);
+        }
+        let plugins = snapshot.catalogue().plugins().chain(&*self.own).cloned().collect();
+        let catalogue = Catalogue::new(snapshot.limits.clone(), plugins);
+        let offer = Offer::new(catalogue, Arc::clone(snapshot.policy()));
+        self.offer.store(Some(Arc::new(OwnOffer { beside: common, offer: Arc::clone(&offer) })));
+        offer
+    }
+
+    fn connected(&self) -> BTreeSet<String> {
+        self.by_word.union(&self.by_credential).cloned().collect()
+    }
+
     /// Its rules under those of the platform, compiled on first use.
-    fn rules(&self, snapshot: &Snapshot) -> Arc<OrgRules> {
+    fn rules(&self, offer: &Offer) -> Arc<OrgRules> {
         if let Some(rules) = &*self.rules.load()
-            && rules.is_under(&snapshot.platform)
+            && rules.is_under(&offer.platform)
         {
             return Arc::clone(rules);
         }
         let policy = Arc::clone(&self.policy);
-        let connected = Arc::new(self.by_word.union(&self.by_credential).cloned().collect());
-        let rules = Arc::new(OrgRules::compile(policy, connected, &snapshot.platform, &snapshot.catalogue));
+        let connected = Arc::new(self.connected());
+        let rules = Arc::new(OrgRules::compile(policy, connected, &offer.platform, &offer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
@@ -195,15 +275,14 @@ impl Agent {
 
     /// Its rules under those of its organization, compiled on first use. Calls of an older snapshot that are still on
     /// their way make their own again; both are right for whoever asked.
-    fn rules(&self, organization: &OrgRules, snapshot: &Snapshot) -> Arc<AgentRules> {
+    fn rules(&self, organization: &OrgRules, offer: &Offer) -> Arc<AgentRules> {
         if let Some(rules) = &*self.rules.load()
             && rules.is_under(organization)
         {
             return Arc::clone(rules);
         }
         let document = Arc::clone(&self.document);
-        let rules =
-            Arc::new(AgentRules::compile(document, organization, &snapshot.platform, &snapshot.catalogue));
+        let rules = Arc::new(AgentRules::compile(document, organization, &offer.platform, &offer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
@@ -212,14 +291,12 @@ impl Agent {
 impl Registry {
     /// A registry with no plugin, no policy and no organization, under the platform's limits.
     pub fn new(limits: LimitsPatch) -> Self {
-        let catalogue = Arc::new(Catalogue::new(limits, Vec::new()));
-        let platform = PlatformRules::compile(Arc::default(), &catalogue);
+        let common = Offer::new(Catalogue::new(limits.clone(), Vec::new()), Arc::default());
         Self(Arc::new(Shared {
             current: ArcSwap::from_pointee(Snapshot {
                 revision: 0,
-                catalogue,
-                platform: Arc::new(platform),
-                broker: BrokerCell::default(),
+                limits,
+                common,
                 organizations: HashMap::new(),
             }),
             changing: Mutex::new(()),
@@ -233,12 +310,28 @@ impl Registry {
 
     /// Serves these plugins and no others.
     pub fn serve(&self, limits: LimitsPatch, plugins: Vec<Arc<Plugin<Component>>>) {
-        let catalogue = Arc::new(Catalogue::new(limits, plugins));
+        let catalogue = Catalogue::new(limits.clone(), plugins);
         self.change(|snapshot| {
-            let policy = Arc::clone(snapshot.platform.document());
-            snapshot.platform = Arc::new(PlatformRules::compile(policy, &catalogue));
-            snapshot.catalogue = catalogue;
-            snapshot.broker = BrokerCell::default();
+            snapshot.common = Offer::new(catalogue, Arc::clone(snapshot.policy()));
+            snapshot.limits = limits;
+        });
+    }
+
+    /// Serves a plugin to one organization beside everybody's, in the place of its own of that namespace; nothing takes
+    /// that one away. Nothing happens where the organization does not exist.
+    pub fn serve_to(
+        &self,
+        organization: &Name,
+        namespace: &Namespace,
+        plugin: Option<Arc<Plugin<Component>>>,
+    ) {
+        self.change(|snapshot| {
+            if let Some(organization) = snapshot.organizations.get_mut(organization) {
+                let organization = Arc::make_mut(organization);
+                let others = organization.own.iter().filter(|own| own.descriptor.namespace != *namespace);
+                organization.own = others.cloned().chain(plugin).collect();
+                organization.offer = Arc::default();
+            }
         });
     }
 

@@ -30,8 +30,9 @@ use crate::credentials::{
     CredentialSettings, Credentials, HttpsSettings, RootKeySource, TokenClient, Vault, VaultPlace,
     https_client,
 };
+use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{Dispatcher, Parts, now_ms};
-use crate::documents::{DocumentKey, OrganizationDocument};
+use crate::documents::{Document, DocumentKey, OrganizationDocument};
 use crate::events::Events;
 use crate::http::listener::ListenerSettings;
 use crate::http::{App, AppParts, listener};
@@ -144,7 +145,7 @@ impl Prepared {
         let plugins = self.plugins(&store, &registry)?;
         plugins.load_built_in(report).await?;
         plugins.restore().await?;
-        restore_documents(&store, &registry, &plugins).await?;
+        let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = self.credentials(&store, &registry).await?;
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
         let workspaces = self.folder.subfolder("workspaces")?;
@@ -152,6 +153,14 @@ impl Prepared {
         restore_sessions(&store, &sessions).await?;
         sessions.remove_orphans().await;
         let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, limits);
+        let custom = CustomTools::new(CustomParts {
+            plugins: plugins.clone(),
+            registry: registry.clone(),
+            store: store.clone(),
+            dispatcher: dispatcher.clone(),
+            sessions: Arc::clone(&sessions),
+        });
+        custom.restore(tools).await;
         self.listener.set_nonblocking(true)?;
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
@@ -169,6 +178,7 @@ impl Prepared {
         let keeping = tokio::spawn(credentials.clone().keep(stop.clone(), now_ms));
         let app = App::new(AppParts {
             credentials,
+            custom,
             openapi: std::sync::OnceLock::new(),
             config: self.config,
             dispatcher,
@@ -375,8 +385,14 @@ fn listener_settings(config: &Config) -> ListenerSettings {
 }
 
 /// What does not read any more, since an older daemon took it, gives nothing: no policy means deny.
-async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<()> {
+/// Puts documents in force. Those of tools that organizations made are given back, since more must be there first.
+async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<Vec<Document>> {
+    let mut tools = Vec::new();
     for document in store.all_documents().await? {
+        if let DocumentKey::Tool(_) = document.key {
+            tools.push(document);
+            continue;
+        }
         let (key, body) = (document.key, document.body);
         let unsound = |error: &DocumentError| {
             tracing::error!(document = %key, %error, "a stored document is not sound; it gives no tools");
@@ -403,9 +419,11 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
                 plugins.grant(namespace.clone(), read).await;
             }
+            // They are read with the tool that they belong to.
+            DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}
         }
     }
-    Ok(())
+    Ok(tools)
 }
 
 async fn restore_sessions(store: &Store, sessions: &Sessions) -> Result<()> {

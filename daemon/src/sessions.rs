@@ -163,8 +163,21 @@ impl Sessions {
         self.insert(setup, beginning, true)
     }
 
+    /// A session that nobody can find: for one call, by whoever tries a tool. Its files are for the caller to remove.
+    pub fn unlisted(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
+        self.make(setup, beginning, false)
+    }
+
     fn insert(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
-        let session = Arc::new(Session {
+        let session = self.make(setup, beginning, taken_up);
+        self.write(&session.setup.id, |shard| {
+            shard.insert(session.setup.id.clone(), Arc::clone(&session));
+        });
+        session
+    }
+
+    fn make(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
+        Arc::new(Session {
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
@@ -174,11 +187,7 @@ impl Sessions {
             workspace: OnceCell::new(),
             conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,
-        });
-        self.write(&session.setup.id, |shard| {
-            shard.insert(session.setup.id.clone(), Arc::clone(&session));
-        });
-        session
+        })
     }
 
     /// The session of that id.

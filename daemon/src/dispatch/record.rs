@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ring::digest;
 use toolgate_admission::{
-    Admitted, Arguments, CallError, ErrorType, Facts, Fault, Limits, Refusal, ToolId, Verdict,
+    Admitted, Arguments, CallError, Catalogue, ErrorType, Facts, Fault, Limits, Refusal, ToolId, Verdict,
     read_called_name,
 };
 use toolgate_sandbox::workspace::WorkspaceError;
@@ -18,7 +18,6 @@ use crate::audit::{
     Sha256,
 };
 use crate::redact::redacted;
-use crate::registry::Snapshot;
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
 /// What makes two calls with the same id the same call: the tool as called, and the arguments' bytes.
@@ -31,22 +30,29 @@ pub(super) fn fingerprint(tool: &str, arguments: &Sha256) -> [u8; 32] {
     fingerprint
 }
 
+/// What the gate said of a call, and what it looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Decided<'a> {
+    pub verdict: &'a Verdict<Component>,
+    pub catalogue: &'a Catalogue<Component>,
+    pub revision: u64,
+}
+
 /// The verdict as an intent: what was asked, what the gate said, and by which rule.
 pub(super) fn intent<'a>(
-    snapshot: &'a Snapshot,
+    decided: Decided<'a>,
     session: &'a Session,
     call: &'a RequestedCall,
     arguments_sha256: Sha256,
-    verdict: &'a Verdict<Component>,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let seen = Seen::of(snapshot, verdict);
+    let seen = Seen::of(decided.catalogue, decided.verdict);
     // Of a tool that nobody knows, nobody knows either which arguments are secret.
     let arguments = seen
         .redact
         .filter(|_| seen.verdict != audit::Verdict::Refused || is_readable(&call.arguments))
         .and_then(|pointers| redacted(&call.arguments, pointers));
-    let recorded = by_session(session, call, seen, snapshot.revision, origin);
+    let recorded = by_session(session, call, seen, decided.revision, origin);
     CallIntent { arguments, arguments_sha256, ..recorded }
 }
 
@@ -97,11 +103,11 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn of(snapshot: &'a Snapshot, verdict: &'a Verdict<Component>) -> Self {
+    fn of(catalogue: &'a Catalogue<Component>, verdict: &'a Verdict<Component>) -> Self {
         match verdict {
             Verdict::Run(checked) => Self::sound(checked, audit::Verdict::Run),
             Verdict::NeedsApproval(unapproved) => Self::sound(unapproved, audit::Verdict::NeedsApproval),
-            Verdict::Refused(refusal) => Self::refused(snapshot, refusal, audit::Verdict::Refused),
+            Verdict::Refused(refusal) => Self::refused(catalogue, refusal, audit::Verdict::Refused),
         }
     }
 
@@ -118,8 +124,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    fn refused(snapshot: &'a Snapshot, refusal: &'a Refusal, verdict: audit::Verdict) -> Self {
-        let tool = refusal.tool.as_ref().and_then(|id| snapshot.catalogue.find(&id.to_string()));
+    fn refused(catalogue: &'a Catalogue<Component>, refusal: &'a Refusal, verdict: audit::Verdict) -> Self {
+        let tool = refusal.tool.as_ref().and_then(|id| catalogue.find(&id.to_string()));
         Self {
             verdict,
             reason: reason(&refusal.reason),

@@ -35,7 +35,7 @@ impl Dispatcher {
         let snapshot = parts.registry.snapshot();
         let unapproved = match snapshot.revision == revision {
             true => unapproved,
-            false => match decide(&snapshot, session, call) {
+            false => match decide(&super::rules_of(&snapshot, session), session, call) {
                 Verdict::NeedsApproval(unapproved) => unapproved,
                 Verdict::Run(checked) => return Ok((checked, id)),
                 Verdict::Refused(refusal) => return Err(Box::new((refusal.into(), Ending::Final))),
@@ -64,7 +64,7 @@ impl Dispatcher {
             arguments: arguments.into(),
             ..RequestedCall::unnamed(String::new())
         };
-        decide(&self.0.registry.snapshot(), session, &call)
+        decide(&super::rules_of(&self.0.registry.snapshot(), session), session, &call)
     }
 
     /// Tells the calls that wait for an approval how it was decided, and ends those that it will not let run.

@@ -27,13 +27,13 @@ impl RuleKey {
         match self {
             Self::Platform => {
                 let document = PlatformDocument::parse(text)?;
-                document.check(&snapshot.catalogue)?;
-                let warnings = document.warnings(&snapshot.catalogue);
+                document.check(snapshot.catalogue())?;
+                let warnings = document.warnings(snapshot.catalogue());
                 Ok(Sound { replacement: Replacement::Platform(document), warnings })
             }
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
-                let warnings = document.warnings(&snapshot.catalogue);
+                let warnings = document.warnings(&snapshot.catalogue_of(organization));
                 Ok(Sound { replacement: Replacement::Policy(organization.clone(), document), warnings })
             }
             Self::Agent(organization, agent) => {

@@ -49,6 +49,18 @@ pub(super) struct PluginAddress {
     namespace: String,
 }
 
+/// A tool of an organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct CustomToolAddress {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The namespace of its actions: lower-case words joined by hyphens.
+    #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "weather")]
+    namespace: String,
+}
+
 /// A token.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]

@@ -153,7 +153,7 @@ pub(super) fn answered(session: &Session, form: &Form, turn: Option<&str>, answe
     forms::write(form, &around, &results)
 }
 
-fn origin(caller: &Caller) -> Origin {
+pub(super) fn origin(caller: &Caller) -> Origin {
     Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() }
 }
 

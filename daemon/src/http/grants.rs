@@ -81,7 +81,7 @@ pub async fn put(
 }
 
 /// A sound grant, whose certificates can be used.
-fn read(text: &str) -> Result<Grant, CallError> {
+pub(super) fn read(text: &str) -> Result<Grant, CallError> {
     let grant = Grant::parse(text)?;
     let unusable = |pem: &&String| !toolgate_sandbox::is_certificate(pem);
     match grant.extra_ca.iter().position(|pem| unusable(&pem)) {

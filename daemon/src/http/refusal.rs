@@ -117,6 +117,14 @@ refusals! {
     NoPolicy = NotFound, "there is no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "there is no such agent, or its organization is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
+    NoCustomTool = NotFound, "there is no such tool, or its organization is not the token's";
+    NoCustomToolGrant = NotFound, "the organization has no such tool, or nothing was granted to it";
+    NamespaceOfThePlatform = Conflict, "a plugin of the platform has the namespace";
+    TooManyTools = QuotaExceeded, "the organization has as many tools of its own as are kept";
+    ServerSilent = ApiUnavailable, "the server to be mounted did not answer";
+    ServerDenied = NetworkDenied, "the server to be mounted may not be reached";
+    ServerUnsound = ToolFailed, "the server to be mounted does not speak the protocol";
+    NothingWaits = Conflict, "nothing waits for consent, or something else does, or the tool is not mounted";
     NoPlugin = NotFound, "no such plugin is loaded";
     NoSession = NotFound, "there is no such session, or the token may not use it";
     NoCall = NotFound, "there is no such call or session, or the token may not use the session";

@@ -150,7 +150,7 @@ pub async fn select(
     let all = Shown::all(&rules, &facts);
     let shortlist = if rules.organization.document().broker.enabled {
         let recent = session.conduct.recent();
-        snapshot.shortlist(&rules, &facts, &request.message, &recent).await
+        snapshot.shortlist(&rules, &facts, &request.message, &recent, &session.setup.organization).await
     } else {
         Shortlist::of_everything(all.iter().map(|shown| shown.tool.index()))
     };
@@ -185,7 +185,13 @@ pub async fn switch(
     Json(switch): Json<ToolSwitch>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id)?;
-    let tool = app.0.registry.snapshot().catalogue.find(&tool).map(|tool| tool.id().clone());
+    let tool = app
+        .0
+        .registry
+        .snapshot()
+        .catalogue_of(&session.setup.organization)
+        .find(&tool)
+        .map(|tool| tool.id().clone());
     let tool = tool.ok_or_else(|| Problem::not_found("tool"))?;
     let action = if switch.disabled { "session.tool.disable" } else { "session.tool.enable" };
     let target = format!("{id} {tool}");

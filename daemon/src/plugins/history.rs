@@ -245,7 +245,8 @@ pub struct ToolView {
 }
 
 impl ToolView {
-    fn of(tool: &toolgate_admission::ToolDescriptor) -> Self {
+    /// How a tool is shown.
+    pub fn of(tool: &toolgate_admission::ToolDescriptor) -> Self {
         Self {
             name: tool.name.to_string(),
             wire_name: tool.wire.to_string(),
@@ -269,7 +270,8 @@ pub struct CapabilitiesView {
 }
 
 impl CapabilitiesView {
-    fn of(asked: &Capabilities) -> Self {
+    /// How what a plugin asks for is shown.
+    pub fn of(asked: &Capabilities) -> Self {
         Self {
             filesystem: match asked.filesystem {
                 FilesystemAccess::None => "none",

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
-use super::{BUILT_IN, History, PluginView, Plugins, Version};
+use super::{BUILT_IN, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
 use crate::dispatch::now_ms;
@@ -78,10 +78,19 @@ impl Plugins {
         let rows = self.0.store.plugins().await?;
         for (namespace, file) in BUILT_IN {
             let digest = digest_of(file);
-            let (plugin, compiled) = self.prepare(&digest, file, None).await?;
-            if let CompiledBy::Worker(took) = compiled {
-                report(Progress::Compiled { namespace: (*namespace).to_owned(), took });
+            let report = |compiled| {
+                if let CompiledBy::Worker(took) = compiled {
+                    report(Progress::Compiled { namespace: (*namespace).to_owned(), took });
+                }
+            };
+            if let Some(kind) = Kind::of_component(namespace) {
+                let (component, compiled) = self.0.compiler.component(&digest, file).await?;
+                report(compiled);
+                self.makers().insert(kind, (digest, component));
+                continue;
             }
+            let (plugin, compiled) = self.prepare(&digest, file, None).await?;
+            report(compiled);
             let mut history = History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
             history.set_disabled(rows.iter().any(|row| row.namespace == *namespace && row.disabled));
             let name = Namespace::parse(namespace).map_err(|error| invalid(error.to_string()))?;
@@ -210,7 +219,7 @@ impl Plugins {
     }
 }
 
-/// A plugin's digest. Until definitions exist, the component is all that it covers.
+/// The digest of a plugin that is its component; one that is made of a definition has another (`made`).
 fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(Sha256::of(file).0)
 }

@@ -6,12 +6,12 @@
 use std::sync::{Arc, OnceLock};
 
 use toolgate_admission::{
-    self as admission, Catalogue, Index, Intents, PlatformDocument, Question, Rules, SessionFacts, ToolId,
-    ToolSet,
+    self as admission, Catalogue, Index, Intents, Name, PlatformDocument, Question, Rules, SessionFacts,
+    ToolId, ToolSet,
 };
 use toolgate_sandbox::Component;
 
-use super::Snapshot;
+use super::{Offer, Snapshot};
 
 /// What a broker of one catalogue and one policy works with.
 pub struct Broker {
@@ -44,8 +44,10 @@ impl Snapshot {
         facts: &SessionFacts,
         message: &str,
         recent: &[ToolId],
+        organization: &Name,
     ) -> Shortlist {
-        let broker = self.broker().await;
+        let known = self.organizations.get(organization);
+        let broker = known.map_or_else(|| Arc::clone(&self.common), |known| known.offer(self)).broker().await;
         let catalogue = &rules.catalogue;
         let mut callable = ToolSet::empty(catalogue.tools().len());
         admission::callable(rules, facts).for_each(|(tool, _)| callable.insert(tool.index()));
@@ -68,7 +70,9 @@ impl Snapshot {
         let why = |taken: admission::Taken| (taken.tool, taken.why.iter().map(ToString::to_string).collect());
         Shortlist { tools: selection.tools.into_iter().map(why).collect() }
     }
+}
 
+impl Offer {
     async fn broker(&self) -> Arc<Broker> {
         if let Some(broker) = self.broker.get() {
             return Arc::clone(broker);

@@ -85,7 +85,7 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Replaces the document whole. A policy and an agent need their organization.
+    /// Replaces the document whole. A policy, an agent and a tool need their organization.
     pub async fn put_document(
         &self,
         key: &DocumentKey,
@@ -93,26 +93,26 @@ impl Store {
         precondition: &Precondition,
         now_ms: u64,
     ) -> Result<Written, StoreError> {
+        self.put_documents((key, body), None, precondition, now_ms).await
+    }
+
+    /// The same, with another document that goes with it, whatever that one was.
+    pub async fn put_documents(
+        &self,
+        (key, body): (&DocumentKey, &str),
+        beside: Option<(&DocumentKey, &str)>,
+        precondition: &Precondition,
+        now_ms: u64,
+    ) -> Result<Written, StoreError> {
         let mut change = self.begin().await?;
-        if let DocumentKey::Policy(organization) | DocumentKey::Agent { organization, .. } = key {
+        if let Some(organization) = key.organization() {
             require_organization(&mut change, organization).await?;
         }
         let current = judged(&mut change, key, precondition).await?;
-        let revision = note_change(&mut change, key, false, now_ms).await?;
-        sqlx::query(
-            "INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6) \
-             ON CONFLICT (kind, scope, name) DO UPDATE \
-             SET revision = excluded.revision, body = excluded.body, updated_ms = excluded.updated_ms",
-        )
-        .bind(key.kind().as_str())
-        .bind(key.scope())
-        .bind(key.name())
-        .bind(to_sql(revision.0))
-        .bind(body)
-        .bind(to_sql(now_ms))
-        .execute(&mut *change)
-        .await?;
+        let revision = write(&mut change, key, body, now_ms).await?;
+        if let Some((key, body)) = beside {
+            write(&mut change, key, body, now_ms).await?;
+        }
         change.commit().await?;
         Ok(Written { revision, created: current.is_none() })
     }
@@ -139,6 +139,7 @@ impl Store {
                 removed.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
                 super::credentials::delete_of_organization(&mut change, organization).await?;
+                delete_tools(&mut change, organization, now_ms).await?;
                 removed.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
                 super::approvals::remove_of_organization(&mut change, organization).await?;
             }
@@ -146,7 +147,15 @@ impl Store {
                 removed.sessions =
                     super::sessions::end_of(&mut change, organization, Some(agent), now_ms).await?;
             }
-            DocumentKey::Platform | DocumentKey::Policy(_) | DocumentKey::Grant(_) => {}
+            DocumentKey::Tool(tool) => {
+                delete_if_there(&mut change, &DocumentKey::Mount(tool.clone()), now_ms).await?;
+                delete_if_there(&mut change, &DocumentKey::ToolGrant(tool.clone()), now_ms).await?;
+            }
+            DocumentKey::Platform
+            | DocumentKey::Policy(_)
+            | DocumentKey::Grant(_)
+            | DocumentKey::Mount(_)
+            | DocumentKey::ToolGrant(_) => {}
         }
         change.commit().await?;
         Ok(removed)
@@ -193,6 +202,30 @@ async fn judged(
         Judgement::Fails => Err(StoreError::PreconditionFailed { what: key.to_string(), current }),
         Judgement::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
     }
+}
+
+async fn write(
+    change: &mut Transaction<'static, Sqlite>,
+    key: &DocumentKey,
+    body: &str,
+    now_ms: u64,
+) -> Result<Revision, StoreError> {
+    let revision = note_change(change, key, false, now_ms).await?;
+    sqlx::query(
+        "INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (kind, scope, name) DO UPDATE \
+         SET revision = excluded.revision, body = excluded.body, updated_ms = excluded.updated_ms",
+    )
+    .bind(key.kind().as_str())
+    .bind(key.scope())
+    .bind(key.name())
+    .bind(to_sql(revision.0))
+    .bind(body)
+    .bind(to_sql(now_ms))
+    .execute(&mut **change)
+    .await?;
+    Ok(revision)
 }
 
 async fn current_revision(
@@ -250,6 +283,25 @@ async fn delete_agents(
         delete_row(change, &DocumentKey::agent(organization, &agent), now_ms).await?;
     }
     Ok(agents.into_iter().map(|(agent,)| agent).collect())
+}
+
+/// The tools that an organization made, with what goes with them.
+async fn delete_tools(
+    change: &mut Transaction<'static, Sqlite>,
+    organization: &Name,
+    now_ms: u64,
+) -> Result<(), StoreError> {
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('tool', 'mount', 'tool_grant') ORDER BY kind, name",
+    )
+    .bind(organization.as_str())
+    .fetch_all(&mut **change)
+    .await?;
+    for (kind, name) in rows {
+        let key = DocumentKey::from_row(&kind, organization.as_str(), &name).ok_or_else(unreadable)?;
+        delete_row(change, &key, now_ms).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn delete_if_there(

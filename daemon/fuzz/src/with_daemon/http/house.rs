@@ -18,6 +18,7 @@ use toolgate::audit::{Audit, AuditSettings};
 use toolgate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use toolgate::config::Config;
 use toolgate::credentials::{CredentialSettings, Credentials, HttpsSettings, RootKeySource, https_client};
+use toolgate::custom::{CustomTools, Parts as CustomParts};
 use toolgate::dispatch::{Dispatcher, Parts, now_ms};
 use toolgate::events::Events;
 use toolgate::http::listener::{ListenerSettings, connection};
@@ -197,14 +198,25 @@ async fn app(folder: &Path) -> (App, String) {
     let credentials =
         Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await.expect("secrets");
     let bounds = Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5 };
+    let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
+    let plugins = plugins(folder, &registry, &store, &sandbox);
+    let sessions = Arc::new(Sessions::new(&made(folder, "workspaces"), 60_000, bounds));
+    let custom = CustomTools::new(CustomParts {
+        plugins: plugins.clone(),
+        registry: registry.clone(),
+        store: store.clone(),
+        dispatcher: dispatcher.clone(),
+        sessions: Arc::clone(&sessions),
+    });
     let parts = AppParts {
         config,
-        dispatcher: dispatcher(&registry, audit, &sandbox, &store, &credentials),
+        dispatcher,
         identity,
         credentials,
-        plugins: plugins(folder, &registry, &store, &sandbox),
+        plugins,
+        custom,
         registry,
-        sessions: Arc::new(Sessions::new(&made(folder, "workspaces"), 60_000, bounds)),
+        sessions,
         store,
         serving: AtomicBool::new(true),
         stopping: Default::default(),

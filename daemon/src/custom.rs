@@ -1,0 +1,438 @@
+//! Tools that an organization makes without code: of an HTTP API by a definition (C1), of an MCP server by its address (M4).
+//!
+//! A definition becomes a plugin that this organization alone has, made by a built-in component and served beside everybody's.
+//! It goes the way of every plugin: same sandbox, same gate. What it may reach is what its definition names, until an
+//! operator grants it something else.
+//!
+//! What a mounted server has is found out by a call like any other, never while describing. Its owner consents to what was
+//! found by putting the definition; what is found later waits ([`mount`]).
+
+mod definition;
+mod mount;
+mod view;
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use toolgate_admission::{
+    AgentDocument, CallError, Capabilities, Catalogue, ErrorType, Grant, Name, OrgDocument, PlatformDocument,
+    Plugin, Rules,
+};
+use toolgate_sandbox::{Component, Exchange};
+
+use crate::dispatch::{Dispatcher, Origin, RequestedCall, Trial, now_ms};
+use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, ToolKey};
+use crate::plugins::{Definition, Kind, Plugins};
+use crate::registry::{Registry, Snapshot};
+use crate::sessions::{Recorded, Sessions};
+use crate::store::{Store, StoreError, Written};
+
+use definition::Read;
+use mount::Mount;
+pub use view::{CustomState, CustomToolView, WaitingView};
+
+/// Most tools of one organization. Each change numbers all of them anew, and its rules are compiled again.
+const TOOLS: usize = 200;
+
+/// The tools that organizations made, and what is held while one is written down and put in force, so that both happen in
+/// the same order. Cheap to clone.
+#[derive(Clone)]
+pub struct CustomTools(Arc<Parts>, Arc<Mutex<()>>);
+
+/// What they are made with.
+pub struct Parts {
+    /// Makes plugins of definitions.
+    pub plugins: Plugins,
+    /// Where they come into force.
+    pub registry: Registry,
+    /// Where they are written down.
+    pub store: Store,
+    /// Carries out the calls that find out what a server has.
+    pub dispatcher: Dispatcher,
+    /// Such calls have a session each.
+    pub sessions: Arc<Sessions>,
+}
+
+/// What came of trying a tool.
+pub struct Tried {
+    /// The answer of the call.
+    pub answer: Arc<Recorded>,
+    /// Its requests.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// What is tried.
+pub enum Tryout<'a> {
+    /// A tool that the organization has, by name.
+    Saved(&'a str),
+    /// An action of a definition that need not be saved.
+    Unsaved {
+        /// What its tools are called by.
+        key: &'a ToolKey,
+        /// The definition.
+        definition: &'a str,
+        /// The name of the action.
+        action: &'a str,
+    },
+}
+
+impl CustomTools {
+    /// Nothing is served before [`CustomTools::restore`].
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts), Arc::default())
+    }
+
+    /// Serves again what was made before the last stop. What cannot be made any more is left out, and the log says so.
+    pub async fn restore(&self, documents: Vec<Document>) {
+        for document in documents {
+            let DocumentKey::Tool(key) = document.key else { continue };
+            match self.remade(&key, &document.body).await {
+                Ok(plugin) => self.serve(&key, Some(plugin)),
+                Err(error) => {
+                    tracing::error!(tool = %key, reason = error.message, "a tool of an organization cannot be served");
+                }
+            }
+        }
+    }
+
+    async fn remade(&self, key: &ToolKey, body: &str) -> Result<Plugin<Component>, CallError> {
+        let read = Read::parse(body)?;
+        let mount = self.mount(key).await?;
+        self.make(key, &read, mount.as_ref(), self.granted(key).await?).await
+    }
+
+    /// Makes a tool, or replaces one, and serves it.
+    pub async fn put(
+        &self,
+        key: &ToolKey,
+        body: &str,
+        precondition: &Precondition,
+        origin: &Origin,
+    ) -> Result<(Written, CustomToolView), CallError> {
+        let read = Read::parse(body)?;
+        self.check_place(key)?;
+        self.judge(key, precondition).await?;
+        let granted = self.granted(key).await?;
+        let mount = match read.kind {
+            Kind::Http => None,
+            Kind::Mcp => Some(self.consented(key, &read, granted.clone(), origin).await?),
+        };
+        let plugin = self.make(key, &read, mount.as_ref(), granted).await?;
+        let view = CustomToolView::of(key, read.kind, &plugin, mount.as_ref());
+        let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
+        let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
+        let document = DocumentKey::Tool(key.clone());
+        let store = &self.0.store;
+        let _in_order = self.1.lock().await;
+        let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
+        self.serve(key, Some(plugin));
+        Ok((written, view))
+    }
+
+    /// Takes a tool away.
+    pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
+        let document = DocumentKey::Tool(key.clone());
+        let _in_order = self.1.lock().await;
+        self.0.store.delete_document(&document, precondition, now_ms()).await?;
+        let digest = self.plugin(key).map(|plugin| plugin.digest.clone());
+        self.serve(key, None);
+        if let Some(digest) = digest {
+            self.0.plugins.forget_made(&digest).await;
+        }
+        Ok(())
+    }
+
+    /// What an operator lets a tool reach in place of what its definition names.
+    pub async fn grant(
+        &self,
+        key: &ToolKey,
+        body: &str,
+        grant: Grant,
+        precondition: &Precondition,
+    ) -> Result<Written, CallError> {
+        let _in_order = self.1.lock().await;
+        let plugin = self.plugin(key).ok_or_else(|| unknown(key))?;
+        let document = DocumentKey::ToolGrant(key.clone());
+        let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;
+        self.serve(key, Some(Plugin { granted: Arc::new(grant), ..Plugin::clone(&plugin) }));
+        Ok(written)
+    }
+
+    /// What a tool asks for.
+    pub fn asked(&self, key: &ToolKey) -> Option<Capabilities> {
+        Some(self.plugin(key)?.descriptor.capabilities.clone())
+    }
+
+    /// Asks the server of a mounted tool what it has now. What differs from what was consented to waits for consent.
+    pub async fn refresh(&self, key: &ToolKey, origin: &Origin) -> Result<CustomToolView, CallError> {
+        let (read, mut mount) = self.mounted(key).await?;
+        let granted = self.granted(key).await?;
+        let found = self.discover(key, &read, granted.clone(), origin).await?;
+        mount
+            .note(found, |discovered| async {
+                let plugin = self.make(key, &read, Some(&Mount::consented(discovered)), granted).await?;
+                Ok(plugin.digest.to_string())
+            })
+            .await?;
+        self.keep(key, &mount).await?;
+        self.view(key).await
+    }
+
+    /// Consents to what waits, which must be what the digest names.
+    pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
+        let (read, mount) = self.mounted(key).await?;
+        let mount = mount.with_consent(key, digest)?;
+        let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
+        if plugin.digest.as_str() != digest {
+            return Err(mount::not_that(key));
+        }
+        let _in_order = self.1.lock().await;
+        self.keep(key, &mount).await?;
+        self.serve(key, Some(plugin));
+        self.view(key).await
+    }
+
+    /// The tools of an organization by namespace, those after `after`; at most `limit`.
+    pub async fn list(
+        &self,
+        organization: &Name,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<CustomToolView>, CallError> {
+        let found = self.0.store.documents(DocumentKind::Tool, organization.as_str(), after, limit).await?;
+        let mut views = Vec::with_capacity(found.len());
+        for document in found {
+            if let DocumentKey::Tool(key) = document.key {
+                views.push(self.view_of(&key, &document.body).await?);
+            }
+        }
+        Ok(views)
+    }
+
+    /// Tries a tool once (C3).
+    pub async fn try_out(
+        &self,
+        organization: &Name,
+        user: Option<String>,
+        tryout: Tryout<'_>,
+        arguments: Arc<str>,
+        origin: &Origin,
+    ) -> Result<Tried, CallError> {
+        let snapshot = self.0.registry.snapshot();
+        let (rules, tool) = match tryout {
+            Tryout::Saved(tool) => {
+                (snapshot.rules_with(organization, AgentDocument::everything()), tool.to_owned())
+            }
+            Tryout::Unsaved { key, definition, action } => {
+                let read = Read::parse(definition)?;
+                let granted = self.granted(key).await?;
+                let mount = match read.kind {
+                    Kind::Http => None,
+                    Kind::Mcp => {
+                        Some(Mount::consented(self.discover(key, &read, granted.clone(), origin).await?))
+                    }
+                };
+                let plugin = self.make(key, &read, mount.as_ref(), granted).await?;
+                (alone(&snapshot, organization, plugin), format!("{}/{action}", key.namespace))
+            }
+        };
+        let call = RequestedCall {
+            tool: tool.into(),
+            arguments,
+            id_is_new: true,
+            ..RequestedCall::unnamed("try".to_owned())
+        };
+        let trial = Trial::new(organization.clone(), user, rules);
+        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await?;
+        Ok(Tried { answer: tried.answer, exchanges: tried.exchanges })
+    }
+
+    /// What is odd about a tool that is in force.
+    pub fn warnings(&self, key: &ToolKey) -> Vec<toolgate_admission::Warning> {
+        self.plugin(key)
+            .map_or_else(Vec::new, |plugin| view::warnings(&self.0.registry.snapshot(), key, &plugin))
+    }
+
+    async fn make(
+        &self,
+        key: &ToolKey,
+        read: &Read<'_>,
+        mount: Option<&Mount>,
+        granted: Option<Arc<Grant>>,
+    ) -> Result<Plugin<Component>, CallError> {
+        let discovered = mount.map(|mount| mount.discovered.get());
+        let definition =
+            Definition { namespace: &key.namespace, kind: read.kind, document: &read.text, discovered };
+        self.0.plugins.make(&definition, granted).await
+    }
+
+    /// What the server has, by a call to it.
+    async fn discover(
+        &self,
+        key: &ToolKey,
+        read: &Read<'_>,
+        granted: Option<Arc<Grant>>,
+        origin: &Origin,
+    ) -> Result<Box<serde_json::value::RawValue>, CallError> {
+        let plugin = self.make(key, read, None, granted).await?;
+        let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin);
+        let call = RequestedCall {
+            tool: format!("{}/discover", key.namespace).into(),
+            id_is_new: true,
+            ..RequestedCall::unnamed("discover".to_owned())
+        };
+        let trial = Trial::new(key.organization.clone(), None, rules);
+        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await?;
+        mount::found(&tried.answer)
+    }
+
+    /// What is consented to by putting this definition: what is there already, where it is the same server's, or
+    /// else what is found now.
+    async fn consented(
+        &self,
+        key: &ToolKey,
+        read: &Read<'_>,
+        granted: Option<Arc<Grant>>,
+        origin: &Origin,
+    ) -> Result<Mount, CallError> {
+        let before = match self.document(key).await {
+            Ok(document) => Some(document.body),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let same = before.as_deref().and_then(|body| Read::parse(body).ok());
+        if same.is_some_and(|before| before.mounts_the_same_as(read))
+            && let Some(mount) = self.mount(key).await?
+        {
+            return Ok(mount);
+        }
+        Ok(Mount::consented(self.discover(key, read, granted, origin).await?))
+    }
+
+    async fn mounted(&self, key: &ToolKey) -> Result<(Read<'static>, Mount), CallError> {
+        let document = self.document(key).await?;
+        let read = Read::parse(&document.body)?.into_owned();
+        match self.mount(key).await? {
+            Some(mount) => Ok((read, mount)),
+            None => Err(CallError::new(
+                ErrorType::Conflict,
+                format!(
+                    "the tool `{}` is not a mounted server: nothing is found out about it",
+                    key.namespace
+                ),
+                "replace its definition to change it",
+            )),
+        }
+    }
+
+    async fn mount(&self, key: &ToolKey) -> Result<Option<Mount>, CallError> {
+        match self.0.store.document(&DocumentKey::Mount(key.clone())).await {
+            Ok(document) => Mount::parse(&document.body).map(Some),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn keep(&self, key: &ToolKey, mount: &Mount) -> Result<(), CallError> {
+        let document = DocumentKey::Mount(key.clone());
+        self.0.store.put_document(&document, &mount.text(), &Precondition::Present, now_ms()).await?;
+        Ok(())
+    }
+
+    async fn document(&self, key: &ToolKey) -> Result<Document, StoreError> {
+        self.0.store.document(&DocumentKey::Tool(key.clone())).await
+    }
+
+    /// What an operator granted, if anything.
+    async fn granted(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
+        match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
+            Ok(document) => Ok(Some(Arc::new(Grant::parse(&document.body)?))),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn view(&self, key: &ToolKey) -> Result<CustomToolView, CallError> {
+        let document = self.document(key).await?;
+        self.view_of(key, &document.body).await
+    }
+
+    async fn view_of(&self, key: &ToolKey, body: &str) -> Result<CustomToolView, CallError> {
+        let kind = Read::parse(body).map(|read| read.kind).unwrap_or(Kind::Http);
+        let mount = self.mount(key).await?;
+        Ok(match self.plugin(key) {
+            Some(plugin) => CustomToolView::of(key, kind, &plugin, mount.as_ref()),
+            None => CustomToolView::failed(key, kind),
+        })
+    }
+
+    fn plugin(&self, key: &ToolKey) -> Option<Arc<Plugin<Component>>> {
+        let snapshot = self.0.registry.snapshot();
+        let mut own = snapshot.own_plugins(&key.organization).iter();
+        own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
+    }
+
+    /// Puts a plugin in the place of the one of that namespace, or takes that one away.
+    fn serve(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
+        self.0.registry.serve_to(&key.organization, &key.namespace, plugin.map(Arc::new));
+    }
+
+    /// The same answer that writing would give, before anything is asked of a server.
+    async fn judge(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
+        let document = DocumentKey::Tool(key.clone());
+        let current = match self.0.store.document(&document).await {
+            Ok(document) => Some(document.revision),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let what = document.to_string();
+        match precondition.judge(current) {
+            Judgement::Holds => Ok(()),
+            Judgement::Fails => Err(StoreError::PreconditionFailed { what, current }.into()),
+            Judgement::Required => Err(StoreError::PreconditionRequired { what }.into()),
+        }
+    }
+
+    /// That the organization is there and has room, and nobody else has the name.
+    fn check_place(&self, key: &ToolKey) -> Result<(), CallError> {
+        let snapshot = self.0.registry.snapshot();
+        if !snapshot.knows(&key.organization) {
+            let what = DocumentKey::Organization(key.organization.clone()).to_string();
+            return Err(StoreError::NotFound { what }.into());
+        }
+        if snapshot.catalogue().plugin(&key.namespace).is_some() {
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                format!("the namespace `{}` belongs to a plugin of the platform", key.namespace),
+                "give the tool another name",
+            ));
+        }
+        let own = snapshot.own_plugins(&key.organization);
+        if own.len() >= TOOLS && self.plugin(key).is_none() {
+            return Err(CallError::new(
+                ErrorType::QuotaExceeded,
+                format!("the organization has {TOOLS} tools of its own, and no more are kept"),
+                "remove one that nobody uses, or put several actions into one",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Rules of one plugin that need not be in force: what the operator says holds, and the organization has it.
+fn alone(snapshot: &Snapshot, organization: &Name, plugin: Plugin<Component>) -> Rules<Component> {
+    let catalogue = Catalogue::new(snapshot.limits().clone(), vec![Arc::new(plugin)]);
+    // That agents must be bound is said of agents, and here is none.
+    let platform = PlatformDocument { server_required: false, ..PlatformDocument::clone(snapshot.policy()) };
+    Rules::compile(
+        Arc::new(catalogue),
+        platform,
+        OrgDocument::everything(),
+        snapshot.connected(organization),
+        AgentDocument::everything(),
+    )
+}
+
+fn unknown(key: &ToolKey) -> CallError {
+    StoreError::NotFound { what: DocumentKey::Tool(key.clone()).to_string() }.into()
+}

@@ -1,0 +1,107 @@
+//! The little of a definition that the daemon itself looks at. All the rest is read by the component that makes a plugin of
+//! it, which says what is wrong with it and where.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+use toolgate_admission::{CallError, ErrorType, nearest, parse_strict};
+
+use crate::plugins::Kind;
+
+/// Deepest nesting of a definition: a schema in it may have 32 subschemas inside each other, at two levels each.
+const DEPTH: u64 = 96;
+
+/// The fields that say which tools of which server are mounted.
+const OF_THE_SERVER: [&str; 3] = ["url", "protocol", "tools"];
+
+/// A definition as far as it is read here.
+pub(super) struct Read<'a> {
+    pub kind: Kind,
+    pub text: Cow<'a, str>,
+    server: [Value; 3],
+}
+
+impl<'a> Read<'a> {
+    pub fn parse(text: &'a str) -> Result<Self, CallError> {
+        let value = parse_strict(text, DEPTH)
+            .map_err(|error| wrong(&error.pointer, error.to_string(), "send one JSON object".to_owned()))?;
+        if !value.is_object() {
+            return Err(wrong("", "a definition is one JSON object".to_owned(), "send `{…}`".to_owned()));
+        }
+        let kind = match value.get("kind") {
+            None | Some(Value::Null) => Kind::Http,
+            Some(kind) => read_kind(kind)?,
+        };
+        let server = OF_THE_SERVER.map(|name| value.get(name).cloned().unwrap_or_default());
+        Ok(Self { kind, text: text.into(), server })
+    }
+
+    pub fn into_owned(self) -> Read<'static> {
+        let Self { kind, text, server } = self;
+        Read { kind, text: text.into_owned().into(), server }
+    }
+
+    /// Whether both are about the same tools of the same server.
+    pub fn mounts_the_same_as(&self, other: &Read<'_>) -> bool {
+        self.kind == Kind::Mcp && other.kind == Kind::Mcp && self.server == other.server
+    }
+}
+
+fn read_kind(kind: &Value) -> Result<Kind, CallError> {
+    let text = kind.as_str().unwrap_or_default();
+    Kind::parse(text).ok_or_else(|| {
+        let meant =
+            nearest(text, ["http", "mcp"].into_iter()).map(|meant| format!(": did you mean `{meant}`?"));
+        let hint = format!("write `http` or `mcp`{}", meant.unwrap_or_default());
+        wrong("/kind", format!("`{}` is no kind of definition", toolgate_admission::show(text, 40)), hint)
+    })
+}
+
+fn wrong(pointer: &str, message: String, hint: String) -> CallError {
+    CallError::new(ErrorType::InvalidPolicy, message, hint).with_details(json!({"pointer": pointer}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Read<'_> {
+        Read::parse(text).expect("a definition")
+    }
+
+    #[test]
+    fn c1_a_definition_is_of_an_api_unless_it_says_otherwise() {
+        assert_eq!(parse("{}").kind, Kind::Http);
+        assert_eq!(parse(r#"{"kind":null}"#).kind, Kind::Http);
+        assert_eq!(parse(r#"{"kind":"http"}"#).kind, Kind::Http);
+        assert_eq!(parse(r#"{"kind":"mcp"}"#).kind, Kind::Mcp);
+    }
+
+    #[test]
+    fn c1_what_is_no_definition_is_refused_with_its_place() {
+        for (text, pointer) in [
+            ("[]", ""),
+            ("{", ""),
+            (r#"{"kind":"mpc"}"#, "/kind"),
+            (r#"{"kind":5}"#, "/kind"),
+            (r#"{"a":1,"a":2}"#, "/a"),
+        ] {
+            let error = Read::parse(text).err().expect("no definition");
+            assert_eq!(error.error_type, ErrorType::InvalidPolicy);
+            assert_eq!(error.details, Some(json!({"pointer": pointer})), "{text}");
+        }
+    }
+
+    #[test]
+    fn m4_the_same_server_is_the_same_address_protocol_and_tools() {
+        let before = parse(r#"{"kind":"mcp","url":"https://a.example/mcp","description":"a"}"#);
+        for (text, same) in [
+            (r#"{"kind":"mcp","url":"https://a.example/mcp","description":"b"}"#, true),
+            (r#"{"kind":"mcp","url":"https://b.example/mcp","description":"a"}"#, false),
+            (r#"{"kind":"mcp","url":"https://a.example/mcp","tools":["x"]}"#, false),
+            (r#"{"kind":"http","url":"https://a.example/mcp"}"#, false),
+        ] {
+            assert_eq!(before.mounts_the_same_as(&parse(text)), same, "{text}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Tools that an organization makes without code, over HTTP: of an API by a definition, of an MCP server by its address.
+
+mod form;
+pub mod grant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use toolgate_admission::{CallError, Warning};
+use utoipa::ToSchema;
+
+use super::address::{CustomToolAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
+use super::body::{Json, expect_json};
+use super::calls::origin;
+use super::documents::{DocumentWarning, body_text, name, precondition, status, stored, tagged};
+use super::extract::{Path, Query};
+use super::plugins::named;
+use super::problem::Problem;
+use super::refusal::{
+    Changed, NamespaceOfThePlatform, NoCustomTool, NoOrganization, NothingSaid, NothingWaits, ServerDenied,
+    ServerSilent, ServerUnsound, TooManyTools, Unreadable, Unrecordable, UnsoundDocument,
+};
+use super::{App, Authenticated, List, Page};
+pub use form::ToolDefinitionForm;
+
+use crate::custom::CustomToolView;
+use crate::documents::{DocumentKey, ToolKey};
+use crate::identity::Caller;
+
+/// A tool that was made or replaced.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CustomToolAccepted)]
+pub struct Accepted {
+    #[serde(flatten)]
+    tool: CustomToolView,
+    /// Why agents may not be able to call it: `NO_CREDENTIAL`, `NOT_ENABLED`.
+    warnings: Vec<DocumentWarning>,
+}
+
+/// Consent to what waits.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = Consent)]
+#[serde(deny_unknown_fields)]
+pub struct ConsentRequest {
+    /// The digest of what waits, so that nothing else is consented to.
+    #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
+    digest: String,
+}
+
+/// List the tools that an organization made.
+///
+/// By namespace: what each is made of, its actions, and what waits for consent.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools",
+    params(OrganizationAddress, Page),
+    responses((status = 200, description = "A page of the tools.", body = List<CustomToolView>), NoOrganization, Unreadable),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<List<CustomToolView>>, Problem> {
+    let organization = name(&organization)?;
+    caller.may_own(&organization)?;
+    if !app.0.registry.snapshot().knows(&organization) {
+        return Err(Problem::not_found("organization"));
+    }
+    let limit = page.limit();
+    let mut items = app.0.custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
+    let more = items.len() > limit as usize;
+    items.truncate(limit as usize);
+    let next_cursor = items.last().filter(|_| more).map(|tool| tool.namespace.clone());
+    Ok(axum::Json(List { items, next_cursor }))
+}
+
+/// Get the definition of a tool.
+///
+/// As it was put. Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
+    params(CustomToolAddress),
+    responses((status = 200, description = "The definition.", body = ToolDefinitionForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, Unreadable),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    stored(&app, &DocumentKey::Tool(owned(&caller, &organization, &namespace)?)).await
+}
+
+/// Make or replace a tool of an HTTP API or an MCP server.
+///
+/// Its actions are called by this namespace, by this organization's agents alone, as soon as a policy enables them. It
+/// reaches the host that the definition names, with the credentials of the provider that it names. A server of kind `mcp`
+/// is asked what it has first, which is thereby consented to; replacing the definition of the same server keeps what was.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
+    params(CustomToolAddress, WriteHeaders),
+    request_body(content = ToolDefinitionForm, example = json!({
+        "description": "Weather by place.", "base_url": "https://api.example.com/v1",
+        "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
+            "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
+    })),
+    responses(
+        (status = 200, description = "It is replaced.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        NoOrganization, NamespaceOfThePlatform, TooManyTools, ServerSilent, ServerDenied, ServerUnsound, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+    ),
+)]
+pub async fn put(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let key = owned(&caller, &organization, &namespace)?;
+    expect_json(&headers)?;
+    let text = body_text(&app, body).await?;
+    let precondition = precondition(&headers)?;
+    let origin = origin(&caller);
+    let putting = app.0.custom.put(&key, &text, &precondition, &origin);
+    let (written, tool) = acted(&app, &caller, &key, "tool.put", putting).await?;
+    let warnings = app.0.custom.warnings(&key).into_iter().map(Warning::into).collect();
+    let accepted = axum::Json(Accepted { tool, warnings }).into_response();
+    Ok(tagged(status(written.created), written.revision, accepted))
+}
+
+/// Remove a tool.
+///
+/// Its actions are gone at once; calls in flight end as they began.
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
+    params(CustomToolAddress, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoCustomTool, Changed, NothingSaid, Unrecordable),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let key = owned(&caller, &organization, &namespace)?;
+    let precondition = precondition(&headers)?;
+    acted(&app, &caller, &key, "tool.remove", app.0.custom.remove(&key, &precondition)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Ask a mounted server what it has now.
+///
+/// What differs from what was consented to waits, and is shown as `waiting`; calls go on by what was consented to.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool",
+    params(CustomToolAddress),
+    responses((status = 200, description = "The tool, with what waits.", body = CustomToolView), NoCustomTool, NothingWaits, ServerSilent, ServerDenied, ServerUnsound, UnsoundDocument, Unrecordable),
+)]
+pub async fn refresh(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<CustomToolView>, Problem> {
+    let key = owned(&caller, &organization, &namespace)?;
+    let origin = origin(&caller);
+    let refreshing = app.0.custom.refresh(&key, &origin);
+    Ok(axum::Json(acted(&app, &caller, &key, "tool.refresh", refreshing).await?))
+}
+
+/// Consent to what a mounted server has now.
+///
+/// Names the digest that `refresh` showed, so that nothing else comes into force.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
+    params(CustomToolAddress),
+    request_body(content = ConsentRequest),
+    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NothingWaits, UnsoundDocument, Unrecordable),
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Json(consent): Json<ConsentRequest>,
+) -> Result<axum::Json<CustomToolView>, Problem> {
+    let key = owned(&caller, &organization, &namespace)?;
+    let approving = app.0.custom.approve(&key, &consent.digest);
+    Ok(axum::Json(acted(&app, &caller, &key, "tool.approve", approving).await?))
+}
+
+/// The tool of that address, if the caller may have it.
+pub(super) fn owned(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
+    let key = ToolKey { organization: name(organization)?, namespace: named(namespace)? };
+    caller.may_own(&key.organization)?;
+    Ok(key)
+}
+
+async fn acted<T>(
+    app: &App,
+    caller: &Caller,
+    key: &ToolKey,
+    action: &'static str,
+    act: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, Problem> {
+    app.act(caller, Some(&key.organization), action, key.namespace.as_str(), act).await
+}

@@ -1,0 +1,185 @@
+//! Trying a tool once, to see what it does (C3): the requests as they were sent, the raw answers, and what came of them.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use toolgate_admission::{ErrorType, Name, NetworkRule};
+use toolgate_sandbox::{Excerpt, Exchange};
+use utoipa::ToSchema;
+
+use super::body::Json;
+use super::calls::{CallResult, origin};
+use super::custom::ToolDefinitionForm;
+use super::documents::name;
+use super::plugins::named;
+use super::problem::Problem;
+use super::refusal::{
+    NoOrganization, ServerDenied, ServerSilent, ServerUnsound, Unrecordable, UnsoundDocument,
+};
+use super::{App, Authenticated};
+use crate::custom::Tryout;
+use crate::documents::ToolKey;
+use crate::identity::Caller;
+
+/// What a definition that is not saved is tried as.
+const NAMESPACE: &str = "tryout";
+
+/// A call to be tried.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = TrialRequest)]
+#[serde(deny_unknown_fields)]
+pub struct TrialRequest {
+    /// Whose credentials and tools it has. Left out: the token's organization.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
+    organization: Option<String>,
+    /// A tool that the organization has, by either of its names; or, with `definition`, the name of an action in it.
+    #[schema(min_length = 1, max_length = 200, example = "weather/current")]
+    tool: String,
+    /// A definition that need not be saved.
+    #[serde(default)]
+    #[schema(value_type = Option<ToolDefinitionForm>, required = false)]
+    definition: Option<Box<RawValue>>,
+    /// What the namespace of `definition` would be. Left out: `tryout`.
+    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
+    namespace: Option<String>,
+    /// The arguments. Left out: none.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>, required = false)]
+    arguments: Option<Box<RawValue>>,
+    /// For whom it is tried: their credentials are used where they have any.
+    #[schema(min_length = 1, max_length = 200)]
+    user: Option<String>,
+}
+
+/// What came of a trial.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Trial)]
+pub struct TrialView {
+    /// The answer, as an agent's call would have it.
+    #[schema(value_type = CallResult)]
+    result: Box<RawValue>,
+    /// The requests that were made or refused, in order.
+    requests: Vec<ExchangeView>,
+}
+
+/// One request and its answer.
+#[derive(Serialize, ToSchema)]
+#[schema(as = TriedRequest)]
+struct ExchangeView {
+    /// Method and URL as they were sent, `***` for a secret.
+    request: String,
+    /// The fields of its head, `***` for a secret.
+    headers: Vec<FieldView>,
+    /// Its content.
+    body: ExcerptView,
+    /// The rule of the grant that let it leave; null where none did.
+    #[schema(required, value_type = Option<Object>)]
+    rule: Option<NetworkRule>,
+    /// The credential that went with it, by name.
+    #[schema(required)]
+    credential: Option<String>,
+    /// The status of the answer; null where there was none.
+    #[schema(required)]
+    status: Option<u16>,
+    /// The fields of the answer's head.
+    answer_headers: Vec<FieldView>,
+    /// The answer's content as it came, decoded, without secrets.
+    answer: ExcerptView,
+    /// Why it was not sent, or not answered whole.
+    #[schema(required)]
+    failed: Option<String>,
+}
+
+/// A header field.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HeaderField)]
+struct FieldView {
+    name: String,
+    value: String,
+}
+
+/// The beginning of some content.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContentExcerpt)]
+struct ExcerptView {
+    /// At most 256 KiB of it, as UTF-8; what is none stands as `�`.
+    text: String,
+    /// How long all of it is, as far as it was read.
+    bytes: u64,
+}
+
+/// Try a tool once.
+///
+/// One that is saved is decided about by the organization's policy; a definition that is not saved by the platform's alone.
+/// It is a real call: what it changes is changed, it counts against rates, and the audit log has it.
+#[utoipa::path(
+    post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
+    request_body(content = TrialRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
+    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView), NoOrganization, UnsoundDocument, ServerSilent, ServerDenied, ServerUnsound, Unrecordable),
+)]
+pub async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Json(request): Json<TrialRequest>,
+) -> Result<axum::Json<TrialView>, Problem> {
+    let organization = organization(&caller, request.organization.as_deref())?;
+    caller.may_own(&organization)?;
+    if !app.0.registry.snapshot().knows(&organization) {
+        return Err(Problem::not_found("organization"));
+    }
+    let namespace = named(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
+    let key = ToolKey { organization: organization.clone(), namespace };
+    let tryout = match &request.definition {
+        None => Tryout::Saved(&request.tool),
+        Some(definition) => {
+            Tryout::Unsaved { key: &key, definition: definition.get(), action: &request.tool }
+        }
+    };
+    let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
+    let origin = origin(&caller);
+    let trying = app.0.custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
+    let tried = trying.await?;
+    let result = RawValue::from_string(tried.answer.json.to_string()).map_err(|error| {
+        Problem::new(ErrorType::Internal, format!("the answer cannot be shown: {error}"), "tell the operator")
+    })?;
+    Ok(axum::Json(TrialView { result, requests: tried.exchanges.into_iter().map(Into::into).collect() }))
+}
+
+fn organization(caller: &Caller, named: Option<&str>) -> Result<Name, Problem> {
+    match (named, &caller.organization) {
+        (Some(named), _) => name(named),
+        (None, Some(own)) => Ok(own.clone()),
+        (None, None) => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            "the token is of no organization, and `organization` names none",
+            "name the organization for which the tool is tried",
+        )),
+    }
+}
+
+impl From<Exchange> for ExchangeView {
+    fn from(exchange: Exchange) -> Self {
+        let fields = |fields: Vec<(String, String)>| {
+            fields.into_iter().map(|(name, value)| FieldView { name, value }).collect()
+        };
+        Self {
+            request: exchange.request,
+            headers: fields(exchange.headers),
+            body: exchange.body.into(),
+            rule: exchange.rule,
+            credential: exchange.credential,
+            status: exchange.status,
+            answer_headers: fields(exchange.answer_headers),
+            answer: exchange.answer.into(),
+            failed: exchange.failed,
+        }
+    }
+}
+
+impl From<Excerpt> for ExcerptView {
+    fn from(excerpt: Excerpt) -> Self {
+        Self { text: String::from_utf8_lossy(&excerpt.bytes).into_owned(), bytes: excerpt.length }
+    }
+}
