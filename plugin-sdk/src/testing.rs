@@ -18,6 +18,7 @@
 //! assert_eq!(testing::call::<greet>(&context, json!({"word": "Hello"})), Ok(json!("Hello, Ada!")));
 //! ```
 
+mod defined;
 #[cfg(feature = "http")]
 mod network;
 
@@ -31,6 +32,7 @@ use crate::context::by_hand::Source;
 pub use crate::context::by_hand::{Line, Report};
 use crate::tool::{Answer, Plugin};
 use crate::{Context, Error, Tool};
+pub use defined::{DefinedPlugin, defined};
 #[cfg(feature = "http")]
 pub use network::{Network, Reply, Sent, network};
 

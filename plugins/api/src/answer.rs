@@ -1,0 +1,120 @@
+//! What the server answered becomes the tool's result, or a failure that says what to do.
+
+use serde_json::{Value, json};
+use toolgate_sdk::Error;
+use toolgate_sdk::http::{self, Response};
+
+use crate::plan::Selection;
+use crate::select::select;
+
+/// Longest host name (RFC 1035): more of a server's words does not go into a message.
+const HOST_CHARS: usize = 253;
+
+/// Kinds of content that no model reads as text.
+const BINARY: [&str; 7] =
+    ["image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"];
+
+/// Takes the result out of an answer.
+pub fn read(response: Response, selection: &Selection) -> Result<Value, Error> {
+    if let Some(redirect) = redirect(&response) {
+        return Err(redirect);
+    }
+    let response = response.error_for_status()?;
+    let host = host_of(response.url()).to_owned();
+    let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if !has_content(&response) {
+        return Ok(Value::Null);
+    }
+    if is_json(media_type) {
+        return read_json(response, &host, selection);
+    }
+    read_text(response, &host, media_type, selection)
+}
+
+/// A redirect is not followed: it may lead to where nobody allowed a request, and with what was sent here.
+fn redirect(response: &Response) -> Option<Error> {
+    let status = response.status();
+    let location = response.header("location").filter(|_| (300..400).contains(&status))?;
+    let host = host_of(response.url());
+    let aim = match location.contains("//").then(|| host_of(location)) {
+        Some(other) if other != host => format!("to `{}`", shown(other)),
+        _ => "to another path of the same host".to_owned(),
+    };
+    let message = format!(
+        "`{host}` answered with status {status}, which leads {aim}: redirects are not followed, so the definition of this \
+         tool has to name the place where the API is now"
+    );
+    Some(Error::new(message).with_details(json!({"status": status})))
+}
+
+/// The host of a URL, with its port.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
+    authority.rsplit('@').next().unwrap_or(authority)
+}
+
+/// What a server says, as a part of a message.
+fn shown(text: &str) -> String {
+    text.chars().filter(char::is_ascii_graphic).filter(|sign| *sign != '`').take(HOST_CHARS).collect()
+}
+
+fn has_content(response: &Response) -> bool {
+    response.status() != 204 && response.header("content-length") != Some("0")
+}
+
+fn is_json(media_type: &str) -> bool {
+    matches!(media_type, "application/json" | "text/json") || media_type.ends_with("+json")
+}
+
+fn read_json(response: Response, host: &str, selection: &Selection) -> Result<Value, Error> {
+    let bytes = response.bytes()?;
+    let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    if json.trim_ascii().is_empty() {
+        return Ok(Value::Null);
+    }
+    select(json, selection).map_err(|why| unreadable(host, why))
+}
+
+/// Text is the result as it is. JSON that nobody calls so is JSON all the same where a part of it is asked for.
+fn read_text(
+    response: Response,
+    host: &str,
+    media_type: &str,
+    selection: &Selection,
+) -> Result<Value, Error> {
+    if BINARY.iter().any(|kind| media_type.starts_with(kind)) {
+        return Err(binary(host, media_type));
+    }
+    let text = match is_in_other_charset(&response) {
+        true => response.text()?,
+        false => String::from_utf8(response.bytes()?).map_err(|_| binary(host, media_type))?,
+    };
+    if text.contains('\0') {
+        return Err(binary(host, media_type));
+    }
+    let is_unnamed_json = media_type.is_empty() || *selection != Selection::Whole;
+    match is_unnamed_json.then(|| select(text.as_bytes(), selection)) {
+        Some(Ok(found)) => Ok(found),
+        _ if text.is_empty() => Ok(Value::Null),
+        _ if *selection == Selection::Whole => Ok(Value::String(text)),
+        _ => Ok(Value::Null),
+    }
+}
+
+fn is_in_other_charset(response: &Response) -> bool {
+    let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+    content_type
+        .split_once("charset=")
+        .is_some_and(|(_, charset)| !charset.trim_matches('"').starts_with("utf-8"))
+}
+
+fn binary(host: &str, media_type: &str) -> Error {
+    let kind = if media_type.is_empty() { "unnamed content".to_owned() } else { shown(media_type) };
+    unreadable(host, format!("it is `{kind}`, which is neither JSON nor text"))
+}
+
+fn unreadable(host: &str, why: String) -> Error {
+    http::Error::Unreadable { host: host.to_owned(), why }.into()
+}

@@ -1,0 +1,128 @@
+//! What a call needs of the definition, and nothing else: written when a definition comes into force, read by each call.
+//!
+//! Everything in it was checked then. So a call parses some hundred bytes, and does not look at what it says again.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How one action becomes a request, and its answer a result.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub struct Plan {
+    pub method: String,
+    /// Scheme, host and port, as `https://api.example.com`.
+    pub origin: String,
+    /// The path, that of the base URL included.
+    pub path: Vec<Piece>,
+    /// The part of the query that is always the same, encoded.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub query: String,
+    /// Fields that are always sent, unless an argument has the same name.
+    pub headers: Vec<(String, String)>,
+    /// Where each argument goes.
+    pub arguments: BTreeMap<String, Place>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Content>,
+    #[serde(default, skip_serializing_if = "Selection::is_whole")]
+    pub result: Selection,
+}
+
+/// A part of the path.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    /// As it is sent.
+    Text(String),
+    /// The value of an argument.
+    Argument {
+        name: String,
+        /// What stands there without the argument.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<String>,
+    },
+}
+
+/// Where an argument goes.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub struct Place {
+    #[serde(rename = "in")]
+    pub target: Target,
+    /// Whether its numbers are whole ones: then `1.0`, which is an integer too, is written as `1` where text is sent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub whole_numbers: bool,
+}
+
+/// The kinds of places.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// Where the path names it.
+    Path,
+    Query {
+        name: String,
+        style: Style,
+    },
+    Header(String),
+    /// One member of the content.
+    Member(String),
+    /// The whole content.
+    Content,
+}
+
+/// How a value that is no single word stands in a query.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// A list as one pair for each item: `id=1&id=2`.
+    #[default]
+    Form,
+    /// A list as `id=1,2`.
+    Comma,
+    /// A list as `id=1%202`.
+    Space,
+    /// A list as `id=1%7C2`.
+    Pipe,
+    /// An object as one pair for each member: `filter[a]=1&filter[b]=2`.
+    DeepObject,
+    /// Anything, as JSON.
+    Json,
+}
+
+/// What a request has as its content.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub struct Content {
+    pub form: ContentForm,
+    #[serde(rename = "type")]
+    pub content_type: String,
+}
+
+/// How content is written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContentForm {
+    #[default]
+    Json,
+    Form,
+    Text,
+}
+
+/// Which part of an answer is the result.
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    #[default]
+    Whole,
+    Pointer(String),
+    Jmespath(String),
+}
+
+impl Selection {
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

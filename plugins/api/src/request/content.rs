@@ -1,0 +1,60 @@
+//! Arguments as the content of a request.
+
+use serde_json::Value;
+use toolgate_sdk::Error;
+
+use super::arguments::{Given, refuse};
+use super::query::{Pairs, add_to_form};
+use crate::plan::{ContentForm, Place, Plan, Target};
+
+/// The content and its type; none where nothing is sent.
+pub fn write<'a>(plan: &'a Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(&'a str, String)>, Error> {
+    let Some(content) = &plan.content else { return Ok(None) };
+    let whole = given.iter().find(|(place, _)| place.target == Target::Content);
+    let text = match (whole, content.form) {
+        (Some((_, given)), ContentForm::Json) => Some(given.value.json().to_owned()),
+        (Some((_, given)), ContentForm::Text) => Some(text(given)?),
+        (Some((_, given)), ContentForm::Form) => Some(form_of_members(given)?),
+        // The argument that is all of it was left out.
+        (None, _) if plan.arguments.values().any(|place| place.target == Target::Content) => None,
+        (None, ContentForm::Json | ContentForm::Text) => Some(object(given)),
+        (None, ContentForm::Form) => Some(form(given)?),
+    };
+    Ok(text.map(|text| (content.content_type.as_str(), text)))
+}
+
+fn text(given: &Given<'_>) -> Result<String, Error> {
+    let text = given.value.word(false).ok_or_else(|| refuse(given.name, "is sent as text, and is none"))?;
+    Ok(text.into_owned())
+}
+
+/// The members in the order in which they were written, each as it was written.
+fn object(given: &[(&Place, Given<'_>)]) -> String {
+    let members = given.iter().filter_map(|(place, given)| match &place.target {
+        Target::Member(name) => Some(format!("{}:{}", Value::from(name.as_str()), given.value.json())),
+        _ => None,
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+fn form(given: &[(&Place, Given<'_>)]) -> Result<String, Error> {
+    let mut pairs = Pairs::default();
+    for (place, given) in given {
+        if let Target::Member(name) = &place.target {
+            add_to_form(&mut pairs, name, given.value, place.whole_numbers).ok_or_else(|| no_form(given))?;
+        }
+    }
+    Ok(pairs.finish())
+}
+
+fn form_of_members(given: &Given<'_>) -> Result<String, Error> {
+    let mut pairs = Pairs::default();
+    for (name, value) in given.value.members().ok_or_else(|| no_form(given))? {
+        add_to_form(&mut pairs, &name, value, false).ok_or_else(|| no_form(given))?;
+    }
+    Ok(pairs.finish())
+}
+
+fn no_form(given: &Given<'_>) -> Error {
+    refuse(given.name, "goes into a form, which takes words, numbers and lists of them")
+}
