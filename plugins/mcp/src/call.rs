@@ -1,0 +1,62 @@
+//! A call of a tool of the server.
+
+use toolgate_sdk::serde_json::value::RawValue;
+use toolgate_sdk::serde_json::{self, Value};
+use toolgate_sdk::{Context, Error};
+
+use crate::connection::{Connection, Params, Request};
+use crate::content;
+use crate::describe::Part;
+use crate::document::Protocol;
+use crate::exchange::Server;
+use crate::failure::Failure;
+use crate::mirror;
+
+/// Sessions that are opened for one call: a server may end one at any time, and says so before it did anything.
+const SESSIONS: usize = 2;
+
+/// Calls a tool by the server's name of it.
+pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Result<Value, Error> {
+    let server = Server { url: &part.url, headers: &part.headers, context };
+    let arguments: &RawValue = serde_json::from_str(arguments)?;
+    let result = match part.protocol {
+        Some(Protocol::Session) => in_session(&server, tool, arguments),
+        _ => {
+            let mirrored = mirrored(part, arguments)?;
+            Connection::stateless(&server).ask(Request { mirrored, ..request(tool, arguments) })
+        }
+    };
+    content::read(tool, part.structured, result.map_err(|failure| failure.tell(server.host()))?)
+}
+
+fn in_session(server: &Server<'_>, tool: &str, arguments: &RawValue) -> Result<Value, Failure> {
+    let mut opened = 0;
+    loop {
+        opened += 1;
+        let result = Connection::initialize(server).and_then(|(connection, _)| {
+            let result = connection.ask(request(tool, arguments));
+            // Of a session that is gone nothing is left to end.
+            if !matches!(result, Err(Failure::SessionLost)) {
+                connection.end();
+            }
+            result
+        });
+        match result {
+            Err(Failure::SessionLost) if opened < SESSIONS => {}
+            result => return result,
+        }
+    }
+}
+
+fn request<'a>(tool: &'a str, arguments: &'a RawValue) -> Request<'a> {
+    let params = Params { name: Some(tool), arguments: Some(arguments), ..Params::default() };
+    Request { method: "tools/call", params, mirrored: Vec::new() }
+}
+
+/// The arguments are read only where some of them stand in header fields.
+fn mirrored<'a>(part: &'a Part, arguments: &RawValue) -> Result<Vec<(&'a str, String)>, Error> {
+    if part.mirrored.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(mirror::fields(&part.mirrored, &serde_json::from_str(arguments.get())?))
+}

@@ -1,0 +1,168 @@
+//! The two families of the protocol: what stands around a request in each.
+//!
+//! In the stateless one every request carries the revision and what the client is, in its body and, for the proxies before
+//! a server, in header fields that must say the same. In the older one a session is opened first and ended last.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use toolgate_sdk::serde_json::value::RawValue;
+use toolgate_sdk::serde_json::{Value, json};
+
+use crate::exchange::{Message, Server};
+use crate::failure::Failure;
+use crate::mirror;
+use crate::text::shown;
+
+/// The revision of the stateless family that is spoken.
+pub const STATELESS: &str = "2026-07-28";
+/// The newest revision of the older family.
+const SESSION: &str = "2025-11-25";
+/// Revisions of the older family that differ in nothing that is used here.
+const SESSIONS: [&str; 3] = [SESSION, "2025-06-18", "2025-03-26"];
+
+/// Longest id of a session: header fields of a request have 32 KiB together.
+const SESSION_BYTES: usize = 1_024;
+/// How long the end of a session is waited for. The result is there already, and a server forgets sessions anyway.
+const PARTING: Duration = Duration::from_secs(2);
+
+/// A server, spoken to in one family.
+pub struct Connection<'a> {
+    server: &'a Server<'a>,
+    kind: Kind,
+}
+
+enum Kind {
+    Stateless,
+    Session { revision: String, id: Option<String> },
+}
+
+/// A request, the same in both families.
+#[derive(Default)]
+pub struct Request<'a> {
+    pub method: &'static str,
+    pub params: Params<'a>,
+    /// Arguments in header fields.
+    pub mirrored: Vec<(&'a str, String)>,
+}
+
+/// What a request is about.
+#[derive(Clone, Default, Serialize)]
+pub struct Params<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<&'a str>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+/// What every request of the stateless family says of itself.
+#[derive(Clone, Serialize)]
+pub struct Meta {
+    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
+    revision: &'static str,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+    client: Client,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
+    capabilities: Nothing,
+}
+
+#[derive(Clone, Serialize)]
+struct Client {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// No model, no person and no files can be asked for through us.
+#[derive(Clone, Serialize)]
+struct Nothing {}
+
+const CLIENT: Client = Client { name: "toolgate", version: env!("CARGO_PKG_VERSION") };
+
+impl<'a> Connection<'a> {
+    pub fn stateless(server: &'a Server<'a>) -> Self {
+        Self { server, kind: Kind::Stateless }
+    }
+
+    /// Opens a session, and gives what the server says of itself.
+    pub fn initialize(server: &'a Server<'a>) -> Result<(Self, Value), Failure> {
+        let params = json!({"protocolVersion": SESSION, "capabilities": Nothing {}, "clientInfo": CLIENT});
+        let message = Message { jsonrpc: "2.0", id: Some(1), method: "initialize", params: Some(params) };
+        let (said, head) = server.ask(&[], &message)?;
+        let revision = said.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let connection = Self { server, kind: Kind::Session { revision, id: head.session } };
+        if let Err(failure) = connection.begin() {
+            connection.end();
+            return Err(failure);
+        }
+        Ok((connection, said))
+    }
+
+    /// Sends a request, and gives its result.
+    pub fn ask(&self, request: Request<'_>) -> Result<Value, Failure> {
+        let Request { method, params, mirrored } = request;
+        let mut fields = self.fields();
+        let mut params = params;
+        if matches!(self.kind, Kind::Stateless) {
+            fields.push(("mcp-method", method.to_owned()));
+            fields.extend(params.name.map(|name| ("mcp-name", mirror::encode(name))));
+            fields.extend(mirrored);
+            params.meta = Some(Meta { revision: STATELESS, client: CLIENT, capabilities: Nothing {} });
+        }
+        let message = Message { jsonrpc: "2.0", id: Some(2), method, params: Some(params) };
+        self.checked(self.server.ask(&fields, &message)).map(|(result, _)| result)
+    }
+
+    /// Ends the session, where there is one.
+    pub fn end(self) {
+        if matches!(self.kind, Kind::Session { id: Some(_), .. }) {
+            self.server.delete(&self.fields(), PARTING);
+        }
+    }
+
+    fn begin(&self) -> Result<(), Failure> {
+        let Kind::Session { revision, id } = &self.kind else { return Ok(()) };
+        if !SESSIONS.contains(&revision.as_str()) {
+            return Err(Failure::Unreadable(format!(
+                "it speaks revision `{}` of the protocol, and not one of {}",
+                shown(revision, 40),
+                SESSIONS.join(", ")
+            )));
+        }
+        let is_visible =
+            |id: &String| id.len() <= SESSION_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic());
+        if !id.as_ref().is_none_or(is_visible) {
+            return Err(Failure::Unreadable("the id of its session is no visible ASCII".to_owned()));
+        }
+        let message: Message<()> =
+            Message { jsonrpc: "2.0", id: None, method: "notifications/initialized", params: None };
+        self.checked(self.server.tell(&self.fields(), &message))
+    }
+
+    fn fields(&self) -> Vec<(&'a str, String)> {
+        const REVISION: &str = "mcp-protocol-version";
+        match &self.kind {
+            Kind::Stateless => vec![(REVISION, STATELESS.to_owned())],
+            Kind::Session { revision, id } => {
+                let id = id.as_ref().map(|id| ("mcp-session-id", id.clone()));
+                std::iter::once((REVISION, revision.clone())).chain(id).collect()
+            }
+        }
+    }
+
+    /// In a session, "not found" says that the session is gone.
+    fn checked<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+        result.map_err(|failure| {
+            let status = match &failure {
+                Failure::Status(status) => status.status,
+                Failure::Told(told) => told.status,
+                _ => return failure,
+            };
+            let has_session = matches!(self.kind, Kind::Session { id: Some(_), .. });
+            if has_session && status == 404 { Failure::SessionLost } else { failure }
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! The plugin that a mount makes: one tool before the server was asked, its tools afterwards.
+//!
+//! What the plugin may reach follows from the owner's document alone and is the same in both lives, so that a grant for the
+//! first is the right one for the second.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toolgate_sdk::Error;
+use toolgate_sdk::serde_json::{self, Value, json};
+
+use crate::discover::{self, Discovered, Tool};
+use crate::document::{Document, Protocol};
+use crate::mirror::{self, Mirrored};
+use crate::name;
+use crate::text::cut;
+
+/// Longest description of a tool that the daemon takes, in characters; what is longer is in the usage.
+const DESCRIPTION_CHARS: usize = 4_096;
+/// Longest tag that it takes.
+const TAG_CHARS: usize = 100;
+
+/// What stands at a tool, and comes back with each call of it.
+#[derive(Deserialize, Serialize)]
+pub struct Part {
+    pub url: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Protocol>,
+    /// The server's name of the tool; none at `discover`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// Whether the tool has an output schema.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub structured: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrored: Vec<Mirrored>,
+    /// At `discover`: the tools to look for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Vec<String>>,
+}
+
+/// The plugin before its server was asked.
+pub fn describe_undiscovered(document: &Document) -> Value {
+    let description = "Asks the MCP server which tools it has, so that they can be mounted. Changes nothing.";
+    let tool = json!({
+        "name": "discover",
+        "description": description,
+        "usage": description,
+        "input_schema": {"type": "object", "additionalProperties": false},
+        "output_schema": discover::output_schema(),
+        "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": true},
+        "tags": ["mcp"],
+        "required_integrations": integrations(document.provider.as_deref()),
+        "definition": Part { only: document.only.clone(), ..part(document) },
+    });
+    plugin(document, vec![tool])
+}
+
+/// The plugin with the tools of its server.
+pub fn describe(document: &Document, discovered: &Value) -> Result<Value, Error> {
+    let discovered: Discovered = serde_json::from_value(discovered.clone())
+        .map_err(|error| Error::new(format!("what was discovered cannot be read: {error}")))?;
+    let is_wanted = |tool: &&Tool| document.only.as_ref().is_none_or(|only| only.contains(&tool.name));
+    let tools: Vec<&Tool> = discovered.tools.iter().filter(is_wanted).collect();
+    if tools.is_empty() {
+        return Err(nothing_left(document));
+    }
+    let by_name: BTreeMap<&str, &Tool> = tools.iter().map(|tool| (tool.name.as_str(), *tool)).collect();
+    let originals: Vec<&str> = by_name.keys().copied().collect();
+    let names = name::map(&document.namespace, &originals);
+    let about = About {
+        part: &part(document),
+        provider: document.provider.as_deref(),
+        protocol: discovered.protocol,
+    };
+    let named = names.iter().zip(by_name.values());
+    let tools = named.map(|((_, name), tool)| describe_tool(name, tool, &about)).collect::<Result<_, _>>()?;
+    Ok(plugin(document, tools))
+}
+
+/// What all tools of a server have in common.
+pub struct About<'a> {
+    /// The definition without a tool.
+    pub part: &'a Part,
+    pub provider: Option<&'a str>,
+    pub protocol: Protocol,
+}
+
+/// One tool of a server, by our name for it.
+pub fn describe_tool(name: &str, tool: &Tool, about: &About<'_>) -> Result<Value, Error> {
+    let refuse = |why| Error::new(format!("tool `{}` of the server cannot be mounted: {why}", tool.name));
+    let mirrored = match about.protocol {
+        Protocol::Stateless => mirror::read(&tool.input_schema).map_err(refuse)?,
+        Protocol::Session => Vec::new(),
+    };
+    let told = tool.description.as_deref().or(tool.title.as_deref());
+    let told = told.map_or_else(
+        || format!("The tool `{}` of the MCP server; it says no more.", tool.name),
+        str::to_owned,
+    );
+    let mut described = json!({
+        "name": name,
+        "description": cut(&told, DESCRIPTION_CHARS),
+        "usage": told,
+        "input_schema": tool.input_schema,
+        "hints": hints(tool),
+        "tags": tags(name, tool),
+        "required_integrations": integrations(about.provider),
+        "definition": Part {
+            url: about.part.url.clone(),
+            headers: about.part.headers.clone(),
+            protocol: Some(about.protocol),
+            tool: Some(tool.name.clone()),
+            structured: tool.output_schema.is_some(),
+            mirrored,
+            only: None,
+        },
+    });
+    if let Some(schema) = &tool.output_schema {
+        described["output_schema"] = schema.clone();
+    }
+    Ok(described)
+}
+
+/// What the server says of its tool, and the careful answer where it says nothing.
+fn hints(tool: &Tool) -> Value {
+    let said = |name: &str| tool.annotations.as_ref()?.get(name)?.as_bool();
+    let read_only = said("readOnlyHint").unwrap_or(false);
+    json!({
+        "read_only": read_only,
+        "destructive": said("destructiveHint").unwrap_or(!read_only),
+        "idempotent": said("idempotentHint").unwrap_or(read_only),
+        "open_world": said("openWorldHint").unwrap_or(true),
+    })
+}
+
+/// The server's own name and title, so that the tool is found by them.
+fn tags(name: &str, tool: &Tool) -> Vec<String> {
+    let own = Some(tool.name.as_str()).filter(|own| *own != name);
+    own.into_iter().chain(tool.title.as_deref()).map(|tag| cut(tag, TAG_CHARS)).collect()
+}
+
+fn integrations(provider: Option<&str>) -> Vec<&str> {
+    provider.into_iter().collect()
+}
+
+fn part(document: &Document) -> Part {
+    Part {
+        url: document.address.url.clone(),
+        headers: document.headers.clone(),
+        protocol: document.protocol,
+        tool: None,
+        structured: false,
+        mirrored: Vec::new(),
+        only: None,
+    }
+}
+
+fn plugin(document: &Document, tools: Vec<Value>) -> Value {
+    let mut plugin = json!({
+        "name": document.namespace,
+        "version": document.version,
+        "purpose": document.purpose,
+        "capabilities": {"network": [network_rule(document)], "credentials": integrations(document.provider.as_deref())},
+        "tools": tools,
+    });
+    let optional = [
+        ("publisher", document.publisher.clone().map(Value::from)),
+        ("category", document.category.clone().map(Value::from)),
+        ("rate_limit", document.rate_limit.clone()),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            plugin[name] = value;
+        }
+    }
+    plugin
+}
+
+fn network_rule(document: &Document) -> Value {
+    let address = &document.address;
+    // Only sessions are ended with a request of its own.
+    let methods: &[&str] =
+        if document.protocol == Some(Protocol::Stateless) { &["POST"] } else { &["POST", "DELETE"] };
+    let mut rule =
+        json!({"scheme": address.scheme, "host": address.host, "methods": methods, "path": address.path});
+    if let Some(port) = address.port {
+        rule["port"] = port.into();
+    }
+    rule
+}
+
+fn nothing_left(document: &Document) -> Error {
+    let (message, hint) = match document.only {
+        Some(_) => {
+            ("none of these tools was discovered", "name tools that the server has, or discover them again")
+        }
+        None => ("the server has no tool that can be mounted", "see `left_out` of what was discovered"),
+    };
+    let pointer = if document.only.is_some() { "/tools" } else { "/url" };
+    Error::invalid(message).with_details(json!({"pointer": pointer, "hint": hint}))
+}

@@ -1,0 +1,152 @@
+//! Why a server did not do what it was asked to do, and how that is told.
+
+use toolgate_sdk::serde_json::{Map, Value, json};
+use toolgate_sdk::{Error, http};
+
+use crate::text::{cut, shown};
+
+/// Longest text of a server in a message, in characters: a model reads it, and a tool may explain itself at length.
+pub const MESSAGE_CHARS: usize = 4_000;
+/// Longest `data` of an error that is passed on, as JSON text.
+const DATA_BYTES: usize = 4 * 1024;
+
+/// The arguments, or the tool's name, are not what the server takes.
+const INVALID_PARAMS: i64 = -32602;
+/// The headers differ from the body: a tool's schema marks other arguments now.
+const HEADER_MISMATCH: i64 = -32020;
+/// The server wants a client that can do more.
+const MISSING_CAPABILITY: i64 = -32021;
+/// The server does not speak this revision.
+pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// Statuses that are gone when asked again.
+const PASSING_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
+
+/// What came in place of a result.
+#[derive(Debug)]
+pub enum Failure {
+    /// No answer, or not all of it.
+    Http(http::Error),
+    /// A status that is no success.
+    Status(Status),
+    /// An error of JSON-RPC.
+    Told(Told),
+    /// The answer is not what the protocol says.
+    Unreadable(String),
+    /// The session that the request belongs to is gone.
+    SessionLost,
+}
+
+/// An answer with a status that is no success.
+#[derive(Debug)]
+pub struct Status {
+    pub status: u16,
+    pub retry_after_seconds: Option<u64>,
+    /// Where a redirect leads.
+    pub location: Option<String>,
+    /// How the content begins, where it is text.
+    pub excerpt: String,
+}
+
+/// An error of JSON-RPC.
+#[derive(Debug)]
+pub struct Told {
+    pub code: i64,
+    pub message: String,
+    pub data: Value,
+    /// Of the answer that holds it.
+    pub status: u16,
+}
+
+impl Told {
+    /// Whether only a server of the stateless family says this.
+    pub fn is_of_stateless(&self) -> bool {
+        matches!(self.code, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
+    }
+}
+
+impl From<http::Error> for Failure {
+    fn from(error: http::Error) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl Failure {
+    /// As a model reads it.
+    pub fn tell(self, host: &str) -> Error {
+        match self {
+            Self::Http(error) => error.into(),
+            Self::Status(status) => status.tell(host),
+            Self::Told(told) => told.tell(host),
+            Self::Unreadable(why) => Error::new(format!("the answer of `{host}` cannot be read: {why}")),
+            Self::SessionLost => {
+                Error::new(format!("`{host}` ended the session of this call, and of a second one"))
+                    .retryable()
+            }
+        }
+    }
+}
+
+impl Status {
+    fn tell(self, host: &str) -> Error {
+        let Self { status, location, excerpt, .. } = &self;
+        let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+        let message = match status {
+            401 => format!(
+                "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
+                 must bind or renew it{said}"
+            ),
+            403 => format!("`{host}` does not allow this with the credential it got (status 403){said}"),
+            404 => format!("`{host}` has no MCP server at this address (status 404){said}"),
+            405 => format!("`{host}` takes no MCP requests at this address (status 405){said}"),
+            300..=399 => format!(
+                "`{host}` answered with status {status} and leads to `{}`, which is not followed: the definition must \
+                 name that address",
+                location.as_deref().unwrap_or("nowhere")
+            ),
+            _ => format!("`{host}` answered with status {status}{said}"),
+        };
+        let mut details = Map::from_iter([("status".to_owned(), json!(status))]);
+        if let Some(seconds) = self.retry_after_seconds {
+            details.insert("retry_after_ms".to_owned(), json!(seconds.saturating_mul(1_000)));
+        }
+        let error = Error::new(message).with_details(details);
+        if PASSING_STATUSES.contains(status) { error.retryable() } else { error }
+    }
+}
+
+impl Told {
+    fn tell(self, host: &str) -> Error {
+        let said = cut(&self.message, MESSAGE_CHARS);
+        let mut details = Map::from_iter([("code".to_owned(), json!(self.code))]);
+        if self.status != 200 {
+            details.insert("status".to_owned(), json!(self.status));
+        }
+        if !self.data.is_null() && self.data.to_string().len() <= DATA_BYTES {
+            details.insert("data".to_owned(), self.data);
+        }
+        let error = match self.code {
+            INVALID_PARAMS => Error::invalid(format!("`{host}` does not take these arguments: {said}")),
+            UNSUPPORTED_VERSION | HEADER_MISMATCH => Error::new(format!(
+                "`{host}` is not what it was when its tools were discovered; whoever runs this plugin must discover them \
+                 again: {said}"
+            )),
+            MISSING_CAPABILITY => Error::new(format!(
+                "`{host}` wants to ask back during the call, which is not supported: {said}"
+            )),
+            code => Error::new(format!("`{host}` answered with error {code}: {said}")),
+        };
+        let error = error.with_details(details);
+        if PASSING_STATUSES.contains(&self.status) { error.retryable() } else { error }
+    }
+}
+
+/// How text begins, in one line. Nothing of a page, which is markup before it says anything.
+pub fn excerpt(content_type: &str, bytes: &[u8]) -> String {
+    /// What a server says about an error is one sentence or two.
+    const EXCERPT_CHARS: usize = 300;
+    match content_type.contains("html") {
+        true => String::new(),
+        false => shown(&String::from_utf8_lossy(bytes), EXCERPT_CHARS),
+    }
+}

@@ -1,0 +1,148 @@
+"""A real MCP server (PyPI `mcp`) for the tests of plugins/mcp. It answers both revisions, 2025-11-25 and 2026-07-28, at `/mcp`.
+
+    python server.py PORT [--describe FILE] [--token WORD]
+
+Port 0 takes any free one. The line `listening on PORT` says that it is ready. `--describe` names a file whose text is the
+description of the tool `note`, read at each listing: a test changes it, as an owner of a server might. `--token` lets only
+requests with `Authorization: Bearer WORD` in. `GET /seen` tells what came: one entry of method and `Mcp-Method` for each request.
+"""
+
+import argparse
+import asyncio
+import json
+import pathlib
+import socket
+import typing
+
+import mcp_types
+import pydantic
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer, Image
+from mcp.server.mcpserver.exceptions import ToolError
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("port", type=int)
+arguments.add_argument("--describe", type=pathlib.Path)
+arguments.add_argument("--token")
+arguments = arguments.parse_args()
+
+
+class Server(MCPServer):
+    async def list_tools(self):
+        tools = await super().list_tools()
+        if arguments.describe and arguments.describe.exists():
+            told = arguments.describe.read_text().strip()
+            tools = [tool.model_copy(update={"description": told}) if tool.name == "note" else tool for tool in tools]
+        return tools
+
+
+server = Server("toolgate-tests", version="1.2.3", instructions="Ask for the forecast first.", log_level="ERROR")
+READS = mcp_types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+
+class Forecast(pydantic.BaseModel):
+    city: str
+    celsius: float
+
+
+@server.tool(name="getForecast", title="Forecast", annotations=READS)
+def get_forecast(city: str) -> Forecast:
+    """Tells the weather of tomorrow in a city."""
+    return Forecast(city=city, celsius=21.5)
+
+
+@server.tool(annotations=READS, structured_output=False)
+def echo(text: str) -> str:
+    """Gives a text back."""
+    return text
+
+
+@server.tool(structured_output=False)
+def note(text: str) -> str:
+    """Writes a note down."""
+    return f"noted: {text}"
+
+
+@server.tool(name="notes.forget-all", annotations=mcp_types.ToolAnnotations(destructive_hint=True, idempotent_hint=True))
+def forget() -> bool:
+    """Forgets all notes."""
+    return True
+
+
+@server.tool(structured_output=False)
+def fail(why: str) -> str:
+    """Fails."""
+    raise ToolError(f"cannot be done: {why}")
+
+
+Region = typing.Annotated[str, pydantic.Field(json_schema_extra={"x-mcp-header": "Region"})]
+
+
+@server.tool(name="Regional/Query", annotations=READS, structured_output=False)
+def regional(region: Region, query: str) -> str:
+    """Asks the database of a region, which is told to the proxies on the way too."""
+    return f"{region}: {query}"
+
+
+@server.tool(annotations=READS, structured_output=False)
+async def count(context: Context, to: int) -> str:
+    """Counts, and tells how far it is."""
+    for done in range(to):
+        await context.report_progress(done + 1, to)
+        await context.info(f"at {done + 1}")
+    return f"counted to {to}"
+
+
+@server.tool(annotations=READS)
+def picture() -> Image:
+    """Draws one pixel."""
+    pixel = "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    return Image(data=bytes.fromhex(pixel), format="png")
+
+
+class Name(pydantic.BaseModel):
+    name: str
+
+
+@server.tool(structured_output=False)
+async def ask(context: Context) -> str:
+    """Asks the person at the client for a name."""
+    answer = await context.elicit("Who are you?", Name)
+    return f"{answer.action}"
+
+
+seen = []
+
+
+def watched(app):
+    """Counts requests and lets in who has the token."""
+
+    async def answer(scope, receive, send):
+        if scope["type"] != "http":
+            return await app(scope, receive, send)
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        if scope["path"] == "/seen":
+            return await reply(send, 200, seen)
+        seen.append([scope["method"], headers.get("mcp-method")])
+        if arguments.token and headers.get("authorization") != f"Bearer {arguments.token}":
+            return await reply(send, 401, {"error": "a token is needed"})
+        await app(scope, receive, send)
+
+    return answer
+
+
+async def reply(send, status, value):
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(value).encode()})
+
+
+class Announcing(uvicorn.Server):
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        print(f"listening on {sockets[0].getsockname()[1]}", flush=True)
+
+
+listener = socket.create_server(("127.0.0.1", arguments.port))
+config = uvicorn.Config(watched(server.streamable_http_app()), log_level="error")
+asyncio.run(Announcing(config).serve(sockets=[listener]))
