@@ -142,7 +142,8 @@ impl CustomTools {
         Ok(())
     }
 
-    /// What an operator lets a tool reach in place of what its definition names.
+    /// What an operator lets a tool reach in place of what its definition names. It may come before the tool, whose server
+    /// can only then be asked what it has.
     pub async fn grant(
         &self,
         key: &ToolKey,
@@ -151,10 +152,11 @@ impl CustomTools {
         precondition: &Precondition,
     ) -> Result<Written, CallError> {
         let _in_order = self.1.lock().await;
-        let plugin = self.plugin(key).ok_or_else(|| unknown(key))?;
         let document = DocumentKey::ToolGrant(key.clone());
         let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;
-        self.serve(key, Some(Plugin { granted: Arc::new(grant), ..Plugin::clone(&plugin) }));
+        if let Some(plugin) = self.plugin(key) {
+            self.serve(key, Some(Plugin { granted: Arc::new(grant), ..Plugin::clone(&plugin) }));
+        }
         Ok(written)
     }
 
@@ -431,8 +433,4 @@ fn alone(snapshot: &Snapshot, organization: &Name, plugin: Plugin<Component>) ->
         snapshot.connected(organization),
         AgentDocument::everything(),
     )
-}
-
-fn unknown(key: &ToolKey) -> CallError {
-    StoreError::NotFound { what: DocumentKey::Tool(key.clone()).to_string() }.into()
 }

@@ -12,7 +12,7 @@ use super::super::extract::{Path, Query};
 use super::super::grants;
 use super::super::problem::Problem;
 use super::super::refusal::{
-    Changed, NoCustomTool, NoCustomToolGrant, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+    Changed, NoCustomToolGrant, NoOrganization, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
 };
 use super::super::schema::GrantForm;
 use super::super::{App, Authenticated};
@@ -37,7 +37,8 @@ pub async fn get(
 
 /// Grant a tool of an organization what its calls may reach.
 ///
-/// In place of what its definition names: a private network or plain HTTP, or less. It goes with the tool.
+/// In place of what its definition names: a private network or plain HTTP, or less. It may come before the tool, and goes with
+/// it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
     params(CustomToolAddress, WriteHeaders, Strictness),
@@ -45,7 +46,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoCustomTool, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
     ),
 )]
 pub async fn put(

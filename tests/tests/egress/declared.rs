@@ -1,0 +1,344 @@
+//! Tools that an organization declares of an HTTP API (C1), and what trying one shows (C3).
+
+use toolgate_tests::{CallReply, Client, Session, Value, json};
+
+use super::{Scene, upstream, with};
+
+const SECRET: &str = "sk_live_declared_5511aa";
+
+/// A tool of the upstream, whose network only an operator can grant.
+fn definition() -> Value {
+    json!({
+        "display_name": "Shop", "description": "What the shop has.", "publisher": "Acme",
+        "base_url": "https://api.upstream.test:8443/shop/v1",
+        "headers": {"X-Client": "toolgate"},
+        "actions": [
+            {"name": "item", "description": "One item.", "method": "GET", "path": "/items/{id}",
+             "input_schema": {"type": "object", "required": ["id"], "additionalProperties": false,
+                "properties": {"id": {"type": "string"}, "fields": {"type": "array", "items": {"type": "string"}}}},
+             "arguments": {"fields": {"in": "query", "style": "comma"}},
+             "result": {"pointer": "/item"}},
+            {"name": "order", "description": "Orders items.", "method": "POST", "path": "/orders",
+             "input_schema": {"type": "object", "required": ["items"],
+                "properties": {"items": {"type": "array"}, "note": {"type": "string"}, "key": {"type": "string"}}},
+             "arguments": {"key": {"in": "header", "name": "Idempotency-Key"}},
+             "output_schema": {"type": "object", "required": ["order"]}},
+        ],
+    })
+}
+
+struct House {
+    operator: Client,
+    organization: String,
+}
+
+impl House {
+    /// An organization of its own, whose tool may reach the upstream.
+    fn new(scene: &Scene, organization: &str) -> Self {
+        let house = Self { operator: scene.daemon.operator(), organization: organization.to_owned() };
+        house.operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
+        let grant = json!({
+            "network": [{"host": "api.upstream.test", "port": 8443}, {"scheme": "http", "host": "plain.upstream.test", "port": 8080}],
+            "private_networks": [format!("{}/32", scene.upstream.address)],
+            "plain_http": ["plain.upstream.test:8080"],
+            "extra_ca": [scene.upstream.authority],
+            "credentials": ["shop"],
+        });
+        house.operator.make(&house.path("shop/grant"), &grant).expect(201);
+        house
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/orgs/{}/tools/{rest}", self.organization)
+    }
+
+    fn make(&self, definition: &Value) -> Value {
+        self.operator.make(&self.path("shop"), definition).expect(201).json()
+    }
+
+    fn session(&self) -> Session {
+        self.operator.open_session(&format!("{}/bot", self.organization))
+    }
+
+    fn keep_secret(&self) {
+        let credential = json!({
+            "provider": "shop", "kind": "api_key", "header": "x-api-key", "secret": SECRET,
+            "bound_to": [{"host": "api.upstream.test", "port": 8443, "path": "/shop/"}],
+        });
+        let path = format!("/v1/orgs/{}/credentials/shop", self.organization);
+        self.operator.make(&path, &credential).expect(201);
+    }
+}
+
+fn error(reply: CallReply, error_type: &str) -> Value {
+    reply.failed(error_type).0["error"].clone()
+}
+
+fn head(request: &str) -> &str {
+    request.lines().next().unwrap_or_default()
+}
+
+#[test]
+fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
+    with(|scene| {
+        let house = House::new(scene, "declared");
+        let made = house.make(&definition());
+        assert_eq!(made["state"], "active", "{made}");
+        assert_eq!(made["tools"][0]["wire_name"], "call_shop_item");
+        assert_eq!(made["warnings"], json!([]), "{made}");
+        scene.upstream.answer(|request| match request.starts_with("GET ") {
+            true => upstream::ok("application/json", r#"{"item":{"name":"Pen","id":12345678901234567890}}"#),
+            false => upstream::answer(201, &[("Content-Type", "application/json")], br#"{"order":7}"#),
+        });
+        let session = house.session();
+        let item = session.call("shop/item", json!({"id": "a/../b?c#d", "fields": ["name", "id"]}));
+        assert_eq!(item.output(), &json!({"name": "Pen", "id": 12345678901234567890_u64}), "{}", item.0);
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert_eq!(head(&request), "GET /shop/v1/items/a%2F..%2Fb%3Fc%23d?fields=name%2Cid HTTP/1.1");
+        assert!(request.to_ascii_lowercase().contains("\r\nx-client: toolgate\r\n"), "{request}");
+
+        let order = session.call("shop/order", json!({"items": [1, 2], "note": "soon", "key": "k1"}));
+        assert_eq!(order.output(), &json!({"order": 7}));
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert!(request.starts_with("POST /shop/v1/orders HTTP/1.1\r\n"), "{request}");
+        assert!(request.to_ascii_lowercase().contains("\r\nidempotency-key: k1\r\n"), "{request}");
+        let body = request.rsplit("\r\n\r\n").next().unwrap_or_default();
+        assert_eq!(body.parse::<Value>().ok(), Some(json!({"items": [1, 2], "note": "soon"})), "{request}");
+    });
+}
+
+/// Nothing of an organization's tool is there for another one.
+#[test]
+fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
+    with(|scene| {
+        let house = House::new(scene, "having");
+        house.make(&definition());
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        assert_eq!(house.session().call("shop/item", json!({"id": "1"})).output(), &json!(1));
+        let operator = scene.daemon.operator();
+        operator.make_agent("lacking/bot", &json!({"enabled": ["*"]}));
+        let other = operator.open_session("lacking/bot");
+        let theirs = other.call("shop/item", json!({"id": "1"}));
+        let nobodys = other.call("shop/nothing", json!({"id": "1"}));
+        assert_eq!(error(theirs, "TOOL_NOT_FOUND")["hint"], error(nobodys, "TOOL_NOT_FOUND")["hint"]);
+        let listed = operator.get(&format!("/v1/sessions/{}/tools", other.id)).expect(200).text();
+        assert!(!listed.contains("call_shop_"), "{listed}");
+        let owner = operator.with_new_token(&json!({"role": "owner", "organization": "lacking"}));
+        owner.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        owner.get("/v1/orgs/lacking/tools").expect(200);
+        assert_eq!(owner.get("/v1/orgs/lacking/tools").json()["items"], json!([]));
+        // It can have one of the same name, which is another.
+        let theirs = json!({"description": "Theirs.", "base_url": "https://other.example", "actions": [
+            {"name": "nothing", "description": "Nothing.", "method": "GET", "path": "/", "input_schema": {"type": "object"}}]});
+        owner.make("/v1/orgs/lacking/tools/shop", &theirs).expect(201);
+        let called = |session: &Session| operator.get(&format!("/v1/sessions/{}/tools", session.id)).text();
+        assert!(called(&other).contains("call_shop_nothing") && !called(&other).contains("call_shop_item"));
+        assert!(called(&house.session()).contains("call_shop_item"));
+    });
+}
+
+#[test]
+fn c1_a_tool_is_replaced_and_removed_under_its_tag_and_is_there_after_a_restart() {
+    with(|scene| {
+        let house = House::new(scene, "changing");
+        house.make(&definition());
+        house.operator.make(&house.path("shop"), &definition()).refused(412, "CONFLICT");
+        let shown = house.operator.get(&house.path("shop")).expect(200);
+        assert_eq!(shown.json(), definition());
+        let mut other = definition();
+        other["actions"].as_array_mut().expect("actions").remove(0);
+        let replaced = house.operator.replace(&house.path("shop"), &other).expect(200).json();
+        assert_eq!(replaced["tools"].as_array().map(Vec::len), Some(1));
+        let session = house.session();
+        session.call("shop/item", json!({"id": "1"})).failed("TOOL_NOT_FOUND");
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
+        session.call("shop/order", json!({"items": []})).output();
+        let tag =
+            house.operator.get(&house.path("shop")).header("etag").map(str::to_owned).unwrap_or_default();
+        house.operator.send("DELETE", &house.path("shop"), &[("If-Match", &tag)], b"").expect(204);
+        session.call("shop/order", json!({"items": []})).failed("TOOL_NOT_FOUND");
+        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+    });
+}
+
+/// The bucket is the plugin's own, and its size what the definition says.
+#[test]
+fn c1_what_the_service_takes_is_held() {
+    with(|scene| {
+        let house = House::new(scene, "limited");
+        let mut limited = definition();
+        limited["rate_limit"] = json!({"calls": 2, "seconds": 86_400});
+        house.make(&limited);
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        let session = house.session();
+        for _ in 0..2 {
+            session.call("shop/item", json!({"id": "1"})).output();
+        }
+        let error = error(session.call("shop/item", json!({"id": "1"})), "RATE_LIMITED");
+        assert!(error["details"]["retry_after_ms"].as_u64().is_some_and(|wait| wait > 40_000_000), "{error}");
+    });
+}
+
+#[test]
+fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
+    with(|scene| {
+        let house = House::new(scene, "failing");
+        house.make(&definition());
+        let session = house.session();
+        let call = || session.call("shop/item", json!({"id": "1"}));
+        let busy = [("Retry-After", "7"), ("Content-Type", "text/plain")];
+        scene.upstream.answer(move |_| upstream::answer(503, &busy, b"come again"));
+        let unavailable = error(call(), "API_UNAVAILABLE");
+        assert_eq!(unavailable["details"], json!({"status": 503, "retry_after_ms": 7000}), "{unavailable}");
+        assert_eq!(unavailable["retryable"], true);
+        let says =
+            |error: &Value, what: &str| error["message"].as_str().is_some_and(|text| text.contains(what));
+        assert!(says(&unavailable, "come again"), "{unavailable}");
+        let plain = [("Content-Type", "application/json")];
+        scene.upstream.answer(move |_| upstream::answer(404, &plain, br#"{"error":"no such item"}"#));
+        let refused = error(call(), "TOOL_FAILED");
+        assert_eq!((&refused["details"]["status"], &refused["retryable"]), (&json!(404), &json!(false)));
+        assert!(says(&refused, "no such item"), "{refused}");
+    });
+}
+
+/// What an owner alone can say reaches the public network over HTTPS, and no other.
+#[test]
+fn c1_without_a_grant_a_definition_reaches_no_private_address_and_nothing_without_tls() {
+    with(|scene| {
+        let house = House::new(scene, "ungranted");
+        let before = scene.upstream.connections();
+        let other = |base: &str| {
+            let mut other = definition();
+            other["base_url"] = json!(base);
+            other
+        };
+        let path = house.path("inside");
+        house.operator.make(&path, &other("https://api.upstream.test:8443/shop/v1")).expect(201);
+        let session = house.session();
+        let denied = || error(session.call("inside/item", json!({"id": "1"})), "NETWORK_DENIED").to_string();
+        assert!(denied().contains("private_networks"), "{}", denied());
+        house.operator.replace(&path, &other("http://plain.upstream.test:8080/")).expect(200);
+        assert!(denied().contains("without TLS"), "{}", denied());
+        assert_eq!(scene.upstream.connections(), before);
+    });
+}
+
+#[test]
+fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
+    with(|scene| {
+        let house = House::new(scene, "mistaken");
+        let cases: [(&str, Value, &str); 8] = [
+            ("/base_ulr", json!("https://a.example"), "/base_ulr"),
+            ("/base_url", json!("ftp://a.example"), "/base_url"),
+            ("/base_url", json!("https://u:p@a.example"), "/base_url"),
+            ("/headers/Authorization", json!("Bearer x"), "/headers/Authorization"),
+            ("/kind", json!("htp"), "/kind"),
+            ("/actions/0/path", json!("/items/{other}"), "/actions/0/path"),
+            ("/actions/0/input_schema/properties/id/type", json!("strin"), "/actions/0/input_schema"),
+            ("/actions/1/name", json!("item"), "/actions/1/name"),
+        ];
+        for (place, value, told) in cases {
+            let mut unsound = definition();
+            let (parent, name) = place.rsplit_once('/').expect("a pointer");
+            unsound.pointer_mut(parent).expect("a place")[name.replace("~1", "/").as_str()] = value;
+            let refused =
+                house.operator.make(&house.path("shop"), &unsound).refused(422, "INVALID_POLICY").json();
+            let pointer = refused["details"]["pointer"].as_str().unwrap_or_default().to_owned();
+            assert!(pointer.starts_with(told), "{place}: {refused}");
+        }
+        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        // A namespace that everybody has already.
+        house.operator.make(&house.path("files"), &definition()).refused(409, "CONFLICT");
+        house.make(&definition());
+    });
+}
+
+#[test]
+fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
+    with(|scene| {
+        let house = House::new(scene, "secretive");
+        let mut secret = definition();
+        secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
+        let made = house.make(&secret);
+        assert_eq!(made["warnings"][0]["code"], "NO_CREDENTIAL", "{made}");
+        let session = house.session();
+        session.call("shop/item", json!({"id": "1"})).failed("INTEGRATION_MISSING");
+        house.keep_secret();
+        scene.upstream.answer(|_| upstream::ok("application/json", &format!(r#"{{"item":"{SECRET}"}}"#)));
+        let reply = session.call("shop/item", json!({"id": "1"}));
+        assert_eq!(reply.output(), &json!("*".repeat(SECRET.len())));
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert!(request.contains(SECRET), "{request}");
+    });
+}
+
+#[test]
+fn c3_a_trial_shows_the_request_as_it_was_sent_and_the_raw_answer_without_the_secret() {
+    with(|scene| {
+        let house = House::new(scene, "trying");
+        let mut secret = definition();
+        secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
+        house.make(&secret);
+        house.keep_secret();
+        let raw = format!(r#"{{"item":{{"name":"Pen"}},"you":"{SECRET}"}}"#);
+        scene.upstream.answer(move |_| upstream::ok("application/json", &raw));
+        let request =
+            json!({"organization": "trying", "tool": "shop/item", "arguments": {"id": "7", "fields": ["a"]}});
+        let tried = house.operator.post("/v1/try", &request).expect(200).json();
+        assert_eq!(tried["result"]["output"], json!({"name": "Pen"}), "{tried}");
+        assert!(tried["result"]["usage"]["fuel"].as_u64().is_some_and(|fuel| fuel > 0));
+        let seen = &tried["requests"][0];
+        assert_eq!(seen["request"], "GET https://api.upstream.test:8443/shop/v1/items/7?fields=a", "{tried}");
+        let field = |name: &str| {
+            let fields = seen["headers"].as_array().into_iter().flatten();
+            fields.filter(|field| field["name"] == name).map(|field| field["value"].clone()).next()
+        };
+        assert_eq!(field("x-api-key"), Some(json!("***")), "{tried}");
+        assert_eq!(field("x-client"), Some(json!("toolgate")));
+        assert_eq!(seen["status"], 200);
+        assert_eq!(seen["credential"], "shop@1");
+        assert_eq!(seen["rule"]["host"], "api.upstream.test");
+        let answer = seen["answer"]["text"].as_str().unwrap_or_default();
+        assert!(answer.starts_with(r#"{"item":{"name":"Pen"}"#) && answer.contains("***"), "{answer}");
+        assert!(!tried.to_string().contains(SECRET), "{tried}");
+        // It was a real call, and is in the log under whoever tried.
+        let rows = house.operator.audit("kind=call&agent=try");
+        assert!(rows.iter().any(|row| row["call"]["organization"] == "trying"), "{rows:?}");
+    });
+}
+
+#[test]
+fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
+    with(|scene| {
+        let house = House::new(scene, "drafting");
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        let owner = house.operator.with_new_token(&json!({"role": "owner", "organization": "drafting"}));
+        let draft = |definition: &Value, action: &str| json!({"namespace": "shop", "definition": definition, "tool": action, "arguments": {"id": "1"}});
+        let tried = owner.post("/v1/try", &draft(&definition(), "item")).expect(200).json();
+        assert_eq!(tried["result"]["output"], json!(1), "{tried}");
+        owner.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        // What is refused on its way is shown as well.
+        let mut elsewhere = definition();
+        elsewhere["base_url"] = json!("https://elsewhere.example/");
+        let tried = owner.post("/v1/try", &draft(&elsewhere, "item")).expect(200).json();
+        assert_eq!(tried["result"]["error"]["error_type"], "NETWORK_DENIED", "{tried}");
+        assert!(
+            tried["requests"][0]["failed"].as_str().is_some_and(|why| why.contains("may not reach")),
+            "{tried}"
+        );
+        owner.post("/v1/try", &draft(&json!({}), "item")).refused(422, "INVALID_POLICY");
+        let theirs = json!({"organization": "trying", "tool": "shop/item"});
+        owner.post("/v1/try", &theirs).refused(404, "NOT_FOUND");
+        // A saved tool goes by the organization's policy.
+        house.make(&definition());
+        let saved = json!({"tool": "shop/item", "arguments": {"id": "1"}});
+        assert_eq!(owner.post("/v1/try", &saved).expect(200).json()["result"]["status"], "ok");
+        house
+            .operator
+            .replace("/v1/orgs/drafting/policy", &json!({"enabled": ["*"], "disabled": ["shop/*"]}))
+            .expect(200);
+        let refused = owner.post("/v1/try", &saved).expect(200).json();
+        assert_eq!(refused["result"]["error"]["error_type"], "TOOL_DISABLED", "{refused}");
+    });
+}
