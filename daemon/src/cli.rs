@@ -29,6 +29,7 @@ mod run;
 mod serve;
 mod session;
 mod token;
+mod tool;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -81,6 +82,8 @@ enum Command {
     Call(call::CallOptions),
     /// Load, list, switch and remove plugins
     Plugin(plugin::PluginOptions),
+    /// Make tools of HTTP APIs and MCP servers without code, and try them
+    Tool(tool::ToolOptions),
     /// Make and list organizations
     Org(organization::OrganizationOptions),
     /// Make and list the agents of an organization
@@ -156,6 +159,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Call(options) => ask(&options.remote, Task::Call(options.command)),
         Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
+        Command::Tool(options) => ask(&options.remote, Task::Tool(options.command)),
         Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),
         Command::Agent(options) => ask(&options.remote, Task::Agent(options.command)),
         Command::Policy(options) => ask(&options.remote, Task::Policy(options.command)),
@@ -182,6 +186,7 @@ fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failur
 enum Task {
     Call(call::CallCommand),
     Plugin(plugin::PluginCommand),
+    Tool(tool::ToolCommand),
     Organization(organization::OrganizationCommand),
     Agent(agent::AgentCommand),
     Policy(policy::PolicyCommand),
@@ -202,6 +207,7 @@ fn with_daemon(remote: &Remote, environment_token: Option<OsString>, task: Task)
         match task {
             Task::Call(command) => call::run(command, &client, &mut printer).await,
             Task::Plugin(command) => plugin::run(command, &client, &mut printer).await,
+            Task::Tool(command) => tool::run(command, &client, &mut printer).await,
             Task::Organization(command) => organization::run(command, &client, &mut printer).await,
             Task::Agent(command) => agent::run(command, &client, &mut printer).await,
             Task::Policy(command) => policy::run(command, &client, &mut printer).await,

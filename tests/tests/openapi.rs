@@ -58,7 +58,8 @@ impl Scene {
     fn start() -> Self {
         // Bodies that do not come are waited for.
         let options = Options {
-            settings: "[http]\nbody_timeout_ms = 2000\n[credentials]\nroot_key_environment = \"ROOT_KEY\"\n"
+            // Nobody answers for names, so that nothing that is made up is looked for outside.
+            settings: "[http]\nbody_timeout_ms = 2000\n[credentials]\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n"
                 .into(),
             under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
             ..Options::default()
@@ -86,6 +87,13 @@ impl Scene {
         }
         // Under way until the variable holds the new key, so that asking again is always answered.
         operator.post("/v1/keys/rotate", &json!({"key": OTHER_ROOT_KEY})).expect(200);
+        for tool in ["shop", "spare"] {
+            let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
+            let definition =
+                json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]});
+            operator.make(&format!("/v1/orgs/tenant/tools/{tool}"), &definition).expect(201);
+            operator.make(&format!("/v1/orgs/tenant/tools/{tool}/grant"), &json!({})).expect(201);
+        }
         for credential in ["drive", "spare"] {
             let document = json!({
                 "provider": "drive", "kind": "oauth2_authorization_code", "client_id": "toolgate",

@@ -159,6 +159,10 @@ impl Scene {
                 assert_eq!(reply.status, 403, "{who}");
                 return reply.refused(403, "FORBIDDEN");
             }
+            // No server is mounted here; `egress/mounted.rs` has one.
+            _ if caller.reach == Reach::Own && is_about_a_mount(&operation.id) => {
+                return reply.refused(409, "CONFLICT");
+            }
             _ if caller.reach == Reach::Own => {
                 assert!((200..300).contains(&reply.status), "{who}");
             }
@@ -205,7 +209,15 @@ impl Scene {
         let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
         let document = if operation.id == "connect_credential" { of_a_person() } else { secret() };
         self.operator.make(&place, &document).expect(201);
-        if operation.path.contains("{namespace}") {
+        if operation.path.contains("/tools/{namespace}") {
+            let tool = format!("/v1/orgs/{ORGANIZATION}/tools/shop");
+            for (place, document) in [(tool.clone(), shop()), (format!("{tool}/grant"), json!({}))] {
+                if self.operator.get(&place).status == 404 {
+                    self.operator.make(&place, &document).expect(201);
+                }
+            }
+        }
+        if operation.path.starts_with("/v1/plugins/{namespace}") {
             // Two versions, so that there is one to go back to.
             for version in ["1.0.0", "1.0.1"] {
                 self.operator.load("answer", &plugin(version));
@@ -275,6 +287,7 @@ fn request(operation: &str, things: &Things) -> Request {
     let plugins = format!("/v1/plugins/{namespace}");
     let sessions = format!("/v1/sessions/{session}");
     let credentials = format!("{organizations}/credentials/{credential}");
+    let tools = format!("{organizations}/tools");
     match operation {
         "get_health" => of("/healthz".into()),
         "get_readiness" => of("/readyz".into()),
@@ -318,6 +331,23 @@ fn request(operation: &str, things: &Things) -> Request {
         "post_client_result" => {
             json(format!("{sessions}/calls/asked/result"), json!({"status": "error", "message": "no"}))
         }
+        "list_custom_tools" => of(tools),
+        "get_custom_tool" => of(format!("{tools}/shop")),
+        "put_custom_tool" => documents(format!("{tools}/shop"), shop()),
+        "delete_custom_tool" => deleted(format!("{tools}/shop")),
+        "refresh_custom_tool" => of(format!("{tools}/shop/refresh")),
+        "approve_custom_tool" => {
+            json(format!("{tools}/shop/approve"), json!({"digest": format!("sha256:{}", "0".repeat(64))}))
+        }
+        "get_custom_tool_grant" => of(format!("{tools}/shop/grant")),
+        "put_custom_tool_grant" => documents(format!("{tools}/shop/grant"), json!({})),
+        "try_tool" => {
+            let arguments = json!({"expression": "6*7"});
+            json(
+                "/v1/try".into(),
+                json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": arguments}),
+            )
+        }
         "list_credentials" => of(format!("{organizations}/credentials")),
         "get_credential" | "delete_credential" => of(credentials),
         "put_credential" => json(credentials, secret()),
@@ -354,6 +384,16 @@ fn request(operation: &str, things: &Things) -> Request {
 /// A credential, as one is written.
 fn secret() -> Value {
     json!({"provider": "stripe", "kind": "bearer", "secret": "sk", "bound_to": [{"host": "api.stripe.com"}]})
+}
+
+/// A tool of an organization.
+fn shop() -> Value {
+    let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
+    json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]})
+}
+
+fn is_about_a_mount(operation: &str) -> bool {
+    ["refresh_custom_tool", "approve_custom_tool"].contains(&operation)
 }
 
 /// One that a person connects.

@@ -138,7 +138,7 @@ fn row(plugin: &Value) -> [String; 5] {
 }
 
 /// What a plugin asks for, in words; nothing where it asks for nothing.
-fn asks(plugin: &Value) -> String {
+pub fn asks(plugin: &Value) -> String {
     let list = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     let files = (field(plugin, "/capabilities/filesystem") == "workspace").then(|| "files".to_owned());
     let rules = list("/capabilities/network").map(|rule| {
@@ -152,7 +152,8 @@ fn asks(plugin: &Value) -> String {
     files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
 }
 
-fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
+/// Its tools, as the interface shows them.
+pub fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
     plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
 }
 

@@ -33,6 +33,7 @@ use super::problem::ProblemBody;
     servers((url = "/", description = "This daemon.")),
     tags(
         (name = "health", description = "Whether the daemon lives and takes work, and what it serves."),
+        (name = "custom tools", description = "Tools that an organization makes without code: of an HTTP API, or of an MCP server."),
         (name = "plugins", description = "What the daemon can run: components with tools, loaded while it serves."),
         (name = "organizations", description = "The tenants, and what holds for each of them."),
         (name = "policies", description = "What there is for everybody, and what each organization has of it."),

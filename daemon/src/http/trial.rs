@@ -96,7 +96,9 @@ struct ExchangeView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = HeaderField)]
 struct FieldView {
+    /// Its name, in lower case.
     name: String,
+    /// Its value, `***` for a secret.
     value: String,
 }
 

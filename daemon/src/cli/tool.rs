@@ -1,0 +1,326 @@
+//! `toolgate tool`: tools that an organization makes without code, of an HTTP API or of an MCP server.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::document::{self, arguments_from, document_from, field};
+use super::failure::Failure;
+use super::organization::done;
+use super::plugin::{asks, tools};
+use super::print::Printer;
+use super::remote::Remote;
+use crate::client::{Client, escaped};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate tool put acme/weather weather.json
+  toolgate tool try acme/weather/current '{\"city\": \"Paris\"}'
+  toolgate tool try acme/weather/current '{\"city\": \"Paris\"}' --definition weather.json
+  toolgate tool refresh acme/wiki
+  toolgate tool approve acme/wiki sha256:…
+  toolgate tool list acme";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ToolOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(subcommand)]
+    pub command: ToolCommand,
+}
+
+#[derive(Subcommand)]
+pub enum ToolCommand {
+    /// List the tools that an organization made
+    List { organization: String },
+    /// Show the definition of a tool
+    Show {
+        /// `organization/namespace`
+        name: String,
+    },
+    /// Make a tool, or replace it whole
+    Put {
+        /// `organization/namespace`
+        name: String,
+        /// A JSON file, or `-` for standard input
+        file: String,
+    },
+    /// Remove a tool
+    Remove {
+        /// `organization/namespace`
+        name: String,
+    },
+    /// Ask a mounted server what it has now
+    Refresh {
+        /// `organization/namespace`
+        name: String,
+    },
+    /// Consent to what a mounted server has now
+    Approve {
+        /// `organization/namespace`
+        name: String,
+        /// The digest that `refresh` showed
+        digest: String,
+    },
+    /// Grant a tool what its calls may reach, in place of what its definition names
+    Grant {
+        /// `organization/namespace`
+        name: String,
+        /// A JSON file, or `-` for standard input
+        file: String,
+    },
+    /// Try an action once, and see the requests that it makes
+    Try {
+        /// `organization/namespace/action`
+        name: String,
+        /// The arguments as JSON, `@FILE`, or `-` for standard input
+        #[arg(default_value = "{}")]
+        arguments: String,
+        /// A definition that need not be saved
+        #[arg(long, value_name = "FILE")]
+        definition: Option<String>,
+        /// For whom it is tried
+        #[arg(long)]
+        user: Option<String>,
+    },
+}
+
+pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match command {
+        ToolCommand::List { organization } => list(client, printer, &organization).await,
+        ToolCommand::Show { name } => {
+            let answer = client.get(&path(&name)?).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        ToolCommand::Put { name, file } => put(client, printer, &path(&name)?, document_from(&file)?).await,
+        ToolCommand::Remove { name } => {
+            document::delete(client, &path(&name)?).await?;
+            done(printer, &json!({"removed": name}), &format!("tool `{name}` is removed"))
+        }
+        ToolCommand::Refresh { name } => {
+            let answer = client.post(&format!("{}/refresh", path(&name)?)).send().await?;
+            show(printer, &answer.json()?)
+        }
+        ToolCommand::Approve { name, digest } => {
+            let consent = json!({"digest": digest});
+            let answer = client.post(&format!("{}/approve", path(&name)?)).json(&consent).send().await?;
+            show(printer, &answer.json()?)
+        }
+        ToolCommand::Grant { name, file } => {
+            let text = document_from(&file)?;
+            let answer = document::put(client, &format!("{}/grant", path(&name)?), |_| text).await?.json()?;
+            document::warn(printer, &answer)?;
+            done(printer, &answer, &format!("tool `{name}` has its grant, for calls from now on"))
+        }
+        ToolCommand::Try { name, arguments, definition, user } => {
+            let request = trial(&name, &arguments, definition.as_deref(), user)?;
+            try_out(client, printer, &request).await
+        }
+    }
+}
+
+/// Makes or replaces the tool at an address.
+pub async fn put(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    path: &str,
+    definition: String,
+) -> Result<(), Failure> {
+    let answer = document::put(client, path, |_| definition).await?.json()?;
+    document::warn(printer, &answer)?;
+    show(printer, &answer)
+}
+
+async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
+    let path = format!("/v1/orgs/{}/tools", escaped(organization));
+    let items = document::all_items(client, &path).await?;
+    if printer.json() {
+        return Ok(printer.value(&json!({"items": items}))?);
+    }
+    let row = |tool: &Value| {
+        let text = |pointer| field(tool, pointer);
+        let actions = tools(tool).count().to_string();
+        [
+            text("/namespace"),
+            text("/kind"),
+            text("/state"),
+            actions,
+            text("/waiting/digest"),
+            text("/purpose"),
+        ]
+    };
+    let rows: Vec<_> = items.iter().map(row).collect();
+    Ok(printer.table(["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"], &rows)?)
+}
+
+fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
+    let actions: Vec<_> = tools(tool).map(|action| field(action, "/wire_name")).collect();
+    for left in tool.get("left_out").and_then(Value::as_array).into_iter().flatten() {
+        printer.warning(&format!("`{}` is left out: {}", field(left, "/name"), field(left, "/why")))?;
+    }
+    if tool.get("waiting").is_some_and(Value::is_object) {
+        let part = |name: &str| field(tool, &format!("/waiting/{name}"));
+        printer.warning(&format!(
+            "its server has something else now: added {}, removed {}, changed {}; consent to it with `toolgate tool approve` and {}",
+            part("added"), part("removed"), part("changed"), part("digest")
+        ))?;
+    }
+    let (namespace, state) = (field(tool, "/namespace"), field(tool, "/state"));
+    done(printer, tool, &format!("{namespace} is {state}: {}; reaches {}", actions.join(", "), asks(tool)))
+}
+
+fn trial(
+    name: &str,
+    arguments: &str,
+    definition: Option<&str>,
+    user: Option<String>,
+) -> Result<Value, Failure> {
+    let unsound =
+        || Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`");
+    let (organization, tool) = name.split_once('/').ok_or_else(unsound)?;
+    let (namespace, action) = tool.split_once('/').ok_or_else(unsound)?;
+    let arguments: Value = serde_json::from_str(&arguments_from(arguments)?).map_err(|error| {
+        Failure::wrong_usage(format!("the arguments are not JSON: {error}"), "write `'{…}'`")
+    })?;
+    let mut request = json!({"organization": organization, "tool": tool, "arguments": arguments});
+    if let Some(file) = definition {
+        let definition: Value = serde_json::from_str(&document_from(file)?).unwrap_or_default();
+        request["definition"] = definition;
+        request["namespace"] = namespace.into();
+        request["tool"] = action.into();
+    }
+    if let Some(user) = user {
+        request["user"] = user.into();
+    }
+    Ok(request)
+}
+
+async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Value) -> Result<(), Failure> {
+    let tried = client.post("/v1/try").json(request).send().await?.json()?;
+    if printer.json() {
+        return Ok(printer.value(&tried)?);
+    }
+    for request in tried.get("requests").and_then(Value::as_array).into_iter().flatten() {
+        exchange(printer, request)?;
+    }
+    let result = tried.get("result").cloned().unwrap_or_default();
+    match result.get("error") {
+        None => Ok(printer.value(result.get("output").unwrap_or(&Value::Null))?),
+        Some(error) => {
+            let message = format!("{}: {}", field(error, "/error_type"), field(error, "/message"));
+            Err(Failure::new(message, field(error, "/hint")))
+        }
+    }
+}
+
+/// As a person reads HTTP: what was sent behind `>`, what came back behind `<`.
+fn exchange(printer: &mut Printer<'_>, exchange: &Value) -> Result<(), Failure> {
+    let mut lines = vec![format!("> {}", field(exchange, "/request"))];
+    message(&mut lines, '>', exchange, "headers", "body");
+    match exchange.get("status").and_then(Value::as_u64) {
+        Some(status) => lines.push(format!("< {status}")),
+        None => lines.push(format!("< {}", field(exchange, "/failed"))),
+    }
+    message(&mut lines, '<', exchange, "answer_headers", "answer");
+    for line in lines {
+        printer.note(&line)?;
+    }
+    Ok(())
+}
+
+fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, body: &str) {
+    for part in exchange.get(head).and_then(Value::as_array).into_iter().flatten() {
+        lines.push(format!("{mark} {}: {}", field(part, "/name"), field(part, "/value")));
+    }
+    let text = exchange.pointer(&format!("/{body}/text")).and_then(Value::as_str).unwrap_or_default();
+    lines.extend(text.lines().map(|line| format!("{mark}   {line}")));
+}
+
+/// The address of `organization/namespace`.
+pub fn path(name: &str) -> Result<String, Failure> {
+    let parts = name.split_once('/').filter(|(_, namespace)| !namespace.contains('/'));
+    let (organization, namespace) = parts.ok_or_else(|| {
+        Failure::wrong_usage(format!("`{name}` is no tool"), "write `organization/namespace`")
+    })?;
+    Ok(format!("/v1/orgs/{}/tools/{}", escaped(organization), escaped(namespace)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    async fn run_command(command: ToolCommand, answers: Vec<Canned>) -> Run {
+        run_with(answers, false, async |client, printer| run(command, client, printer).await).await
+    }
+
+    fn wiki() -> Value {
+        json!({"namespace": "wiki", "kind": "mcp", "state": "active", "purpose": "Pages",
+            "tools": [{"wire_name": "call_wiki_search"}],
+            "capabilities": {"network": [{"host": "wiki.example", "path": "/mcp"}]},
+            "waiting": {"digest": "sha256:ab", "added": ["write"], "removed": [], "changed": ["search"]},
+            "left_out": [{"name": "odd", "why": "its schema is none"}]})
+    }
+
+    #[tokio::test]
+    async fn m4_what_waits_for_consent_is_told_with_its_digest() {
+        let command = ToolCommand::Refresh { name: "acme/wiki".into() };
+        let run = run_command(command, vec![Canned::json(200, wiki())]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[0].line(), "POST /v1/orgs/acme/tools/wiki/refresh");
+        assert!(run.notes.contains("added write") && run.notes.contains("sha256:ab"), "{}", run.notes);
+        assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
+        assert_eq!(run.out, "wiki is active: call_wiki_search; reaches https://wiki.example/mcp\n");
+    }
+
+    #[tokio::test]
+    async fn c3_a_trial_is_shown_as_it_went() {
+        let tried = json!({
+            "result": {"status": "ok", "output": {"celsius": 11}},
+            "requests": [{"request": "GET https://a.example/now", "headers": [{"name": "x-api-key", "value": "***"}],
+                "body": {"text": "", "bytes": 0}, "status": 200, "answer_headers": [],
+                "answer": {"text": "{\"celsius\":11}", "bytes": 14}, "failed": null}],
+        });
+        let command = ToolCommand::Try {
+            name: "acme/weather/now".into(),
+            arguments: r#"{"city":"Paris"}"#.into(),
+            definition: None,
+            user: None,
+        };
+        let run = run_command(command, vec![Canned::json(200, tried)]).await;
+        run.result.expect("done");
+        let sent: Value = serde_json::from_str(&run.asked[0].body).expect("json");
+        assert_eq!(
+            sent,
+            json!({"organization": "acme", "tool": "weather/now", "arguments": {"city": "Paris"}})
+        );
+        for line in ["> GET https://a.example/now", "> x-api-key: ***", "< 200", "<   {\"celsius\":11}"] {
+            assert!(run.notes.contains(line), "{}", run.notes);
+        }
+        assert!(run.out.contains("11"), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn c3_a_trial_that_fails_is_a_failure() {
+        let error = json!({"error_type": "NETWORK_DENIED", "message": "no", "hint": "ask"});
+        let tried = json!({"result": {"status": "error", "error": error}, "requests": []});
+        let command = ToolCommand::Try {
+            name: "acme/weather/now".into(),
+            arguments: "{}".into(),
+            definition: None,
+            user: None,
+        };
+        let run = run_command(command, vec![Canned::json(200, tried)]).await;
+        assert!(run.result.expect_err("refused").to_string().contains("NETWORK_DENIED"));
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_how_to_be_one() {
+        assert_eq!(path("acme/weather").ok().as_deref(), Some("/v1/orgs/acme/tools/weather"));
+        for name in ["weather", "acme/weather/now"] {
+            assert!(path(name).is_err(), "{name}");
+        }
+        assert!(trial("acme/weather", "{}", None, None).is_err());
+    }
+}
