@@ -87,7 +87,7 @@ impl Scene {
         }
         // Under way until the variable holds the new key, so that asking again is always answered.
         operator.post("/v1/keys/rotate", &json!({"key": OTHER_ROOT_KEY})).expect(200);
-        for tool in ["shop", "spare"] {
+        for tool in ["shop", "spare-shop"] {
             let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
             let definition =
                 json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]});
@@ -245,7 +245,9 @@ fn every_schema_is_there_and_used() {
     references(&document, &mut used);
     let defined =
         members(&document["components"]["schemas"]).map(|(name, _)| format!("#/components/schemas/{name}"));
-    assert_eq!(used, defined.collect());
+    let defined: BTreeSet<String> = defined.collect();
+    let alone: Vec<&String> = used.symmetric_difference(&defined).collect();
+    assert!(alone.is_empty(), "{alone:?}");
 }
 
 /// Each link leads to an operation, and gives it parameters that it has.

@@ -108,7 +108,7 @@ struct FieldView {
 struct ExcerptView {
     /// At most 256 KiB of it, as UTF-8; what is none stands as `�`.
     text: String,
-    /// How long all of it is, as far as it was read.
+    /// How many bytes all of it has, as far as it was read.
     bytes: u64,
 }
 

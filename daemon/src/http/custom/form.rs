@@ -6,47 +6,44 @@ use utoipa::ToSchema;
 
 /// What a tool is made of: an HTTP API with its actions, or a server of the Model Context Protocol. Unknown fields are refused.
 #[derive(ToSchema)]
-#[schema(as = ToolDefinition)]
+#[schema(as = CustomToolDefinition)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct ToolDefinitionForm {
     /// `http`, or `mcp` for a server of the Model Context Protocol. Left out: `http`.
-    #[schema(value_type = Option<String>, pattern = "^(http|mcp)$")]
+    #[schema(pattern = "^(http|mcp)$")]
     kind: Option<String>,
     /// What people call it.
-    #[schema(value_type = Option<String>, max_length = 100)]
+    #[schema(max_length = 100)]
     display_name: Option<String>,
     /// What it is for.
     #[schema(min_length = 1, max_length = 2_000)]
     description: String,
     /// Who answers for it.
-    #[schema(value_type = Option<String>, max_length = 200)]
+    #[schema(max_length = 200)]
     publisher: Option<String>,
     /// Where a catalogue lists it.
-    #[schema(value_type = Option<String>, max_length = 100)]
+    #[schema(max_length = 100)]
     category: Option<String>,
     /// Its version. Left out: `1`.
-    #[schema(value_type = Option<String>, max_length = 64)]
+    #[schema(max_length = 64)]
     version: Option<String>,
     /// Kind `http`: what every action's address begins with.
-    #[schema(value_type = Option<String>, example = "https://api.example.com/v1")]
+    #[schema(example = "https://api.example.com/v1")]
     base_url: Option<String>,
     /// Kind `mcp`: where the server is.
-    #[schema(value_type = Option<String>, example = "https://mcp.example.com/mcp")]
+    #[schema(example = "https://mcp.example.com/mcp")]
     url: Option<String>,
     /// Kind `mcp`: the revision of the protocol. Left out: found out.
-    #[schema(value_type = Option<String>, pattern = "^(2025-11-25|2026-07-28)$")]
+    #[schema(pattern = "^(2025-11-25|2026-07-28)$")]
     protocol: Option<String>,
     /// Kind `mcp`: the server's tools that are mounted, by its names. Left out: all.
-    #[schema(value_type = Option<Vec<String>>)]
     tools: Option<Vec<String>>,
     /// How it says who it is; the secret is a credential of that provider.
-    #[schema(value_type = Option<AuthenticationForm>)]
     authentication: Option<AuthenticationForm>,
     /// Header fields of every request. None that carries authority or frames the message.
     #[schema(value_type = Option<Object>)]
     headers: Option<Value>,
     /// How many calls the service takes, for all agents of the organization together.
-    #[schema(value_type = Option<RateForm>)]
     rate_limit: Option<RateForm>,
     /// Kind `http`: what can be done with it.
     #[schema(value_type = Option<Vec<Object>>, max_items = 1_000)]
@@ -62,13 +59,11 @@ pub struct AuthenticationForm {
     #[schema(pattern = "^(none|api_key|bearer|basic|oauth2_client_credentials|oauth2_authorization_code)$")]
     kind: String,
     /// The provider whose credential is used. Needed for all kinds but `none`.
-    #[schema(value_type = Option<String>, example = "weather")]
+    #[schema(example = "weather")]
     provider: Option<String>,
     /// OAuth2: where tokens are to be had, for whoever makes the credential.
-    #[schema(value_type = Option<String>)]
     token_url: Option<String>,
     /// OAuth2: what is asked for, for whoever makes the credential.
-    #[schema(value_type = Option<Vec<String>>)]
     scopes: Option<Vec<String>>,
 }
 
