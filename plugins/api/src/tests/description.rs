@@ -154,6 +154,7 @@ fn c1_a_thousand_actions_are_described() {
     let actions: Vec<Value> = (0..1_000).map(action).collect();
     let description = described(&with_members(json!({"actions": actions})));
     assert_eq!(description["tools"].as_array().unwrap().len(), 1_000);
+    assert_eq!(description["capabilities"]["network"][0]["methods"], json!(["GET"]));
 }
 
 /// The page for owners shows a document; what it says of it is true.
