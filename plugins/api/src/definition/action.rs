@@ -116,7 +116,7 @@ pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
         output_schema: part.member("output_schema").map(|part| read_output_schema(&part)).transpose()?,
         hints: part
             .member("hints")
-            .map_or(Ok(hints(method, None, None)), |part| read_hints(&part, method))?,
+            .map_or(Ok(usual_hints(method, method.is_safe)), |part| read_hints(&part, method))?,
         tags: list(part, "tags", |item| item.text(TAG_CHARS).map(Value::from))?,
         examples: list(part, "examples", read_example)?,
         redact: list(part, "redact", |item| read_pointer(item).map(Value::from))?,
@@ -310,11 +310,13 @@ fn read_jmespath(part: &Part<'_>) -> Result<String, Error> {
 
 fn read_hints(part: &Part<'_>, method: Method) -> Result<Hints, Error> {
     part.check_fields(&["read_only", "destructive", "idempotent", "open_world"])?;
-    let flag = |name: &str| part.member(name).map(|part| part.flag()).transpose();
+    let flag = |name: &str, usual| part.member(name).map_or(Ok(usual), |part| part.flag());
+    let usual = usual_hints(method, flag("read_only", method.is_safe)?);
     let hints = Hints {
-        open_world: flag("open_world")?.unwrap_or(true),
-        idempotent: flag("idempotent")?.unwrap_or(hints(method, flag("read_only")?, None).idempotent),
-        ..hints(method, flag("read_only")?, flag("destructive")?)
+        read_only: usual.read_only,
+        destructive: flag("destructive", usual.destructive)?,
+        idempotent: flag("idempotent", usual.idempotent)?,
+        open_world: flag("open_world", usual.open_world)?,
     };
     match hints.read_only && hints.destructive {
         true => {
@@ -325,12 +327,11 @@ fn read_hints(part: &Part<'_>, method: Method) -> Result<Hints, Error> {
     }
 }
 
-/// What the owner did not say follows from the method, and is the careful answer where nothing follows.
-fn hints(method: Method, read_only: Option<bool>, destructive: Option<bool>) -> Hints {
-    let read_only = read_only.unwrap_or(method.is_safe);
+/// What follows from the method, and is the careful answer where nothing follows.
+fn usual_hints(method: Method, read_only: bool) -> Hints {
     Hints {
         read_only,
-        destructive: destructive.unwrap_or(!read_only),
+        destructive: !read_only,
         idempotent: method.is_idempotent || read_only,
         open_world: true,
     }

@@ -154,4 +154,21 @@ fn c1_a_thousand_actions_are_described() {
     let actions: Vec<Value> = (0..1_000).map(action).collect();
     let description = described(&with_members(json!({"actions": actions})));
     assert_eq!(description["tools"].as_array().unwrap().len(), 1_000);
+    assert_eq!(description["capabilities"]["network"][0]["methods"], json!(["GET"]));
+}
+
+/// The page for owners shows a document; what it says of it is true.
+#[test]
+fn c1_the_example_of_the_page_is_true() {
+    let page = include_str!("../../../../daemon/docs/custom-tools.md");
+    let (_, example) = page.split_once("```json\n").unwrap();
+    let document: Value = serde_json::from_str(example.split("```").next().unwrap()).unwrap();
+    let _network = testing::network(|request| {
+        assert_eq!(request.method(), "GET");
+        assert_eq!(request.url(), "https://api.example.com/v1/points/52.2,21?units=metric");
+        Ok(Reply::json(&json!({"properties": {"current": {"celsius": 21}}})))
+    });
+    let arguments = json!({"lat": 52.2, "lon": 21, "units": "metric"});
+    let result = plugin(&document).unwrap().call(&testing::context().build(), "current", &arguments);
+    assert_eq!(result, Ok(json!({"celsius": 21})));
 }

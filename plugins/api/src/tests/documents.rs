@@ -138,11 +138,11 @@ fn c1_a_base_url_is_a_place_that_a_rule_can_name() {
     ] {
         accepted(&with_members(json!({"base_url": url})));
     }
-    refused_members(vec![(
-        json!({"base_url": format!("https://a.example/{}", "a".repeat(1_000))}),
-        "/base_url",
-        "1000",
-    )]);
+    refused_members(vec![
+        (json!({"base_url": "https://u:p@api.example.com"}), "/base_url", "store it as a credential"),
+        (json!({"base_url": "https://api.example.com/v1?a=b"}), "/base_url", "a query or a fragment"),
+        (json!({"base_url": format!("https://a.example/{}", "a".repeat(1_000))}), "/base_url", "1000"),
+    ]);
 }
 
 #[test]
