@@ -62,7 +62,7 @@ fn m4_a_stateless_server_is_asked_what_it_has() {
     let sent = network.sent();
     let methods: Vec<_> = sent.iter().map(|sent| sent.header("mcp-method").unwrap()).collect();
     assert_eq!(methods, ["server/discover", "tools/list"]);
-    assert_eq!(mount(&document, &found)["tools"][0]["name"], "get_forecast");
+    assert_eq!(mount(&document, &found)["tools"][1]["name"], "get_forecast");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Against real servers: `tests/mcp` says how to start them. Skipped where none is named.
 //!
 //! `MCP_STATELESS=http://127.0.0.1:8001/mcp MCP_SESSION=http://127.0.0.1:8002/mcp cargo test -p mcp live`
+#![allow(clippy::disallowed_methods, reason = "who runs the servers names them in the environment")]
 
 use std::env;
 use std::io::{Read, Write};
