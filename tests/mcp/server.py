@@ -17,7 +17,7 @@ import typing
 import mcp_types
 import pydantic
 import uvicorn
-from mcp.server.mcpserver import Context, MCPServer, Image
+from mcp.server.mcpserver import Context, Elicit, Image, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
 
 arguments = argparse.ArgumentParser()
@@ -109,6 +109,16 @@ async def ask(context: Context) -> str:
     """Asks the person at the client for a name."""
     answer = await context.elicit("Who are you?", Name)
     return f"{answer.action}"
+
+
+async def who() -> Elicit[Name]:
+    return Elicit("Who are you?", Name)
+
+
+@server.tool(structured_output=False)
+def confirm(name: typing.Annotated[Name, Resolve(who)]) -> str:
+    """Asks the person at the client for a name before it begins."""
+    return f"hello, {name.name}"
 
 
 seen = []

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Value, json};
 
-use crate::discover::{self, Discovered, Tool};
 use crate::document::{Document, Protocol};
 use crate::mirror::{self, Mirrored};
 use crate::name;
+use crate::offer::{self, Discovered, Tool};
 use crate::text::cut;
 
 /// Longest description of a tool that the daemon takes, in characters; what is longer is in the usage.
@@ -21,7 +21,7 @@ const DESCRIPTION_CHARS: usize = 4_096;
 const TAG_CHARS: usize = 100;
 
 /// What stands at a tool, and comes back with each call of it.
-#[derive(Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize)]
 pub struct Part {
     pub url: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ pub fn describe_undiscovered(document: &Document) -> Value {
         "description": description,
         "usage": description,
         "input_schema": {"type": "object", "additionalProperties": false},
-        "output_schema": discover::output_schema(),
+        "output_schema": offer::output_schema(),
         "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": true},
         "tags": ["mcp"],
         "required_integrations": integrations(document.provider.as_deref()),
@@ -59,67 +59,53 @@ pub fn describe_undiscovered(document: &Document) -> Value {
 }
 
 /// The plugin with the tools of its server.
-pub fn describe(document: &Document, discovered: &Value) -> Result<Value, Error> {
-    let discovered: Discovered = serde_json::from_value(discovered.clone())
+pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> {
+    let discovered: Discovered = serde_json::from_value(discovered)
         .map_err(|error| Error::new(format!("what was discovered cannot be read: {error}")))?;
-    let is_wanted = |tool: &&Tool| document.only.as_ref().is_none_or(|only| only.contains(&tool.name));
-    let tools: Vec<&Tool> = discovered.tools.iter().filter(is_wanted).collect();
+    let is_wanted = |tool: &Tool| document.only.as_ref().is_none_or(|only| only.contains(&tool.name));
+    let wanted = discovered.tools.into_iter().filter(is_wanted);
+    let tools: BTreeMap<String, Tool> = wanted.map(|tool| (tool.name.clone(), tool)).collect();
     if tools.is_empty() {
         return Err(nothing_left(document));
     }
-    let by_name: BTreeMap<&str, &Tool> = tools.iter().map(|tool| (tool.name.as_str(), *tool)).collect();
-    let originals: Vec<&str> = by_name.keys().copied().collect();
-    let names = name::map(&document.namespace, &originals);
-    let about = About {
-        part: &part(document),
-        provider: document.provider.as_deref(),
-        protocol: discovered.protocol,
-    };
-    let named = names.iter().zip(by_name.values());
-    let tools = named.map(|((_, name), tool)| describe_tool(name, tool, &about)).collect::<Result<_, _>>()?;
-    Ok(plugin(document, tools))
+    let originals: Vec<&str> = tools.keys().map(String::as_str).collect();
+    let names: Vec<String> =
+        name::map(&document.namespace, &originals).into_iter().map(|(_, name)| name).collect();
+    let part = Part { protocol: Some(discovered.protocol), ..part(document) };
+    // Both are in the order of the server's names.
+    let named = names.iter().zip(tools.into_values());
+    let described = named.map(|(name, tool)| describe_tool(name, tool, &part, document.provider.as_deref()));
+    Ok(plugin(document, described.collect::<Result<_, _>>()?))
 }
 
-/// What all tools of a server have in common.
-pub struct About<'a> {
-    /// The definition without a tool.
-    pub part: &'a Part,
-    pub provider: Option<&'a str>,
-    pub protocol: Protocol,
-}
-
-/// One tool of a server, by our name for it.
-pub fn describe_tool(name: &str, tool: &Tool, about: &About<'_>) -> Result<Value, Error> {
+/// One tool of a server, by our name for it. `part` is the definition without a tool.
+fn describe_tool(name: &str, tool: Tool, part: &Part, provider: Option<&str>) -> Result<Value, Error> {
     let refuse = |why| Error::new(format!("tool `{}` of the server cannot be mounted: {why}", tool.name));
-    let mirrored = match about.protocol {
-        Protocol::Stateless => mirror::read(&tool.input_schema).map_err(refuse)?,
-        Protocol::Session => Vec::new(),
+    let mirrored = match part.protocol {
+        Some(Protocol::Stateless) => mirror::read(&tool.input_schema).map_err(refuse)?,
+        _ => Vec::new(),
     };
-    let told = tool.description.as_deref().or(tool.title.as_deref());
-    let told = told.map_or_else(
-        || format!("The tool `{}` of the MCP server; it says no more.", tool.name),
-        str::to_owned,
-    );
+    let definition = Part {
+        tool: Some(tool.name.clone()),
+        structured: tool.output_schema.is_some(),
+        mirrored,
+        ..part.clone()
+    };
     let mut described = json!({
         "name": name,
-        "description": cut(&told, DESCRIPTION_CHARS),
-        "usage": told,
-        "input_schema": tool.input_schema,
-        "hints": hints(tool),
-        "tags": tags(name, tool),
-        "required_integrations": integrations(about.provider),
-        "definition": Part {
-            url: about.part.url.clone(),
-            headers: about.part.headers.clone(),
-            protocol: Some(about.protocol),
-            tool: Some(tool.name.clone()),
-            structured: tool.output_schema.is_some(),
-            mirrored,
-            only: None,
-        },
+        "hints": hints(&tool),
+        "tags": tags(name, &tool),
+        "required_integrations": integrations(provider),
+        "definition": definition,
     });
-    if let Some(schema) = &tool.output_schema {
-        described["output_schema"] = schema.clone();
+    let Tool { name, title, description, input_schema, output_schema, .. } = tool;
+    let told = description.or(title);
+    let told = told.unwrap_or_else(|| format!("The tool `{name}` of the MCP server; it says no more."));
+    described["description"] = cut(&told, DESCRIPTION_CHARS).into();
+    described["usage"] = told.into();
+    described["input_schema"] = input_schema;
+    if let Some(schema) = output_schema {
+        described["output_schema"] = schema;
     }
     Ok(described)
 }
@@ -164,8 +150,8 @@ fn plugin(document: &Document, tools: Vec<Value>) -> Value {
         "version": document.version,
         "purpose": document.purpose,
         "capabilities": {"network": [network_rule(document)], "credentials": integrations(document.provider.as_deref())},
-        "tools": tools,
     });
+    plugin["tools"] = tools.into();
     let optional = [
         ("publisher", document.publisher.clone().map(Value::from)),
         ("category", document.category.clone().map(Value::from)),

@@ -127,8 +127,7 @@ impl Server<'_> {
         let answer = match method {
             PING => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
             _ => {
-                let error =
-                    json!({"code": METHOD_NOT_FOUND, "message": "this client offers nothing of that"});
+                let error = json!({"code": METHOD_NOT_FOUND, "message": "the client cannot be asked back during a call"});
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
         };

@@ -13,7 +13,7 @@
 //! sees; its hints are its own word, and what it does not say is answered carefully.
 //!
 //! In order: [`document`] (what the owner writes), [`describe`] (the plugin of it), [`discover`] and [`call`] (what asks the
-//! server), [`connection`] (the two families), [`exchange`] (one message and its answer).
+//! server), [`offer`] (what of an answer can be mounted), [`connection`] (the two families), [`exchange`] (one message and its answer).
 
 mod document;
 
@@ -24,6 +24,7 @@ mod call;
 mod content;
 mod discover;
 mod mirror;
+mod offer;
 mod schema;
 
 mod connection;
@@ -46,11 +47,11 @@ pub struct Mcp;
 
 impl Defined for Mcp {
     fn describe(definition: &str) -> Result<Value, Error> {
-        let envelope: Value = serde_json::from_str(definition)?;
+        let mut envelope: Value = serde_json::from_str(definition)?;
         let document = document::read(&envelope)?;
-        match envelope.get("discovered").filter(|discovered| !discovered.is_null()) {
+        match envelope.get_mut("discovered").map(Value::take) {
+            None | Some(Value::Null) => Ok(describe::describe_undiscovered(&document)),
             Some(discovered) => describe::describe(&document, discovered),
-            None => Ok(describe::describe_undiscovered(&document)),
         }
     }
 

@@ -21,7 +21,7 @@ const ENCODED: (&str, &str) = ("=?base64?", "?=");
 const FIELDS: usize = 32;
 
 /// An argument in a header field.
-#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Mirrored {
     /// Where the argument is: names of properties, from the outermost.
     pub path: Vec<String>,

@@ -59,19 +59,19 @@ const DYNAMIC: [&str; 4] = ["$dynamicAnchor", "$dynamicRef", "$recursiveAnchor",
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /// A schema that the daemon takes, as far as can be told here.
+#[derive(Debug)]
 pub struct Sound {
     pub schema: Value,
+    /// Its length as JSON text, before something was taken away.
+    pub bytes: usize,
     /// What was taken away, in words.
     pub changes: Vec<String>,
     pub subschemas: usize,
 }
 
-/// The schema of a tool's arguments; none means that it takes any.
-pub fn input(schema: Option<&Value>) -> Result<Sound, String> {
-    let mut schema = match schema {
-        None | Some(Value::Null) => json!({}),
-        Some(schema) => schema.clone(),
-    };
+/// The schema of a tool's arguments; null means that it takes any.
+pub fn input(schema: Value) -> Result<Sound, String> {
+    let mut schema = if schema.is_null() { json!({}) } else { schema };
     let root = schema.as_object_mut().ok_or("its input schema is no object")?;
     match root.get("type").and_then(only_type) {
         // Arguments are an object in any case.
@@ -83,11 +83,11 @@ pub fn input(schema: Option<&Value>) -> Result<Sound, String> {
 }
 
 /// The schema of a tool's results.
-pub fn output(schema: &Value) -> Result<Sound, String> {
+pub fn output(schema: Value) -> Result<Sound, String> {
     if !schema.is_object() {
         return Err("it is no object".to_owned());
     }
-    sound(schema.clone())
+    sound(schema)
 }
 
 fn only_type(kind: &Value) -> Option<&str> {
@@ -109,7 +109,7 @@ fn sound(mut schema: Value) -> Result<Sound, String> {
     let mut walk = Walk::default();
     walk.mend(&mut schema, 0)?;
     walk.references.iter().try_for_each(|reference| resolve(&schema, reference, &walk.anchors))?;
-    Ok(Sound { schema, changes: walk.changes, subschemas: walk.subschemas })
+    Ok(Sound { schema, bytes, changes: walk.changes, subschemas: walk.subschemas })
 }
 
 fn levels(value: &Value) -> usize {

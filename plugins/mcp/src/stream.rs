@@ -16,8 +16,8 @@ const EVENTS: usize = 10_000;
 /// What is asked for in one go.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// May stand at the very start, and says nothing.
-const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+/// May stand at the very start. No name of a field begins with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Events as they come.
 pub struct Events<R> {
@@ -47,7 +47,7 @@ impl<R: Read> Events<R> {
                 }
                 continue;
             }
-            match field(&line) {
+            match field(line.trim_start_matches(BYTE_ORDER_MARK)) {
                 ("data", value) => match &mut data {
                     Some(data) => {
                         data.push('\n');
@@ -106,9 +106,6 @@ impl<R: Read> Events<R> {
         self.buffer.resize(before + PIECE_BYTES, 0);
         let read = self.from.read(&mut self.buffer[before..]).map_err(failed)?;
         self.buffer.truncate(before + read);
-        if self.read_bytes == 0 && self.buffer.starts_with(BYTE_ORDER_MARK) {
-            self.at = BYTE_ORDER_MARK.len();
-        }
         self.read_bytes += read;
         self.is_at_end = read == 0;
         match self.read_bytes > ANSWER_BYTES {

@@ -4,10 +4,12 @@
 //! say something to a model that a person did not read. A server's texts are cleaned of it before they are offered; the
 //! test compares with the daemon's own list.
 
+use std::borrow::Cow;
+
 /// Whether a character is one that a reader cannot see, or that changes how its neighbours read.
 pub fn is_hidden(letter: char) -> bool {
-    if matches!(letter, '\t' | '\n') {
-        return false;
+    if letter.is_ascii() {
+        return letter.is_ascii_control() && !matches!(letter, '\t' | '\n');
     }
     letter.is_control()
         || matches!(letter,
@@ -26,13 +28,22 @@ pub fn is_hidden(letter: char) -> bool {
 
 /// The first hidden character of a text.
 pub fn hidden(text: &str) -> Option<char> {
+    // Nearly all texts are such, and they are gone through by the megabyte.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return None;
+    }
     text.chars().find(|letter| is_hidden(*letter))
 }
 
 /// The text without hidden characters and without space around it, at most so many characters; none where nothing is left.
 pub fn clean(text: &str, most_chars: usize) -> Option<String> {
-    let lines = text.replace("\r\n", "\n").replace('\r', "\n");
-    let visible: String = lines.chars().filter(|letter| !is_hidden(*letter)).collect();
+    let visible = match hidden(text) {
+        None => Cow::Borrowed(text),
+        Some(_) => {
+            let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+            Cow::Owned(lines.chars().filter(|letter| !is_hidden(*letter)).collect())
+        }
+    };
     let visible = visible.trim();
     (!visible.is_empty()).then(|| cut(visible, most_chars))
 }

@@ -1,0 +1,318 @@
+//! What `discover` finds.
+
+use super::*;
+
+/// PyPI `mcp` to `server/discover`.
+fn stateless_server() -> Value {
+    json!({
+        "cacheScope": "private", "capabilities": {"tools": {"listChanged": true}},
+        "instructions": "Ask for the \u{200b}forecast first.", "resultType": "complete",
+        "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "toolgate-tests", "version": "1.2.3"}},
+    })
+}
+
+fn listing(tools: impl Fn() -> Value + 'static) -> impl Fn(&Sent) -> Reply + 'static {
+    move |request| match method(request).as_str() {
+        "server/discover" => result(request, stateless_server()),
+        "tools/list" => result(request, json!({"resultType": "complete", "tools": tools(), "ttlMs": 0})),
+        other => panic!("{other}"),
+    }
+}
+
+fn found(tools: Value, changes: Value) -> Value {
+    let answer = listing(move || tools.clone());
+    let _network = testing::network(move |request| Ok(answer(request)));
+    discover(document(changes)).unwrap()
+}
+
+#[test]
+fn m4_a_stateless_server_is_asked_what_it_has() {
+    let answer = listing(|| {
+        json!([
+            {
+                "annotations": {"openWorldHint": false, "readOnlyHint": true, "title": "x"},
+                "description": "Tells the weather of tomorrow in a city.", "icons": [{"src": "data:,"}],
+                "inputSchema": {"type": "object", "properties": {"city": {"title": "City", "type": "string"}}, "required": ["city"]},
+                "name": "getForecast", "outputSchema": {"type": "object"}, "title": "Forecast", "_meta": {"a": 1},
+            },
+            {"description": "Writes a note down.", "inputSchema": {"type": "object"}, "name": "Note"},
+        ])
+    });
+    let network = testing::network(move |request| Ok(answer(request)));
+    let document = document(json!({}));
+    let found = discover(document.clone()).unwrap();
+
+    assert_eq!(
+        found,
+        json!({
+            "protocol": "2026-07-28", "server": {"name": "toolgate-tests", "version": "1.2.3"},
+            "instructions": "Ask for the forecast first.",
+            "tools": [
+                {"name": "Note", "description": "Writes a note down.", "inputSchema": {"type": "object"}},
+                {
+                    "name": "getForecast", "title": "Forecast", "description": "Tells the weather of tomorrow in a city.",
+                    "inputSchema": {"type": "object", "properties": {"city": {"title": "City", "type": "string"}}, "required": ["city"]},
+                    "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true, "openWorldHint": false},
+                },
+            ],
+            "left_out": [], "simplified": [],
+        })
+    );
+    let sent = network.sent();
+    let methods: Vec<_> = sent.iter().map(|sent| sent.header("mcp-method").unwrap()).collect();
+    assert_eq!(methods, ["server/discover", "tools/list"]);
+    assert_eq!(mount(&document, &found)["tools"][1]["name"], "get_forecast");
+}
+
+#[test]
+fn m4_what_is_found_does_not_depend_on_the_order_of_the_list() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let one = found(json!([tool("b"), tool("A"), tool("a.b"), tool("")]), json!({}));
+    let other = found(json!([tool(""), tool("a.b"), tool("A"), tool("b")]), json!({}));
+    assert_eq!(one.to_string(), other.to_string());
+}
+
+#[test]
+fn m4_pages_are_read_to_the_end() {
+    let network = testing::network(|request| {
+        Ok(match method(request).as_str() {
+            "server/discover" => result(request, stateless_server()),
+            _ => match request.json()["params"]["cursor"].as_str() {
+                None => result(request, json!({"tools": [{"name": "a"}], "nextCursor": "2"})),
+                Some("2") => result(request, json!({"tools": [], "nextCursor": "3"})),
+                Some("3") => result(request, json!({"tools": [{"name": "b"}]})),
+                Some(other) => panic!("{other}"),
+            },
+        })
+    });
+    let found = discover(document(json!({}))).unwrap();
+    assert_eq!(found["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(network.sent().len(), 4);
+}
+
+#[test]
+fn m4_a_list_that_does_not_end_is_given_up() {
+    let failure = |next: fn(&Value) -> Value| {
+        let network = testing::network(move |request| {
+            Ok(match method(request).as_str() {
+                "server/discover" => result(request, stateless_server()),
+                _ => result(
+                    request,
+                    json!({"tools": [], "nextCursor": next(&request.json()["params"]["cursor"])}),
+                ),
+            })
+        });
+        (discover(document(json!({}))).unwrap_err().message().to_owned(), network.sent().len())
+    };
+    let (message, _) = failure(|_| json!("same"));
+    assert!(message.contains("leads back to itself"), "{message}");
+    let (message, sent) = failure(|cursor| json!(format!("{}x", cursor.as_str().unwrap_or_default())));
+    assert!(message.contains("more than 24 pages"), "{message}");
+    assert_eq!(sent, 25);
+
+    let many: Vec<Value> = (0..2_001).map(|number| json!({"name": number.to_string()})).collect();
+    let answer = listing(move || json!(many));
+    let _network = testing::network(move |request| Ok(answer(request)));
+    assert!(discover(document(json!({}))).unwrap_err().message().contains("more than 2000 tools"));
+}
+
+#[test]
+fn m4_what_cannot_be_mounted_is_left_out_with_the_reason() {
+    let found = found(
+        json!([
+            {"name": "ok", "inputSchema": {"type": "object"}},
+            {"name": "twice", "description": "first"},
+            {"name": "twice", "description": "second"},
+            {"name": "hidden\u{200b}"},
+            {"name": ""},
+            {"name": "x".repeat(257)},
+            {"name": "remote", "inputSchema": {"$ref": "https://example.com/a.json"}},
+            {"name": "marked", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
+            {"name": "task", "execution": {"taskSupport": "required"}},
+            {"name": "optional_task", "execution": {"taskSupport": "optional"}},
+            7,
+        ]),
+        json!({}),
+    );
+    let names: Vec<_> =
+        found["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["ok", "optional_task", "twice"]);
+    assert_eq!(found["tools"][2]["description"], "first");
+    let reasons: Vec<_> =
+        found["left_out"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
+    let expected =
+        ["no name", "twice", "nobody sees", "x-mcp-header", "another document", "as a task", "twice", "256"];
+    assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+    for (reason, says) in reasons.iter().zip(expected) {
+        assert!(reason.contains(says), "{reason} {says}");
+    }
+}
+
+#[test]
+fn m4_what_is_taken_away_is_told() {
+    let found = found(
+        json!([{
+            "name": "a", "inputSchema": {"properties": {"mail": {"type": "string", "pattern": "^(?!\\.)a"}}},
+            "outputSchema": {"$ref": "other.json"},
+        }]),
+        json!({}),
+    );
+    assert_eq!(found["tools"][0].get("outputSchema"), None);
+    let told: Vec<_> =
+        found["simplified"].as_array().unwrap().iter().map(|it| it["what"].as_str().unwrap()).collect();
+    assert!(
+        told[0].contains("left to the server") && told[1].contains("output schema is left out"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn m4_only_the_tools_that_are_wanted_are_found_and_the_missing_told() {
+    let tools = json!([{"name": "a"}, {"name": "b"}, {"name": "b"}, {"name": "c\u{200b}"}]);
+    let found = found(tools, json!({"tools": ["b", "gone"]}));
+    assert_eq!(found["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(found["left_out"][1], json!({"name": "gone", "why": "the server does not list it"}));
+}
+
+#[test]
+fn m4_what_is_found_makes_a_plugin_that_the_daemon_takes_however_much_it_is() {
+    let tools: Vec<Value> = (0..1_200)
+        .map(|number| {
+            let properties: Value = (0..60).map(|it| (format!("p{it}"), json!({"description": "d".repeat(60)}))).collect();
+            json!({"name": format!("tool{number:04}"), "description": "d".repeat(500), "inputSchema": {"properties": properties}})
+        })
+        .collect();
+    let half = tools.len() / 4;
+    let network = testing::network(move |request| {
+        Ok(match method(request).as_str() {
+            "server/discover" => result(request, stateless_server()),
+            _ => {
+                let cursor = request.json()["params"]["cursor"].as_str().unwrap_or("0").to_owned();
+                let page: usize = cursor.parse().unwrap();
+                let mut answer = json!({"tools": tools[page * half..(page + 1) * half]});
+                if page < 3 {
+                    answer["nextCursor"] = json!((page + 1).to_string());
+                }
+                result(request, answer)
+            }
+        })
+    });
+    let document = document(json!({}));
+    let found = discover(document.clone()).unwrap();
+    drop(network);
+
+    let left = found["left_out"].as_array().unwrap();
+    assert!(!left.is_empty() && left[0]["why"].as_str().unwrap().contains("name those to mount"));
+    assert!(found["tools"].as_array().unwrap().len() > 500 && found.to_string().len() < 4 << 20);
+    assert!(mount(&document, &found).to_string().len() < 4 << 20);
+}
+
+#[test]
+fn m4_a_server_of_the_older_family_is_recognized_and_its_session_ended() {
+    let network = testing::network(|request| {
+        Ok(match (request.method(), method(request).as_str()) {
+            ("DELETE", _) => Reply::new(200),
+            // npm `server-everything`, word for word.
+            (_, "server/discover") => {
+                let error = json!({"code": -32000, "message": "Bad Request: Server not initialized"});
+                Reply::json(&json!({"jsonrpc": "2.0", "error": error, "id": null})).status(400)
+            }
+            (_, "initialize") => result(
+                request,
+                json!({
+                    "protocolVersion": "2025-06-18", "capabilities": {}, "instructions": "i",
+                    "serverInfo": {"name": "mcp-servers/everything", "version": "2.0.0"},
+                }),
+            )
+            .header("mcp-session-id", "s"),
+            (_, "tools/list") => result(
+                request,
+                json!({"tools": [
+                    {"name": "get-sum", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}},
+                ]}),
+            ),
+            _ => Reply::new(202),
+        })
+    });
+    let document = document(json!({}));
+    let found = discover(document.clone()).unwrap();
+
+    assert_eq!(found["protocol"], "2025-11-25");
+    assert_eq!(found["server"], json!({"name": "mcp-servers/everything", "version": "2.0.0"}));
+    let sent = network.sent();
+    assert_eq!(sent.last().unwrap().method(), "DELETE");
+    assert_eq!(sent[1].header("mcp-protocol-version"), None);
+    let plugin = mount(&document, &found);
+    assert_eq!(plugin["tools"][0]["name"], "get_sum");
+    assert_eq!(plugin["tools"][0]["definition"].get("mirrored"), None);
+}
+
+#[test]
+fn m4_the_family_is_found_out_as_the_specification_says() {
+    let unsupported = |supported: Value| json!({"code": -32022, "message": "Unsupported", "data": {"supported": supported}});
+    let error = |status: u16, error: Value| {
+        Reply::json(&json!({"jsonrpc": "2.0", "id": 2, "error": error})).status(status)
+    };
+    for (name, reply, is_older) in [
+        ("empty 400", Reply::new(400), true),
+        ("404", Reply::text("not found").status(404), true),
+        ("405", Reply::new(405), true),
+        ("406", Reply::new(406), true),
+        ("500", Reply::new(500), true),
+        ("method not found", error(200, json!({"code": -32601, "message": "no"})), true),
+        ("only older revisions", error(400, unsupported(json!(["2025-11-25"]))), true),
+        ("no MCP at all", Reply::text("hello"), true),
+        (
+            "discovers, but older",
+            Reply::json(&json!({"jsonrpc": "2.0", "id": 2, "result": {"supportedVersions": ["2025-11-25"]}})),
+            true,
+        ),
+        ("no credential", Reply::new(401), false),
+        ("not allowed", Reply::new(403), false),
+        ("too often", Reply::new(429), false),
+        ("moved", Reply::new(308).header("location", "/mcp/"), false),
+        ("header mismatch", error(400, json!({"code": -32020, "message": "no"})), false),
+        ("speaks it and refuses", error(400, unsupported(json!(["2026-07-28"]))), false),
+    ] {
+        let network = testing::network(move |request| {
+            Ok(if method(request) == "server/discover" { reply.clone() } else { Reply::new(418) })
+        });
+        discover(document(json!({}))).unwrap_err();
+        assert_eq!(network.sent().len() == 2, is_older, "{name}");
+        if is_older {
+            assert_eq!(method(&network.sent()[1]), "initialize", "{name}");
+        }
+    }
+}
+
+#[test]
+fn m4_a_family_that_the_owner_names_is_the_only_one_tried() {
+    let first = |protocol: &str| {
+        let network = testing::network(|_| Ok(Reply::new(400)));
+        discover(document(json!({"protocol": protocol}))).unwrap_err();
+        network.sent().iter().map(method).collect::<Vec<_>>()
+    };
+    assert_eq!(first("2025-11-25"), ["initialize"]);
+    assert_eq!(first("2026-07-28"), ["server/discover"]);
+
+    let _network =
+        testing::network(|request| Ok(result(request, json!({"supportedVersions": ["2030-01-01"]}))));
+    let error = discover(document(json!({"protocol": "2026-07-28"}))).unwrap_err();
+    assert!(error.message().contains("does not speak revision 2026-07-28"), "{error}");
+}
+
+#[test]
+fn m4_a_server_that_cannot_be_asked_is_told_with_the_way_out() {
+    for (reply, says) in [
+        (Reply::new(401), "must bind or renew it"),
+        (Reply::new(403), "does not allow this"),
+        (Reply::new(404), "no MCP server at this address"),
+        (Reply::new(405), "takes no MCP requests"),
+        (Reply::new(308).header("location", "https://mcp.example.com/mcp/"), "must name that address"),
+        (Reply::text("<html>").header("content-type", "text/html"), "no message of JSON-RPC"),
+    ] {
+        let error = refusal(reply);
+        assert!(error.message().contains(says), "{error}");
+    }
+}

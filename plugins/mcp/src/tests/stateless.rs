@@ -1,0 +1,324 @@
+//! Servers of 2026-07-28, as PyPI `mcp` 2.3.0 answers.
+
+use std::time::Duration;
+
+use toolgate_sdk::http::{self, Unavailable};
+
+use super::*;
+
+const STATELESS: &str = "2026-07-28";
+
+fn plugin() -> Value {
+    let tools = json!([
+        {"name": "getForecast", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object"}},
+        {"name": "echo", "inputSchema": {"type": "object"}},
+        {"name": "Regional/Query", "inputSchema": {"type": "object", "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+        }}},
+        {"name": "天気", "inputSchema": {"type": "object"}},
+    ]);
+    mount(&document(json!({"headers": {"x-tenant": "acme"}})), &discovered(tools))
+}
+
+/// What a call of `echo` gives where the server's result is this one.
+fn echoed(answer: Value) -> Result<Value, Error> {
+    let _network = testing::network(move |request| Ok(result(request, answer.clone())));
+    call(&plugin(), "echo", json!({"text": "hi"}))
+}
+
+/// The failure of a call that is answered so.
+fn failed(reply: impl Fn(&Sent) -> Reply + 'static) -> Error {
+    let _network = testing::network(move |request| Ok(reply(request)));
+    call(&plugin(), "echo", json!({"text": "hi"})).unwrap_err()
+}
+
+#[test]
+fn m4_a_call_is_one_request_whose_headers_say_what_its_body_says() {
+    let network = testing::network(|request| {
+        Ok(result(
+            request,
+            json!({
+                "content": [{"text": "{\n  \"city\": \"Paris\",\n  \"celsius\": 21.5\n}", "type": "text"}], "isError": false,
+                "resultType": "complete", "structuredContent": {"city": "Paris", "celsius": 21.5},
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "toolgate-tests", "version": "1.2.3"}},
+            }),
+        ))
+    });
+    let found = call(&plugin(), "get_forecast", json!({"city": "Paris"})).unwrap();
+
+    assert_eq!(found, json!({"city": "Paris", "celsius": 21.5}));
+    let sent = network.sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!((sent[0].method(), sent[0].url()), ("POST", URL));
+    for (name, value) in [
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+        ("mcp-protocol-version", STATELESS),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "getForecast"),
+        ("x-tenant", "acme"),
+    ] {
+        assert_eq!(sent[0].headers().get_all(name).collect::<Vec<_>>(), [value], "{name}");
+    }
+    assert_eq!(sent[0].header("mcp-session-id"), None);
+    let client = json!({"name": "toolgate", "version": env!("CARGO_PKG_VERSION")});
+    assert_eq!(
+        sent[0].json(),
+        json!({
+            "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+            "params": {
+                "name": "getForecast", "arguments": {"city": "Paris"},
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": STATELESS,
+                    "io.modelcontextprotocol/clientInfo": client,
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        })
+    );
+}
+
+#[test]
+fn m4_arguments_pass_as_the_model_wrote_them() {
+    let network = testing::network(|request| Ok(result(request, json!({"content": []}))));
+    let plugin = plugin();
+    let definition = plugin["tools"].as_array().unwrap()[1]["definition"].to_string();
+    let arguments = "{\"b\": 1.0, \"a\": 12345678901234567890123}";
+    Mcp::call("echo", &definition, &testing::context().build(), arguments).unwrap();
+
+    let sent = String::from_utf8(network.sent()[0].body().to_vec()).unwrap();
+    assert!(sent.contains(arguments), "{sent}");
+}
+
+#[test]
+fn m4_marked_arguments_stand_in_header_fields_too() {
+    let network = testing::network(|request| Ok(result(request, json!({"content": []}))));
+    call(&plugin(), "regional_query", json!({"region": "zürich", "query": "q"})).unwrap();
+    call(&plugin(), "regional_query", json!({"query": "q"})).unwrap();
+
+    let sent = network.sent();
+    assert_eq!(sent[0].header("mcp-param-region"), Some("=?base64?esO8cmljaA==?="));
+    assert_eq!(sent[0].header("mcp-name"), Some("Regional/Query"));
+    assert_eq!(sent[1].header("mcp-param-region"), None);
+}
+
+#[test]
+fn m4_a_name_that_no_header_can_carry_is_encoded() {
+    let network = testing::network(|request| Ok(result(request, json!({"content": []}))));
+    let plugin = plugin();
+    let name = plugin["tools"][3]["name"].as_str().unwrap();
+    call(&plugin, name, json!({})).unwrap();
+    assert_eq!(network.sent()[0].header("mcp-name"), Some("=?base64?5aSp5rCX?="));
+    assert_eq!(network.sent()[0].json()["params"]["name"], "天気");
+}
+
+#[test]
+fn m4_content_becomes_a_string_or_stays_in_its_pieces() {
+    let text = |text: &str| json!({"type": "text", "text": text, "annotations": {"audience": ["user"]}});
+    let picture =
+        json!({"data": "iVBORw0KGgo=", "mimeType": "image/png", "type": "image", "_meta": {"a": 1}});
+    let link = json!({
+        "name": "Blob 1", "uri": "demo://1", "description": "d", "mimeType": "text/plain", "type": "resource_link",
+        "icons": [],
+    });
+    let resource = json!({"type": "resource", "resource": {"uri": "demo://2", "text": "hi", "_meta": {}}});
+    for (content, found) in [
+        (json!([text("hi\u{200b}")]), json!("hi\u{200b}")),
+        (json!([]), json!({"content": []})),
+        (
+            json!([text("a"), text("b")]),
+            json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+        ),
+        (
+            json!([picture]),
+            json!({"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]}),
+        ),
+        (
+            json!([text("see"), link, resource]),
+            json!({"content": [
+                {"type": "text", "text": "see"},
+                {"type": "resource_link", "uri": "demo://1", "name": "Blob 1", "description": "d", "mimeType": "text/plain"},
+                {"type": "resource", "resource": {"uri": "demo://2", "text": "hi"}},
+            ]}),
+        ),
+        (json!([{"type": "smell", "data": 1}]), json!({"content": [{"type": "smell", "data": 1}]})),
+    ] {
+        assert_eq!(echoed(json!({"content": content, "resultType": "complete"})).unwrap(), found);
+    }
+}
+
+#[test]
+fn m4_structured_content_is_the_result_and_a_promise_of_it_keeps_text_apart() {
+    for value in [json!({"a": 1}), json!([1]), json!("text"), json!(false), json!(null)] {
+        let found =
+            echoed(json!({"content": [{"type": "text", "text": "x"}], "structuredContent": value.clone()}));
+        assert_eq!(found.unwrap(), value);
+    }
+    let _network =
+        testing::network(|request| Ok(result(request, json!({"content": [{"type": "text", "text": "x"}]}))));
+    let found = call(&plugin(), "get_forecast", json!({})).unwrap();
+    assert_eq!(found, json!({"content": [{"type": "text", "text": "x"}]}));
+}
+
+#[test]
+fn m4_a_tool_that_failed_says_why() {
+    let error = echoed(json!({
+        "content": [{"text": "Error executing tool fail: cannot be done: x", "type": "text"}], "isError": true,
+        "resultType": "complete",
+    }))
+    .unwrap_err();
+    assert_eq!(
+        (error.code(), error.message()),
+        ("TOOL_FAILED", "Error executing tool fail: cannot be done: x")
+    );
+
+    let silent = echoed(json!({"content": [], "isError": true})).unwrap_err();
+    assert!(silent.message().contains("does not say why"));
+    let long = echoed(json!({"content": [{"type": "text", "text": "x".repeat(9_000)}], "isError": true}))
+        .unwrap_err();
+    assert_eq!(long.message().chars().count(), 4_000);
+}
+
+#[test]
+fn m4_a_server_that_asks_back_is_told_about() {
+    let error = echoed(json!({
+        "resultType": "input_required",
+        "inputRequests": {"login": {"method": "elicitation/create", "params": {"mode": "form", "message": "Your\nname?"}}},
+        "requestState": "abc",
+    }))
+    .unwrap_err();
+    assert_eq!(error.code(), "TOOL_FAILED");
+    assert_eq!(
+        error.message(),
+        "tool `echo` of the server asks back (`elicitation/create`: Your name?), which is not supported: call it with \
+         everything that it needs"
+    );
+    let error = echoed(json!({"resultType": "task"})).unwrap_err();
+    assert!(error.message().contains("kind `task`"), "{error}");
+
+    let missing = json!({
+        "code": -32021, "message": "Client did not declare the form elicitation capability required by resolver 'who'",
+        "data": {"requiredCapabilities": {"elicitation": {"form": {}}}},
+    });
+    let error = failed(move |request| told(request, 400, missing.clone()));
+    assert!(error.message().contains("wants to ask back"), "{error}");
+    assert_eq!(details(&error)["data"], json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
+}
+
+#[test]
+fn m4_errors_of_json_rpc_keep_their_code() {
+    for (status, code, ours, says) in [
+        (200, -32602, "INVALID_ARGUMENTS", "does not take these arguments: no"),
+        (400, -32602, "INVALID_ARGUMENTS", "does not take these arguments: no"),
+        (404, -32601, "TOOL_FAILED", "error -32601: no"),
+        (200, -32603, "TOOL_FAILED", "error -32603: no"),
+        (400, -32020, "TOOL_FAILED", "discover them again: no"),
+        (400, -32022, "TOOL_FAILED", "discover them again: no"),
+        (200, 7, "TOOL_FAILED", "error 7: no"),
+    ] {
+        let error = failed(move |request| told(request, status, json!({"code": code, "message": "no"})));
+        assert_eq!((error.code(), &details(&error)["code"]), (ours, &json!(code)));
+        assert!(error.message().contains(says), "{error}");
+        assert!(!error.is_retryable());
+    }
+    let large = "x".repeat(5_000);
+    let error = failed(move |request| {
+        told(request, 200, json!({"code": 1, "message": large.clone(), "data": large.clone()}))
+    });
+    assert_eq!(details(&error).get("data"), None);
+    assert!(error.message().chars().count() < 4_100);
+}
+
+#[test]
+fn m4_statuses_are_told_with_the_way_out() {
+    for (status, says, retryable) in [
+        (401, "must bind or renew it", false),
+        (403, "does not allow this", false),
+        (404, "no MCP server at this address", false),
+        (405, "takes no MCP requests at this address", false),
+        (307, "leads to `https://mcp.example.com/mcp/`", false),
+        (418, "status 418: short and stout", false),
+        (429, "status 429", true),
+        (503, "status 503", true),
+    ] {
+        let error = failed(move |_| {
+            Reply::text("short and\nstout")
+                .status(status)
+                .header("location", "https://mcp.example.com/mcp/")
+                .header("retry-after", "2")
+        });
+        assert!(error.message().contains(says), "{error}");
+        assert_eq!(*details(&error), json!({"status": status, "retry_after_ms": 2_000}));
+        assert_eq!(error.is_retryable(), retryable, "{status}");
+    }
+    // Who is not let in learns that, whatever else the answer says.
+    let error = failed(|request| told(request, 401, json!({"code": -32602, "message": "x"})));
+    assert!(error.message().contains("wants a credential"));
+    let page = failed(|_| Reply::new(500).header("content-type", "text/html").body("<h1>no</h1>"));
+    assert_eq!(page.message(), "`mcp.example.com` answered with status 500");
+}
+
+#[test]
+fn m4_notifications_come_before_the_answer() {
+    let stream = |id: u64| {
+        format!(
+            ": ping\r\n\r\nevent: message\r\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{}}}}\r\n\r\n\
+             event: message\r\ndata: {{\"jsonrpc\":\"2.0\",\"id\":99,\"result\":{{\"content\":[]}}}}\r\n\r\n\
+             event: message\r\ndata: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[{{\"text\":\"counted to 2\",\"type\":\"text\"}}]}}}}\r\n\r\n"
+        )
+    };
+    let _network = testing::network(move |request| {
+        let id = request.json()["id"].as_u64().unwrap();
+        Ok(Reply::new(200).header("content-type", "text/event-stream; charset=utf-8").body(stream(id)))
+    });
+    assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "counted to 2");
+}
+
+#[test]
+fn m4_what_is_no_answer_is_told_so() {
+    for (reply, says) in [
+        (Reply::new(202), "no message of JSON-RPC"),
+        (Reply::text("hello"), "no message of JSON-RPC"),
+        (Reply::json(&json!([])), "no message of JSON-RPC"),
+        (Reply::json(&json!({"jsonrpc": "2.0", "id": 99, "result": {}})), "no answer to this request"),
+        (Reply::json(&json!({"jsonrpc": "2.0", "id": 2})), "no answer to this request"),
+        (Reply::json(&json!({"jsonrpc": "2.0", "id": 2, "result": 1})), "gave no result"),
+        (
+            Reply::new(200).header("content-type", "text/event-stream").body(": bye\n\n"),
+            "ended before the answer",
+        ),
+        (
+            Reply::new(200).header("content-type", "text/event-stream").body("data: x\n\n"),
+            "no message of JSON-RPC",
+        ),
+        (
+            Reply::json(&json!({"jsonrpc": "2.0", "id": 2, "result": "x".repeat(4 << 20)})),
+            "longer than 4194304 bytes",
+        ),
+    ] {
+        let error = failed(move |_| reply.clone());
+        assert!(error.message().contains(says), "{error}");
+        assert_eq!(error.code(), "TOOL_FAILED");
+    }
+    let many: Vec<Value> = (0..1_001).map(|_| json!({"type": "text", "text": ""})).collect();
+    assert!(echoed(json!({"content": many})).unwrap_err().message().contains("more than 1000 pieces"));
+}
+
+#[test]
+fn m4_a_server_that_is_away_can_be_asked_again() {
+    let away = http::Error::Unavailable { host: "mcp.example.com".to_owned(), why: Unavailable::Connect };
+    let _network = testing::network(move |_| Err(away.clone()));
+    assert!(call(&plugin(), "echo", json!({})).unwrap_err().is_retryable());
+}
+
+#[test]
+fn m4_a_request_gives_up_before_the_call_is_stopped() {
+    let network = testing::network(|request| Ok(result(request, json!({"content": []}))));
+    let plugin = plugin();
+    let definition = plugin["tools"][1]["definition"].to_string();
+    for (left, patience) in [(10_000, 9_750), (100, 50)] {
+        let context = testing::context().time_left(Duration::from_millis(left)).build();
+        Mcp::call("echo", &definition, &context, "{}").unwrap();
+        assert_eq!(network.sent().last().unwrap().timeout(), Some(Duration::from_millis(patience)));
+    }
+}

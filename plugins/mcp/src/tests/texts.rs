@@ -1,0 +1,30 @@
+//! Texts of a server.
+
+use crate::text::{clean, cut, is_hidden, shown};
+
+#[test]
+fn m4_what_is_hidden_here_is_hidden_for_the_daemon() {
+    for letter in (0..=0x10_ffff).filter_map(char::from_u32) {
+        assert_eq!(is_hidden(letter), toolgate_admission::is_hidden(letter), "{letter:?}");
+    }
+}
+
+#[test]
+fn m4_a_text_is_cleaned_of_what_nobody_sees() {
+    for (text, cleaned) in [
+        ("plain", Some("plain")),
+        ("a\r\nb\rc\td", Some("a\nb\nc\td")),
+        ("Reads\u{200b} a \u{202e}file\u{e0041}\0", Some("Reads a file")),
+        (" \u{feff}\n", None),
+        ("", None),
+    ] {
+        assert_eq!(clean(text, 100).as_deref(), cleaned);
+    }
+    assert_eq!(clean("abcdef", 4).as_deref(), Some("abc…"));
+}
+
+#[test]
+fn m4_a_shown_text_is_one_short_line() {
+    assert_eq!(shown("a\n b\u{202e}", 80), "a b\\u{202e}");
+    assert_eq!((shown("abcdef", 3), cut("abc", 3)), ("abc…".to_owned(), "abc".to_owned()));
+}
