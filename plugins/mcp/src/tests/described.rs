@@ -113,6 +113,17 @@ fn m4_what_is_no_address_of_a_server_is_refused() {
 }
 
 #[test]
+fn m4_a_secret_in_an_address_is_told_where_it_belongs() {
+    for (url, says) in [
+        ("https://user:secret@mcp.example.com/", "credentials are bound by `authentication`"),
+        ("https://mcp.example.com/?key=1", "has a query"),
+    ] {
+        let (message, ..) = refused(json!({"url": url}));
+        assert!(message.contains(says), "{message}");
+    }
+}
+
+#[test]
 fn m4_a_document_is_read_strictly() {
     for (changes, pointer, says) in [
         (json!({"kind": null}), "", "add `kind`"),

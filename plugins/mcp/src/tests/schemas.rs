@@ -47,7 +47,11 @@ fn m4_what_the_daemon_refuses_is_left_out_with_the_reason() {
         (json!({"properties": {"a\u{200b}": {}}}), "nobody sees"),
         (json!({"properties": {"a": {"const": "\u{200b}"}}}), "nobody sees"),
         (json!({"patternProperties": {"^(?=a)": {}}}), "pattern"),
-        (nested(40), "nested deeper"),
+        (nested(40), "nested deeper than 80"),
+        (
+            (0..40).fold(json!({"type": "object"}), |inner, _| json!({"type": "object", "not": inner})),
+            "deeper than 32",
+        ),
         (large, "bytes"),
         (json!({"properties": many}), "subschemas"),
     ] {
