@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use toolgate_admission::{
-    AgentDocument, CallError, Capabilities, Catalogue, ErrorType, Grant, Name, OrgDocument, PlatformDocument,
-    Plugin, Rules,
+    AgentDocument, CallError, Capabilities, Catalogue, ErrorType, Grant, LimitsPatch, Name, OrgDocument,
+    PlatformDocument, Plugin, Rules,
 };
 use toolgate_sandbox::{Component, Exchange};
 
@@ -235,7 +235,8 @@ impl CustomTools {
                     }
                 };
                 let plugin = self.make(key, &read, mount.as_ref(), granted).await?;
-                (alone(&snapshot, organization, plugin), format!("{}/{action}", key.namespace))
+                let limits = snapshot.limits().clone();
+                (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
         };
         let call = RequestedCall {
@@ -276,8 +277,10 @@ impl CustomTools {
         granted: Option<Arc<Grant>>,
         origin: &Origin,
     ) -> Result<Box<serde_json::value::RawValue>, CallError> {
-        let plugin = self.make(key, read, None, granted).await?;
-        let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin);
+        let plugin = self.make(key, read, None, granted.clone()).await?;
+        let mut limits = self.0.registry.snapshot().limits().clone();
+        mount::widen(&mut limits);
+        let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin, limits);
         let call = RequestedCall {
             tool: format!("{}/discover", key.namespace).into(),
             id_is_new: true,
@@ -285,7 +288,14 @@ impl CustomTools {
         };
         let trial = Trial::new(key.organization.clone(), None, rules);
         let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await?;
-        mount::found(&tried.answer)
+        let mut discovered = mount::found(&tried.answer)?;
+        // One tool that cannot be mounted is left out, with the reason, and keeps none of the others away.
+        while let Err(error) =
+            self.make(key, read, Some(&Mount::consented(discovered.clone())), granted.clone()).await
+        {
+            discovered = mount::without(&discovered, &error).ok_or(error)?;
+        }
+        Ok(discovered)
     }
 
     /// What is consented to by putting this definition: what is there already, where it is the same server's, or
@@ -422,8 +432,13 @@ impl CustomTools {
 }
 
 /// Rules of one plugin that need not be in force: what the operator says holds, and the organization has it.
-fn alone(snapshot: &Snapshot, organization: &Name, plugin: Plugin<Component>) -> Rules<Component> {
-    let catalogue = Catalogue::new(snapshot.limits().clone(), vec![Arc::new(plugin)]);
+fn alone(
+    snapshot: &Snapshot,
+    organization: &Name,
+    plugin: Plugin<Component>,
+    limits: LimitsPatch,
+) -> Rules<Component> {
+    let catalogue = Catalogue::new(limits, vec![Arc::new(plugin)]);
     // That agents must be bound is said of agents, and here is none.
     let platform = PlatformDocument { server_required: false, ..PlatformDocument::clone(snapshot.policy()) };
     Rules::compile(

@@ -26,7 +26,8 @@ const DESCRIBE_LIMITS: Limits = Limits {
     fuel: 2_000_000_000,
     deadline_ms: 10_000,
     output_bytes: 4 * 1024 * 1024,
-    host_call_bytes: 4 * 1024 * 1024 + 64 * 1024,
+    // A definition goes in, and a description comes out.
+    host_call_bytes: 8 * 1024 * 1024 + 64 * 1024,
     ..Limits::DEFAULT
 };
 

@@ -7,10 +7,15 @@ use std::future::Future;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
 
 use crate::documents::ToolKey;
 use crate::sessions::Recorded;
+
+/// What `discover` may answer, and hand over with its answer: a list of tools as large as a description can be. The call is
+/// the daemon's own, and its limits are no agent's.
+const LIST_BYTES: u64 = 4 * 1024 * 1024;
+const HANDED_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The stored document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,14 +42,7 @@ impl Mount {
     }
 
     pub fn parse(text: &str) -> Result<Self, CallError> {
-        serde_json::from_str(text).map_err(|error| {
-            tracing::error!(%error, "what a mounted server has is stored in a way that cannot be read");
-            CallError::new(
-                ErrorType::Internal,
-                "what the server has cannot be read from the store",
-                "remove the tool and make it again",
-            )
-        })
+        serde_json::from_str(text).map_err(|error| unreadable(&error))
     }
 
     pub fn text(&self) -> String {
@@ -57,7 +55,8 @@ impl Mount {
         found: Box<RawValue>,
         make: impl FnOnce(Box<RawValue>) -> F,
     ) -> Result<(), CallError> {
-        self.waiting = match found.get() == self.discovered.get() {
+        // What is left out and the server's own version change without changing what a model is told.
+        self.waiting = match tools_of(&found)?.get() == tools_of(&self.discovered)?.get() {
             true => None,
             false => Some(Waiting { digest: make(found.clone()).await?, discovered: found }),
         };
@@ -76,6 +75,43 @@ impl Mount {
             )),
         }
     }
+}
+
+/// Room for the answer of `discover`.
+pub(super) fn widen(limits: &mut LimitsPatch) {
+    limits.set(LimitName::OutputBytes, LIST_BYTES);
+    limits.set(LimitName::HostCallBytes, HANDED_BYTES);
+}
+
+/// The same list without the tool at which its description was refused; none where it was not refused at a tool.
+pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<RawValue>> {
+    let pointer = error.details.as_ref()?.get("pointer")?.as_str()?;
+    let at: usize = pointer.strip_prefix("/tools/")?.split('/').next()?.parse().ok()?;
+    let mut list: serde_json::Value = serde_json::from_str(discovered.get()).ok()?;
+    let tools = list.get_mut("tools")?.as_array_mut().filter(|tools| at < tools.len() && tools.len() > 1)?;
+    let name = tools.remove(at).get("name").cloned().unwrap_or_default();
+    let left_out = serde_json::json!({"name": name, "why": error.message});
+    list.get_mut("left_out")?.as_array_mut()?.push(left_out);
+    serde_json::value::to_raw_value(&list).ok()
+}
+
+fn tools_of(discovered: &RawValue) -> Result<&RawValue, CallError> {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        #[serde(borrow)]
+        tools: &'a RawValue,
+    }
+    let list: List<'_> = serde_json::from_str(discovered.get()).map_err(|error| unreadable(&error))?;
+    Ok(list.tools)
+}
+
+fn unreadable(error: &serde_json::Error) -> CallError {
+    tracing::error!(%error, "what a mounted server has is stored in a way that cannot be read");
+    CallError::new(
+        ErrorType::Internal,
+        "what the server has cannot be read from the store",
+        "remove the tool and make it again",
+    )
 }
 
 /// Something else waits than what was consented to.
@@ -119,5 +155,46 @@ pub(super) fn found(answer: &Recorded) -> Result<Box<RawValue>, CallError> {
             "what the server has cannot be found out: the call did not end",
             "try again",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn raw(value: &serde_json::Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(value).expect("json")
+    }
+
+    fn refused(pointer: &str) -> CallError {
+        CallError::new(ErrorType::InvalidPolicy, "no", "no").with_details(json!({"pointer": pointer}))
+    }
+
+    #[test]
+    fn m4_the_tool_that_is_refused_is_left_out_with_the_reason() {
+        let list = raw(&json!({"tools": [{"name": "a"}, {"name": "b"}], "left_out": []}));
+        let rest = without(&list, &refused("/tools/1/input_schema/type")).expect("another list");
+        let rest: serde_json::Value = serde_json::from_str(rest.get()).expect("json");
+        assert_eq!(rest, json!({"tools": [{"name": "a"}], "left_out": [{"name": "b", "why": "no"}]}));
+        for elsewhere in ["/url", "/tools", "/tools/2", "/tools/x"] {
+            assert!(without(&list, &refused(elsewhere)).is_none(), "{elsewhere}");
+        }
+        let last = raw(&json!({"tools": [{"name": "a"}], "left_out": []}));
+        assert!(without(&last, &refused("/tools/0")).is_none());
+    }
+
+    #[tokio::test]
+    async fn m4_only_what_a_model_is_told_waits_for_consent() {
+        let list = |tools: serde_json::Value, version: u8| {
+            raw(&json!({"tools": tools, "server": {"version": version}, "left_out": []}))
+        };
+        let mut mount = Mount::consented(list(json!([{"name": "a"}]), 1));
+        let digest = async |_| Ok("sha256:ab".to_owned());
+        mount.note(list(json!([{"name": "a"}]), 2), digest).await.expect("noted");
+        assert!(mount.waiting.is_none());
+        mount.note(list(json!([{"name": "a", "description": "x"}]), 2), digest).await.expect("noted");
+        assert_eq!(mount.waiting.as_ref().map(|waiting| waiting.digest.as_str()), Some("sha256:ab"));
     }
 }

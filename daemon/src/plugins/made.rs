@@ -132,13 +132,17 @@ fn unsound(error: CallError) -> CallError {
         .with_details(details)
 }
 
-/// Tools of a declared API are its actions, in the same order.
+/// What is wrong with the description, at its place in the definition: tools of a declared API are its actions, in the
+/// same order, and its purpose is what its owner wrote as description.
 fn at_the_definition(mut error: CallError, kind: Kind) -> CallError {
-    let pointer = error.details.as_mut().and_then(|details| details.get_mut("pointer"));
-    if let (Kind::Http, Some(pointer)) = (kind, pointer)
-        && let Some(rest) = pointer.as_str().and_then(|text| text.strip_prefix("/tools/"))
-    {
-        *pointer = json!(format!("/actions/{rest}"));
+    let Some(pointer) = error.details.as_mut().and_then(|details| details.get_mut("pointer")) else {
+        return error;
+    };
+    let text = pointer.as_str().unwrap_or_default();
+    match (kind, text.strip_prefix("/tools/")) {
+        (Kind::Http, Some(rest)) => *pointer = json!(format!("/actions/{rest}")),
+        _ if text == "/purpose" => *pointer = json!("/description"),
+        _ => {}
     }
     error
 }

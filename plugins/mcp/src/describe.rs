@@ -68,13 +68,11 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
     if tools.is_empty() {
         return Err(nothing_left(document));
     }
-    let originals: Vec<&str> = tools.keys().map(String::as_str).collect();
-    let names: Vec<String> =
-        name::map(&document.namespace, &originals).into_iter().map(|(_, name)| name).collect();
     let part = Part { protocol: Some(discovered.protocol), ..part(document) };
-    // Both are in the order of the server's names.
-    let named = names.iter().zip(tools.into_values());
-    let described = named.map(|(name, tool)| describe_tool(name, tool, &part, document.provider.as_deref()));
+    let described = tools.into_values().map(|tool| {
+        let name = name::map(&document.namespace, &tool.name);
+        describe_tool(&name, tool, &part, document.provider.as_deref())
+    });
     Ok(plugin(document, described.collect::<Result<_, _>>()?))
 }
 

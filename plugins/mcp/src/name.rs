@@ -1,11 +1,10 @@
 //! Names of a server's tools in our grammar: `getCurrentWeather` is `get_current_weather`.
 //!
 //! Words are split where a capital begins one and at every sign that is no ASCII letter or digit, and joined by
-//! underscores. A name that is too long for a wire name ends in a hash of the original. A name that needs no change is
-//! never given to another tool, so that a server cannot move a tool that somebody allowed to another one by adding a tool;
-//! of the others the first by name keeps it, and the next ones get `_2`, `_3`.
+//! underscores. A name that is too long for a wire name ends in a hash of the original. Of several tools whose names become
+//! the same none is mounted (requirements 9.4): a server could otherwise move what somebody allowed to another tool.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// `call_NAMESPACE_NAME` has at most so many bytes.
 const WIRE_BYTES: usize = 64;
@@ -16,26 +15,22 @@ const NAME_BYTES: usize = 58;
 /// Digits of the hash in a shortened name.
 const HASH_DIGITS: usize = 6;
 
-/// Names tools, each once, in the order of the answers of `map`.
-pub fn map<'a>(namespace: &str, originals: &[&'a str]) -> Vec<(&'a str, String)> {
+/// The name of a tool in the plugin of that namespace.
+pub fn map(namespace: &str, original: &str) -> String {
     let room = WIRE_BYTES.saturating_sub(WIRE_SIGNS + namespace.len()).min(NAME_BYTES);
-    let mut sorted: Vec<&str> = originals.to_vec();
-    sorted.sort_unstable();
-    let mut wanted: Vec<(&str, String)> =
-        sorted.into_iter().map(|original| (original, shorten(&words(original), original, room))).collect();
-    // Stable: by name among those that change, and among those that do not.
-    wanted.sort_by_key(|(original, name)| original != name);
-    let mut taken = BTreeSet::new();
-    let mut names: Vec<_> = wanted
-        .into_iter()
-        .map(|(original, name)| {
-            let name = free(&name, room, &taken);
-            taken.insert(name.clone());
-            (original, name)
-        })
-        .collect();
-    names.sort_unstable();
-    names
+    shorten(&words(original), original, room)
+}
+
+/// Names that another one becomes the same as, each with what they become.
+pub fn collisions<'a>(originals: impl IntoIterator<Item = &'a str>) -> BTreeMap<&'a str, String> {
+    let mut by_name: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for original in originals {
+        by_name.entry(words(original)).or_default().push(original);
+    }
+    let colliding = by_name.into_iter().filter(|(_, originals)| originals.len() > 1);
+    colliding
+        .flat_map(|(name, originals)| originals.into_iter().map(move |original| (original, name.clone())))
+        .collect()
 }
 
 /// Lower-case words joined by underscores.
@@ -72,17 +67,6 @@ fn shorten(name: &str, original: &str, room: usize) -> String {
     }
     let kept: String = name.chars().take(room.saturating_sub(HASH_DIGITS + 1)).collect();
     format!("{}_{}", kept.trim_end_matches('_'), hash(original))
-}
-
-/// The name, or the first of `name_2`, `name_3` that nobody has.
-fn free(name: &str, room: usize, taken: &BTreeSet<String>) -> String {
-    let numbered = |number: usize| {
-        let suffix = format!("_{number}");
-        let kept: String = name.chars().take(room.saturating_sub(suffix.len())).collect();
-        format!("{}{suffix}", kept.trim_end_matches('_'))
-    };
-    let candidates = std::iter::once(name.to_owned()).chain((2..).map(numbered));
-    candidates.into_iter().find(|candidate| !taken.contains(candidate)).unwrap_or_default()
 }
 
 /// FNV-1a, which is the same everywhere and for ever. It keeps names apart and guards nothing.

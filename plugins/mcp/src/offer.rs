@@ -10,9 +10,9 @@ use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::describe::Part;
 use crate::document::{Protocol, TOOL_NAME_CHARS};
-use crate::mirror;
 use crate::schema::{self, Sound};
 use crate::text::{clean, hidden, shown};
+use crate::{mirror, name};
 
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
@@ -55,10 +55,11 @@ pub fn output_schema() -> Value {
 
 /// Sorts what a server listed, by name, into what can be mounted and what cannot.
 pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -> Value {
-    let mut listed: Vec<(String, Value)> = listed.into_iter().map(|tool| (name(&tool), tool)).collect();
+    let mut listed: Vec<(String, Value)> = listed.into_iter().map(|tool| (own_name(&tool), tool)).collect();
     listed.sort_by(|(left, _), (right, _)| left.cmp(right));
     let names: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
     let is_wanted = |name: &String| part.only.as_ref().is_none_or(|only| only.contains(name));
+    let colliding = name::collisions(names.iter().filter(|name| is_wanted(name)).map(String::as_str));
     let mut offer = Offer {
         part,
         protocol,
@@ -69,9 +70,12 @@ pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -
     };
     let mut before = None;
     for (name, tool) in listed.into_iter().filter(|(name, _)| is_wanted(name)) {
-        let taken = match before.as_ref() == Some(&name) {
-            true => Err("the server lists it twice".to_owned()),
-            false => offer.take(&name, tool),
+        let taken = match (before.as_ref() == Some(&name), colliding.get(name.as_str())) {
+            (true, _) => Err("the server lists it twice".to_owned()),
+            (false, Some(ours)) => {
+                Err(format!("it and another tool of the server would both be `{ours}` here"))
+            }
+            (false, None) => offer.take(&name, tool),
         };
         if let Err(why) = taken {
             offer.left_out.push(LeftOut { name: shown(&name, TOOL_NAME_CHARS), why });
@@ -192,7 +196,7 @@ fn json_bytes<T: Serialize + ?Sized>(value: &T) -> usize {
     serde_json::to_string(value).map_or(usize::MAX / 16, |text| text.len())
 }
 
-fn name(tool: &Value) -> String {
+fn own_name(tool: &Value) -> String {
     tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

@@ -73,6 +73,19 @@ fn m4_what_is_found_does_not_depend_on_the_order_of_the_list() {
     assert_eq!(one.to_string(), other.to_string());
 }
 
+/// Unless the owner names one of them.
+#[test]
+fn m4_tools_whose_names_become_the_same_are_left_out_together() {
+    let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
+    let tools = json!([tool("getUser"), tool("get_user"), tool("search")]);
+    let both = found(tools.clone(), json!({}));
+    assert_eq!(both["tools"], json!([tool("search")]));
+    let why = "it and another tool of the server would both be `get_user` here";
+    let left_out = ["getUser", "get_user"].map(|name| json!({"name": name, "why": why}));
+    assert_eq!(both["left_out"], json!(left_out));
+    assert_eq!(found(tools, json!({"tools": ["get_user"]}))["tools"], json!([tool("get_user")]));
+}
+
 #[test]
 fn m4_pages_are_read_to_the_end() {
     let network = testing::network(|request| {

@@ -1,10 +1,6 @@
 //! Names of a server's tools in our grammar.
 
-use crate::name::map;
-
-fn named(namespace: &str, originals: &[&str]) -> Vec<(String, String)> {
-    map(namespace, originals).into_iter().map(|(original, name)| (original.to_owned(), name)).collect()
-}
+use crate::name::{collisions, map};
 
 #[test]
 fn m4_names_are_words_joined_by_underscores() {
@@ -25,41 +21,30 @@ fn m4_names_are_words_joined_by_underscores() {
         ("Größe", "gr_e"),
         ("a b  c", "a_b_c"),
     ] {
-        assert_eq!(named("weather", &[original]), [(original.to_owned(), name.to_owned())]);
+        assert_eq!(map("weather", original), name);
     }
 }
 
 #[test]
 fn m4_a_name_without_any_letter_of_ours_has_a_hash() {
-    let names = named("weather", &["天気", "検索"]);
-    assert!(names.iter().all(|(_, name)| name.starts_with("tool_") && name.len() == 11), "{names:?}");
-    assert_ne!(names[0].1, names[1].1);
+    let names = ["天気", "検索"].map(|original| map("weather", original));
+    assert!(names.iter().all(|name| name.starts_with("tool_") && name.len() == 11), "{names:?}");
+    assert_ne!(names[0], names[1]);
 }
 
+/// One that needs no change is refused with the others: which of them was meant is not for this room to guess.
 #[test]
-fn m4_a_name_that_needs_no_change_is_never_given_to_another_tool() {
-    let only = named("weather", &["get_user"]);
-    let both = named("weather", &["GetUser", "get-user", "getUser", "get_user", "get_user_2"]);
+fn m4_names_that_become_the_same_are_told_whatever_their_order() {
+    let mut originals = ["GetUser", "get-user", "get_user", "get_user_2", "search"];
+    let told = collisions(originals);
+    let name = "get_user".to_owned();
     assert_eq!(
-        both,
-        [
-            ("GetUser", "get_user_3"),
-            ("get-user", "get_user_4"),
-            ("getUser", "get_user_5"),
-            ("get_user", "get_user"),
-            ("get_user_2", "get_user_2")
-        ]
-        .map(|(original, name)| (original.to_owned(), name.to_owned()))
+        told,
+        [("GetUser", &name), ("get-user", &name), ("get_user", &name)].map(|(a, b)| (a, b.clone())).into()
     );
-    assert!(both.contains(&only[0]));
-}
-
-#[test]
-fn m4_names_do_not_depend_on_the_order_of_the_list() {
-    let mut originals = ["b", "B", "a.b", "a_b", "A-B", "b_2"];
-    let names = named("weather", &originals);
     originals.reverse();
-    assert_eq!(named("weather", &originals), names);
+    assert_eq!(collisions(originals), told);
+    assert!(collisions(["a", "b"]).is_empty());
 }
 
 #[test]
@@ -67,25 +52,14 @@ fn m4_a_long_name_is_shortened_with_a_hash_and_fits_a_wire_name() {
     let namespace = "n".repeat(40);
     let (left, right) = ("a".repeat(80) + "left", "a".repeat(80) + "right");
     for namespace in ["w", namespace.as_str()] {
-        let names = named(namespace, &[&left, &right]);
-        for (_, name) in &names {
+        let names = [&left, &right].map(|original| map(namespace, original));
+        for name in &names {
             assert!(format!("call_{namespace}_{name}").len() <= 64 && name.len() <= 58, "{name}");
             toolgate_admission::ToolName::parse(name).unwrap();
         }
-        assert_ne!(names[0].1, names[1].1);
+        assert_ne!(names[0], names[1]);
     }
     // As long as fits: unchanged.
     let fits = "a".repeat(57);
-    assert_eq!(named("w", &[&fits])[0].1, fits);
-}
-
-#[test]
-fn m4_numbered_names_fit_too() {
-    let originals: Vec<String> =
-        (0..12).map(|number| format!("{}{}", "a".repeat(58), ".".repeat(number))).collect();
-    let originals: Vec<&str> = originals.iter().map(String::as_str).collect();
-    let names = named("ab", &originals);
-    let distinct: std::collections::BTreeSet<_> = names.iter().map(|(_, name)| name).collect();
-    assert_eq!(distinct.len(), 12);
-    assert!(names.iter().all(|(_, name)| format!("call_ab_{name}").len() <= 64));
+    assert_eq!(map("w", &fits), fits);
 }
