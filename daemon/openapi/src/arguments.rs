@@ -1,0 +1,236 @@
+//! The arguments of an action: what each is called, what it may be, and where it goes.
+//!
+//! Names become what every model provider takes (letters, digits, `_`, `-`, `.`, at most 64). Parameters keep their names
+//! before members of the body do; a body whose members would clash with them is one argument instead.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use toolgate_admission::show;
+
+use crate::body::{Body, Form, fits_form};
+use crate::document::Document;
+use crate::parameters::{Meaning, Parameter, Place};
+use crate::schema::Direction;
+
+/// Longest name of an argument, in bytes: the least of what model providers allow.
+const NAME_BYTES: usize = 64;
+/// Most arguments of one action.
+const ARGUMENTS: usize = 500;
+
+/// An argument.
+pub(crate) struct Argument<'a> {
+    pub(crate) name: String,
+    pub(crate) is_required: bool,
+    pub(crate) meaning: Meaning<'a>,
+    pub(crate) description: Option<&'a str>,
+    pub(crate) is_deprecated: bool,
+    /// Where it goes, where that does not follow from its name.
+    pub(crate) place: Option<Value>,
+    /// For one in the path, its name there.
+    pub(crate) variable: Option<&'a str>,
+}
+
+/// The arguments that parameters and body make.
+pub(crate) fn arrange<'a>(
+    document: &'a Document,
+    method: &str,
+    parameters: Vec<Parameter<'a>>,
+    body: Option<&Body<'a>>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Argument<'a>>, String> {
+    let mut names = Names::default();
+    let mut arguments = Vec::new();
+    let mut parameters = parameters;
+    // Names in the path count first, since the path itself shows them.
+    parameters.sort_by_key(|parameter| parameter.place);
+    for parameter in parameters {
+        let name = names.give(parameter.name, parameter.place);
+        let default = if has_no_body(method) { Place::Query } else { Place::Body };
+        let place = place(&parameter, &name, default);
+        arguments.push(Argument {
+            is_required: parameter.is_required,
+            meaning: parameter.meaning,
+            description: parameter.description,
+            is_deprecated: parameter.is_deprecated,
+            place,
+            variable: (parameter.place == Place::Path).then_some(parameter.name),
+            name,
+        });
+    }
+    if let Some(body) = body {
+        of_body(document, method, body, &mut names, &mut arguments, notes)?;
+    }
+    match arguments.len() > ARGUMENTS {
+        true => Err(format!("it has more than {ARGUMENTS} arguments")),
+        false => Ok(arguments),
+    }
+}
+
+/// Whether arguments go to the query where nothing is said.
+fn has_no_body(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS")
+}
+
+fn place(parameter: &Parameter<'_>, name: &str, default: Place) -> Option<Value> {
+    let Parameter { place, style, .. } = parameter;
+    if *place == Place::Path || *place == default && style.is_none() && name == parameter.name {
+        return None;
+    }
+    if style.is_none() && name == parameter.name {
+        return Some(json!(place.as_str()));
+    }
+    let mut written = Map::new();
+    written.insert("in".to_owned(), json!(place.as_str()));
+    if name != parameter.name {
+        written.insert("name".to_owned(), json!(parameter.name));
+    }
+    written.extend(style.map(|style| ("style".to_owned(), json!(style))));
+    Some(Value::Object(written))
+}
+
+fn of_body<'a>(
+    document: &'a Document,
+    method: &str,
+    body: &Body<'a>,
+    names: &mut Names,
+    arguments: &mut Vec<Argument<'a>>,
+    notes: &mut Vec<String>,
+) -> Result<(), String> {
+    let members = match &body.members {
+        Some(members) => members,
+        None => return whole(body, names, arguments),
+    };
+    let is_sent = |schema: &Value| !Direction::Request.is_hidden(document, schema);
+    let sent: Vec<(&'a str, &'a Value)> = members
+        .properties
+        .iter()
+        .filter(|(_, schema)| is_sent(schema))
+        .map(|(name, schema)| (*name, *schema))
+        .collect();
+    if body.form == Form::Json && !names.are_free(sent.iter().map(|(name, _)| *name)) {
+        return whole(body, names, arguments);
+    }
+    for (original, schema) in sent {
+        let is_required = body.is_required && members.required.contains(original);
+        if body.form == Form::Form && !fits_form(document, schema) {
+            let shown = show(original, 80);
+            if is_required {
+                return Err(format!("it needs `{shown}`: a form holds no values with parts of parts"));
+            }
+            notes.push(format!("`{shown}` is left out: a form holds no values with parts of parts"));
+            continue;
+        }
+        let name = names.give(original, Place::Body);
+        let place = match (name == original, has_no_body(method)) {
+            (true, false) => None,
+            (true, true) => Some(json!("body")),
+            (false, _) => Some(json!({"in": "body", "name": original})),
+        };
+        let meaning = Meaning::Schema(schema);
+        arguments.push(Argument {
+            name,
+            is_required,
+            meaning,
+            description: None,
+            is_deprecated: false,
+            place,
+            variable: None,
+        });
+    }
+    Ok(())
+}
+
+fn whole<'a>(body: &Body<'a>, names: &mut Names, arguments: &mut Vec<Argument<'a>>) -> Result<(), String> {
+    let meaning = match (body.form, body.schema) {
+        (Form::Text, _) => Meaning::Text,
+        (_, Some(schema)) => Meaning::Schema(schema),
+        (_, None) => Meaning::Schema(&Value::Null),
+    };
+    arguments.push(Argument {
+        name: names.give("body", Place::Body),
+        is_required: body.is_required,
+        meaning,
+        description: body.description,
+        is_deprecated: false,
+        place: Some(json!({"in": "body", "whole": true})),
+        variable: None,
+    });
+    Ok(())
+}
+
+/// Names that are given.
+#[derive(Default)]
+struct Names {
+    given: BTreeSet<String>,
+}
+
+impl Names {
+    /// A name like the original that nobody has: with its place before it, or else with a number behind.
+    fn give(&mut self, original: &str, place: Place) -> String {
+        let plain = sendable(original);
+        let placed = sendable(&format!("{}_{plain}", place.as_str()));
+        let numbered = (2..).map(|number| {
+            let end = format!("_{number}");
+            let start = plain.get(..plain.len().min(NAME_BYTES - end.len())).unwrap_or_default();
+            format!("{start}{end}")
+        });
+        let mut names = [plain.clone(), placed].into_iter().chain(numbered);
+        let name = names.find(|name| !self.given.contains(name)).unwrap_or_default();
+        self.given.insert(name.clone());
+        name
+    }
+
+    /// Whether all of these could be given as they are.
+    fn are_free<'a>(&self, originals: impl Iterator<Item = &'a str>) -> bool {
+        let mut own = BTreeSet::new();
+        let mut originals = originals.map(sendable);
+        originals.all(|name| !self.given.contains(&name) && own.insert(name))
+    }
+}
+
+/// A name of letters that every model provider takes.
+fn sendable(original: &str) -> String {
+    let mut name = String::new();
+    for letter in original.chars() {
+        match letter {
+            letter if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.') => {
+                name.push(letter)
+            }
+            _ if name.is_empty() || name.ends_with('_') => {}
+            _ => name.push('_'),
+        }
+    }
+    let is_other = name.len() != original.len();
+    let name = if is_other { name.trim_end_matches('_') } else { name.as_str() };
+    let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or_default();
+    if name.is_empty() { "argument".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_what_every_provider_takes() {
+        for (original, name) in [
+            ("per_page", "per_page"),
+            ("filter[status]", "filter_status"),
+            ("$top", "top"),
+            ("X-Trace", "X-Trace"),
+            ("a.b", "a.b"),
+            ("日本", "argument"),
+            ("_x_", "_x_"),
+        ] {
+            assert_eq!(sendable(original), name, "{original}");
+        }
+        assert_eq!(sendable(&"a".repeat(90)).len(), 64);
+    }
+
+    #[test]
+    fn who_comes_second_is_called_after_its_place_and_then_by_number() {
+        let mut names = Names::default();
+        let given = [Place::Path, Place::Query, Place::Query].map(|place| names.give("id", place));
+        assert_eq!(given, ["id", "query_id", "id_2"]);
+    }
+}
