@@ -1,6 +1,6 @@
 //! Imports documents and prints a line of figures for each, as `cargo run -p toolgate-openapi --example try -- FILE…`.
 //!
-//! `REASONS=1` prints why what is left out is left out, grouped; `NOTES=1` the notes; `DEFINITION=FILE` writes the last definition;
+//! `REASONS=1` prints why what is left out is left out, grouped; `NOTES=1` the notes; `DEFINITIONS=FOLDER` writes the definitions;
 //! `SELECT=tag:pets,method:GET`, `BASE_URL=…`, `NAMESPACE=…` say what is wanted. Every definition is read back as the
 //! description of a plugin.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for whoever works on this crate")]
@@ -65,9 +65,9 @@ fn try_one(file: &str) {
             if env("NOTES").is_some() {
                 print_reasons(imported.notes.iter().map(|note| note.text.as_str()));
             }
-            if let Some(path) = env("DEFINITION") {
-                let pretty = serde_json::to_string_pretty(&imported.definition).expect("JSON");
-                std::fs::write(path, pretty).expect("written");
+            if let Some(folder) = env("DEFINITIONS") {
+                let path = format!("{folder}/{}", file.trim_start_matches(['.', '/']).replace('/', "_"));
+                std::fs::write(path, imported.definition.to_string()).expect("written");
             }
             if let Err(error) = Descriptor::parse(&describe(&namespace, &imported.definition).to_string()) {
                 println!("!!! {file}: refused: {error}: {}", error.hint);

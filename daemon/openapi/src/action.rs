@@ -3,6 +3,7 @@
 //! The order is that of cheapness: what the document says about security, server, path and body decides before a schema is
 //! written. Then the schema of the arguments is written in one plan after the other until the daemon's compiler takes it.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
@@ -14,7 +15,7 @@ use crate::document::Document;
 use crate::import::Wanted;
 use crate::operations::Operation;
 use crate::parameters::{self, Meaning, Parameter, Place, is_json};
-use crate::paths::{self, Piece};
+use crate::paths::{self, Template};
 use crate::schema::{Direction, PLANS, Patterns, TooLarge, Writer, count_uses};
 use crate::security::Security;
 use crate::servers::Server;
@@ -32,8 +33,8 @@ const ARGUMENT_CHARS: usize = 500;
 const TAGS: usize = 20;
 const TAG_CHARS: usize = 100;
 /// What a described tool has beside the action, in bytes: for itself, and for each argument.
-const TOOL_BYTES: usize = 600;
-const ARGUMENT_BYTES: usize = 60;
+const TOOL_BYTES: usize = 700;
+const ARGUMENT_BYTES: usize = 100;
 
 /// An action, and what it takes.
 pub(crate) struct Action {
@@ -77,17 +78,20 @@ impl<'a> Workshop<'a> {
 pub(crate) fn build<'a>(workshop: &mut Workshop<'a>, operation: &Operation<'a>) -> Result<Action, String> {
     let mut notes = Vec::new();
     let document = workshop.document;
-    let pieces = paths::read(operation.path)?;
-    check_place(workshop, operation, &pieces)?;
+    let template = paths::read(operation.path)?;
+    if template.has_fragment {
+        notes.push("what follows `#` in its path is not sent".to_owned());
+    }
+    check_place(workshop, operation, &template)?;
     let parameters = parameters::read(document, operation, workshop.security.place(), &mut notes)?;
-    let parameters = fit_path(&pieces, parameters, &mut notes);
+    let parameters = fit_path(&template, parameters, &mut notes);
     let body = body::read(document, operation, &mut notes)?;
     let arguments = arguments::arrange(document, operation.method, parameters, body.as_ref(), &mut notes)?;
     let input = input_schema(workshop, &arguments)?;
     notes.extend(input.notes);
     let output = workshop.wanted.output_schemas.then(|| output_schema(workshop, operation)).flatten();
     let nodes = input.nodes + output.as_ref().map_or(0, |output| output.nodes);
-    let value = assemble(operation, &pieces, &arguments, body.as_ref(), input.schema, output);
+    let value = assemble(operation, &template, &arguments, body.as_ref(), input.schema, output);
     let bytes = serde_json::to_string(&value).map_or(usize::MAX, |text| text.len());
     let repeated = value.get("description").and_then(Value::as_str).map_or(0, |text| 2 * text.len());
     let described_bytes = bytes.saturating_add(repeated + TOOL_BYTES + ARGUMENT_BYTES * arguments.len());
@@ -97,38 +101,42 @@ pub(crate) fn build<'a>(workshop: &mut Workshop<'a>, operation: &Operation<'a>) 
 fn check_place(
     workshop: &Workshop<'_>,
     operation: &Operation<'_>,
-    pieces: &[Piece<'_>],
+    template: &Template<'_>,
 ) -> Result<(), String> {
     workshop.security.check(workshop.document, operation)?;
     let own = operation.body.get("servers").or_else(|| operation.item.get("servers"));
     workshop.server.check_own(own)?;
     // Whatever stands for a variable later: here the path around it is judged.
-    workshop.server.check_path(&paths::write(pieces, |_| "x".to_owned()), operation.method)
+    workshop.server.check_path(&template.write(|_| "x".to_owned()), operation.method)
 }
 
 /// One parameter for each variable of the path.
 fn fit_path<'a>(
-    pieces: &[Piece<'a>],
+    template: &Template<'a>,
     parameters: Vec<Parameter<'a>>,
     notes: &mut Vec<String>,
 ) -> Vec<Parameter<'a>> {
     let mut fitting = Vec::new();
     for parameter in parameters {
-        match parameter.place != Place::Path || pieces.contains(&Piece::Variable(parameter.name)) {
-            true => fitting.push(parameter),
-            false => {
-                notes.push(format!("`{}` is left out: it is not in the path", show(parameter.name, 80)));
+        let shown = show(parameter.name, 80);
+        match parameter.place {
+            Place::Path if !template.variables().any(|variable| variable == parameter.name) => {
+                notes.push(format!("`{shown}` is left out: it is not in the path"));
             }
+            Place::Query if template.query_names().any(|name| name == parameter.sent_as) => {
+                notes.push(format!("`{shown}` is left out: the path says it already"));
+            }
+            _ => fitting.push(parameter),
         }
     }
-    for piece in pieces {
-        let Piece::Variable(name) = piece else { continue };
-        if fitting.iter().any(|parameter| parameter.place == Place::Path && parameter.name == *name) {
+    for name in template.variables() {
+        if fitting.iter().any(|parameter| parameter.place == Place::Path && parameter.name == name) {
             continue;
         }
         notes.push(format!("`{}` of the path is not described, and is any text", show(name, 80)));
         fitting.push(Parameter {
             name,
+            sent_as: Cow::Borrowed(name),
             place: Place::Path,
             style: None,
             is_required: true,
@@ -172,7 +180,7 @@ fn input_schema<'a>(workshop: &mut Workshop<'a>, arguments: &[Argument<'a>]) -> 
 fn schemas<'a>(arguments: &[Argument<'a>]) -> Vec<&'a Value> {
     let schema = |argument: &Argument<'a>| match argument.meaning {
         Meaning::Schema(schema) => Some(schema),
-        Meaning::Text | Meaning::Commas => None,
+        Meaning::Text => None,
     };
     arguments.iter().filter_map(schema).collect()
 }
@@ -181,14 +189,9 @@ fn property<'a>(writer: &mut Writer<'a, '_>, argument: &Argument<'a>) -> Result<
     let mut property = match argument.meaning {
         Meaning::Schema(schema) => writer.write(schema)?,
         Meaning::Text => json!({"type": "string"}),
-        Meaning::Commas => json!({"type": "string", "minLength": 1}),
     };
     let Value::Object(map) = &mut property else { return Ok(property) };
-    let mut description = argument.description.map(|text| clean(text, ARGUMENT_CHARS)).unwrap_or_default();
-    if matches!(argument.meaning, Meaning::Commas) {
-        let separator = if description.is_empty() { "" } else { "\n\n" };
-        description = format!("{description}{separator}Values, separated by commas.");
-    }
+    let description = argument.description.map(|text| clean(text, ARGUMENT_CHARS)).unwrap_or_default();
     if !description.is_empty() {
         map.insert("description".to_owned(), json!(description));
     }
@@ -263,7 +266,7 @@ fn output_schema<'a>(workshop: &mut Workshop<'a>, operation: &Operation<'a>) -> 
 
 fn assemble(
     operation: &Operation<'_>,
-    pieces: &[Piece<'_>],
+    template: &Template<'_>,
     arguments: &[Argument<'_>],
     body: Option<&Body<'_>>,
     input_schema: Value,
@@ -278,12 +281,14 @@ fn assemble(
         set("usage", json!(usage));
     }
     set("method", json!(operation.method));
-    set("path", json!(paths::write(pieces, |variable| format!("{{{}}}", named(arguments, variable)))));
+    set("path", json!(template.write(|variable| format!("{{{}}}", named(arguments, variable)))));
     set("input_schema", input_schema);
     let places = places(arguments);
     if !places.is_empty() {
         set("arguments", Value::Object(places));
     }
+    // Without an argument in it, nothing is sent, and how it would be written has no meaning.
+    let body = body.filter(|_| arguments.iter().any(|argument| argument.is_content));
     match body.map(|body| body.form) {
         Some(Form::Form) => set("body", json!("form")),
         Some(Form::Text) => set("body", json!("text")),
@@ -349,7 +354,7 @@ fn tags(operation: &Operation<'_>) -> Vec<String> {
 fn redact(arguments: &[Argument<'_>]) -> Vec<String> {
     let is_secret = |argument: &&Argument<'_>| match argument.meaning {
         Meaning::Schema(schema) => schema.get("format") == Some(&json!("password")),
-        Meaning::Text | Meaning::Commas => false,
+        Meaning::Text => false,
     };
     arguments.iter().filter(is_secret).take(TAGS).map(|argument| format!("/{}", argument.name)).collect()
 }

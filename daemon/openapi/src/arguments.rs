@@ -15,8 +15,8 @@ use crate::schema::Direction;
 
 /// Longest name of an argument, in bytes: the least of what model providers allow.
 const NAME_BYTES: usize = 64;
-/// Most arguments of one action.
-const ARGUMENTS: usize = 500;
+/// Most arguments of one action, as the component behind definitions has it.
+const ARGUMENTS: usize = 200;
 
 /// An argument.
 pub(crate) struct Argument<'a> {
@@ -27,6 +27,8 @@ pub(crate) struct Argument<'a> {
     pub(crate) is_deprecated: bool,
     /// Where it goes, where that does not follow from its name.
     pub(crate) place: Option<Value>,
+    /// Whether it goes into the body.
+    pub(crate) is_content: bool,
     /// For one in the path, its name there.
     pub(crate) variable: Option<&'a str>,
 }
@@ -54,6 +56,7 @@ pub(crate) fn arrange<'a>(
             description: parameter.description,
             is_deprecated: parameter.is_deprecated,
             place,
+            is_content: false,
             variable: (parameter.place == Place::Path).then_some(parameter.name),
             name,
         });
@@ -74,16 +77,17 @@ fn has_no_body(method: &str) -> bool {
 
 fn place(parameter: &Parameter<'_>, name: &str, default: Place) -> Option<Value> {
     let Parameter { place, style, .. } = parameter;
-    if *place == Place::Path || *place == default && style.is_none() && name == parameter.name {
+    let is_called_so = name == parameter.sent_as;
+    if *place == Place::Path || *place == default && style.is_none() && is_called_so {
         return None;
     }
-    if style.is_none() && name == parameter.name {
+    if style.is_none() && is_called_so {
         return Some(json!(place.as_str()));
     }
     let mut written = Map::new();
     written.insert("in".to_owned(), json!(place.as_str()));
-    if name != parameter.name {
-        written.insert("name".to_owned(), json!(parameter.name));
+    if !is_called_so {
+        written.insert("name".to_owned(), json!(parameter.sent_as));
     }
     written.extend(style.map(|style| ("style".to_owned(), json!(style))));
     Some(Value::Object(written))
@@ -135,6 +139,7 @@ fn of_body<'a>(
             description: None,
             is_deprecated: false,
             place,
+            is_content: true,
             variable: None,
         });
     }
@@ -154,6 +159,7 @@ fn whole<'a>(body: &Body<'a>, names: &mut Names, arguments: &mut Vec<Argument<'a
         description: body.description,
         is_deprecated: false,
         place: Some(json!({"in": "body", "whole": true})),
+        is_content: true,
         variable: None,
     });
     Ok(())

@@ -19,8 +19,8 @@ use crate::text::{clean, clean_line};
 
 /// Most actions of one definition: a plugin has no more tools.
 const ACTIONS: usize = 1_000;
-/// Longest definition as JSON text.
-const DEFINITION_BYTES: usize = 3 * 1024 * 1024;
+/// Longest definition as JSON text. The component behind it takes 2 MiB with what the daemon writes around it.
+const DEFINITION_BYTES: usize = 2 * 1024 * 1024 - 4 * 1024;
 /// Longest description that a plugin made of it may give, with room for what is around the tools: the daemon takes 4 MiB.
 const DESCRIBED_BYTES: usize = 3_900_000;
 /// Subschemas of all actions, references replaced: the daemon takes 100,000 of one plugin.
@@ -181,7 +181,7 @@ pub fn import(text: &str, wanted: &Wanted<'_>) -> Result<Imported, ImportError> 
     }
     tell_of_webhooks(&document, &mut report);
     let server = servers::choose(&document, wanted.base_url, &mut report)?;
-    let security = security::choose(&document, &selected, wanted, &mut report)?;
+    let security = security::choose(&document, &selected, wanted, &server, &mut report)?;
     let actions = take_all(&document, wanted, &selected, &server, &security, &mut report);
     if actions.is_empty() {
         return Err(nothing(selected.len(), all.len(), report));

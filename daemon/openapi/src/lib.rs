@@ -14,6 +14,7 @@ mod action;
 mod arguments;
 mod body;
 mod document;
+mod headers;
 mod import;
 mod names;
 mod operations;

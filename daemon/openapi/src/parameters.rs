@@ -1,15 +1,17 @@
 //! The parameters of an operation, and how each is written into a request.
 //!
 //! What cannot be written as the document wants it is dropped where it is optional, and is the end of the action where it is
-//! required. Secrets are no arguments: a parameter into which the host puts the credential is dropped in silence's stead
-//! with a note, and headers that carry authority or framing are nobody's to set.
+//! required. Secrets are no arguments: a parameter into which the host puts the credential is dropped with a note, and so are
+//! header fields that carry authority or framing (`headers.rs`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use toolgate_admission::show;
 
 use crate::document::Document;
+use crate::headers;
 use crate::operations::Operation;
 use crate::security::SecretPlace;
 use crate::text::is_visible;
@@ -21,29 +23,8 @@ const KIND_DEPTH: usize = 6;
 /// Alternatives that are looked at for that.
 const KIND_ALTERNATIVES: usize = 20;
 
-/// Headers that a request has from the host alone. Those that begin or end in a listed way are in `is_reserved`.
-const RESERVED_HEADERS: [&str; 20] = [
-    "authorization",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "accept",
-    "accept-encoding",
-    "cookie",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "origin",
-    "referer",
-    "set-cookie",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-];
+/// How lists are written where `deepObject` is asked for, of which OpenAPI says nothing: `id[]=1&id[]=2`.
+const BRACKETS: &str = "brackets";
 
 /// Where an argument goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,14 +54,14 @@ pub(crate) enum Meaning<'a> {
     Schema(&'a Value),
     /// A text: the document says nothing, or the place holds only text.
     Text,
-    /// Values in one text, separated by commas.
-    Commas,
 }
 
 /// A parameter that becomes an argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter<'a> {
     pub(crate) name: &'a str,
+    /// As it is called in the request.
+    pub(crate) sent_as: Cow<'a, str>,
     pub(crate) place: Place,
     /// How a value with parts is written; none means the usual way.
     pub(crate) style: Option<&'static str>,
@@ -187,11 +168,15 @@ impl<'a> Read<'a, '_> {
         if name.is_empty() || !is_visible(name) || name.len() > 200 {
             return Err("its name cannot be sent".to_owned());
         }
+        let mut sent_as = Cow::Borrowed(name);
         let (place, style, meaning) = match self.text("in") {
             "path" => (Place::Path, None, self.path()?),
             "query" => {
                 let (style, meaning) = self.query()?;
-                (Place::Query, style, meaning)
+                if style == Some(BRACKETS) {
+                    sent_as = format!("{name}[]").into();
+                }
+                (Place::Query, style.filter(|style| *style != BRACKETS), meaning)
             }
             // OpenAPI itself says that these two are described elsewhere.
             "header" if ["accept", "content-type"].contains(&name.to_ascii_lowercase().as_str()) => {
@@ -204,6 +189,7 @@ impl<'a> Read<'a, '_> {
         let description = self.parameter.get("description").and_then(Value::as_str);
         Ok(Some(Parameter {
             name,
+            sent_as,
             place,
             style,
             is_required: self.is_required(),
@@ -225,21 +211,18 @@ impl<'a> Read<'a, '_> {
         if self.is_the_hosts() {
             return Err("the host puts the credential there".to_owned());
         }
-        if is_reserved(&name) {
-            return Err("such a header carries authority or framing, and is not an argument".to_owned());
+        match headers::refused(&name) {
+            Some(why) => Err(why.to_owned()),
+            None => self.in_one_text(),
         }
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)) {
-            return Err("its name is no name of a header".to_owned());
-        }
-        self.in_one_text()
     }
 
     /// What stands in a path or a header: one text.
     fn in_one_text(&self) -> Result<Meaning<'a>, String> {
         let Some(schema) = self.parameter.get("schema") else { return Ok(Meaning::Text) };
         match kind(self.document, schema, 0) {
-            Kind::Single => Ok(Meaning::Schema(schema)),
-            Kind::List => Ok(Meaning::Commas),
+            // The items of a list stand with commas between them.
+            Kind::Single | Kind::List => Ok(Meaning::Schema(schema)),
             Kind::Nested => Err("its value has parts of parts, which no such place holds".to_owned()),
         }
     }
@@ -262,7 +245,11 @@ impl<'a> Read<'a, '_> {
             ("spaceDelimited", Kind::List) if !explodes => Some("space"),
             ("pipeDelimited", Kind::List) if !explodes => Some("pipe"),
             ("spaceDelimited" | "pipeDelimited", Kind::List) => None,
-            ("deepObject", _) => Some("deep_object"),
+            ("deepObject", Kind::List) => Some(BRACKETS),
+            ("deepObject", Kind::Nested) if self.is_list() => {
+                return Err("its value is a list of things with parts".to_owned());
+            }
+            ("deepObject", Kind::Nested) => Some("deep_object"),
             (style, _) => {
                 return Err(format!(
                     "its value has parts, which the style `{}` does not write in one way",
@@ -271,6 +258,11 @@ impl<'a> Read<'a, '_> {
             }
         };
         Ok((style, Meaning::Schema(schema)))
+    }
+
+    fn is_list(&self) -> bool {
+        let schema = self.parameter.get("schema").and_then(|schema| self.document.resolve(schema).ok());
+        schema.is_some_and(|schema| schema.get("type") == Some(&Value::from("array")))
     }
 
     /// A parameter of the query that is a document of its own.
@@ -285,15 +277,6 @@ impl<'a> Read<'a, '_> {
             (false, _) => Err(format!("its value is written as `{}`", show(media_type, 60))),
         }
     }
-}
-
-/// Whether a header, in small letters, is the host's.
-fn is_reserved(name: &str) -> bool {
-    RESERVED_HEADERS.contains(&name)
-        || ["proxy-", "sec-", "x-forwarded-", "x-auth"].iter().any(|start| name.starts_with(start))
-        || name.ends_with("-token")
-        || name.contains("api-key")
-        || name.contains("apikey")
 }
 
 /// Whether a media type is JSON.

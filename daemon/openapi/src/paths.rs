@@ -1,23 +1,85 @@
-//! Path templates: `/points/{lat},{lon}` as what stands there and what is put in.
+//! Path templates: `/points/{lat},{lon}?format=json` as what stands there and what is put in.
 
-/// Most variables of one path.
-const VARIABLES: usize = 50;
+use crate::headers::lends_authority;
 
-/// A piece of a template.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+/// Longest path. Servers take some thousand bytes in all.
+const PATH_BYTES: usize = 2_000;
+
+/// The path of an operation.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Template<'a> {
+    pieces: Vec<Piece<'a>>,
+    /// What is always the same behind `?`; empty where there is none.
+    query: &'a str,
+    /// Whether there was something behind `#`, by which documents tell operations of one path apart.
+    pub(crate) has_fragment: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Piece<'a> {
     Text(&'a str),
     Variable(&'a str),
 }
 
-/// The pieces of a template, or why it is none that can be filled.
-pub(crate) fn read(path: &str) -> Result<Vec<Piece<'_>>, String> {
+impl<'a> Template<'a> {
+    /// The names of what is put in.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'a str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Variable(name) => Some(*name),
+            Piece::Text(_) => None,
+        })
+    }
+
+    /// The names in the query that is always the same.
+    pub(crate) fn query_names(&self) -> impl Iterator<Item = &'a str> {
+        self.query.split('&').filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty())
+    }
+
+    /// The path with each variable replaced, and its query.
+    pub(crate) fn write(&self, mut variable: impl FnMut(&str) -> String) -> String {
+        let mut written = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => written.push_str(text),
+                Piece::Variable(name) => written.push_str(&variable(name)),
+            }
+        }
+        let mark = if self.query.is_empty() { "" } else { "?" };
+        format!("{written}{mark}{}", self.query)
+    }
+}
+
+/// Reads a path; an error is why no action can have it.
+pub(crate) fn read(path: &str) -> Result<Template<'_>, String> {
     if !path.starts_with('/') {
         return Err("its path does not begin with `/`".to_owned());
     }
-    if path.contains(['?', '#']) {
-        return Err("its path has a query or a fragment in it".to_owned());
+    if path.len() > PATH_BYTES {
+        return Err(format!("its path has more than {PATH_BYTES} bytes"));
     }
+    let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    check_query(query)?;
+    Ok(Template { pieces: pieces(path)?, query, has_fragment: !fragment.is_empty() })
+}
+
+fn check_query(query: &str) -> Result<(), String> {
+    if query.contains(['{', '}']) {
+        return Err("the query in its path has variables".to_owned());
+    }
+    let is_sent = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*,;:@/?=&[]+".contains(&byte);
+    if !query.bytes().all(is_sent) {
+        return Err("the query in its path has signs that are not sent so".to_owned());
+    }
+    let names = query.split('&').filter_map(|pair| pair.split('=').next());
+    let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+    match names.map(plain).any(|name| lends_authority(&name)) {
+        true => Err("the query in its path lends authority".to_owned()),
+        false => Ok(()),
+    }
+}
+
+fn pieces(path: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('{') {
@@ -29,9 +91,6 @@ pub(crate) fn read(path: &str) -> Result<Vec<Piece<'_>>, String> {
             return Err(format!("`{name}` stands in its path twice"));
         }
         pieces.extend([Piece::Text(before), Piece::Variable(name)]);
-        if pieces.len() > 2 * VARIABLES {
-            return Err(format!("its path has more than {VARIABLES} variables"));
-        }
         rest = behind;
     }
     if rest.contains('}') {
@@ -41,31 +100,24 @@ pub(crate) fn read(path: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(pieces)
 }
 
-/// The path with each variable replaced.
-pub(crate) fn write(pieces: &[Piece<'_>], mut variable: impl FnMut(&str) -> String) -> String {
-    pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => (*text).to_owned(),
-            Piece::Variable(name) => variable(name),
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_template_reads_as_text_and_variables() {
-        let pieces = read("/points/{lat},{lon}/x").expect("a template");
-        assert_eq!(write(&pieces, |name| format!("<{name}>")), "/points/<lat>,<lon>/x");
-        assert_eq!(read("/a").expect("plain"), [Piece::Text("/a")]);
+    fn a_template_reads_as_text_variables_and_query() {
+        let template = read("/points/{lat},{lon}/x?format=json&v=2#two").expect("a template");
+        assert_eq!(template.write(|name| format!("<{name}>")), "/points/<lat>,<lon>/x?format=json&v=2");
+        assert_eq!(template.variables().collect::<Vec<_>>(), ["lat", "lon"]);
+        assert_eq!(template.query_names().collect::<Vec<_>>(), ["format", "v"]);
+        assert!(template.has_fragment && !read("/a").expect("plain").has_fragment);
     }
 
     #[test]
     fn what_cannot_be_filled_is_refused() {
-        for path in ["a", "/a?b=c", "/a#b", "/{", "/}", "/{}", "/{a{b}}", "/{a}/{a}", "/a}b{c}"] {
+        for path in
+            ["a", "/a?b={c}", "/a?api_key=1", "/a?b= ", "/{", "/}", "/{}", "/{a{b}}", "/{a}/{a}", "/a}b{c}"]
+        {
             assert!(read(path).is_err(), "{path}");
         }
     }

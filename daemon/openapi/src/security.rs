@@ -11,10 +11,13 @@ use toolgate_admission::show;
 use crate::document::Document;
 use crate::import::{ImportError, Report, Wanted};
 use crate::operations::Operation;
+use crate::servers::Server;
 use crate::text::is_visible;
 
 /// Scopes that are named; a request for more is no longer read by anybody.
 const SCOPES: usize = 100;
+/// Alternatives that a reason names.
+const NAMED: usize = 4;
 /// Schemes of one document.
 const SCHEMES: usize = 100;
 /// Alternatives of one operation that are looked at, and schemes of each.
@@ -26,6 +29,17 @@ pub(crate) struct Security {
     name: Option<String>,
     authentication: Value,
     place: Option<SecretPlace>,
+    /// Where each scheme that can be used has its secret.
+    places: Places,
+}
+
+type Places = BTreeMap<String, SecretPlace>;
+
+/// The place that all of these schemes have in common: two secrets cannot stand there, so they are one, named twice.
+fn one_secret<'a>(places: &'a Places, schemes: &[(&str, &Value)]) -> Option<&'a SecretPlace> {
+    let mut needed = schemes.iter().map(|(name, _)| places.get(*name));
+    let first = needed.next()??;
+    needed.all(|place| place == Some(first)).then_some(first)
 }
 
 /// Where the host puts the secret: what stands there is no argument.
@@ -39,7 +53,16 @@ pub(crate) enum SecretPlace {
 struct Scheme {
     authentication: Map<String, Value>,
     place: SecretPlace,
+    /// Whether it is a bearer token in place of what the host cannot do.
+    is_stopgap: bool,
     notes: Vec<String>,
+}
+
+impl Scheme {
+    fn is_oauth(&self) -> bool {
+        let kind = self.authentication.get("kind").and_then(Value::as_str);
+        kind.is_some_and(|kind| kind.starts_with("oauth2_"))
+    }
 }
 
 impl Security {
@@ -56,10 +79,9 @@ impl Security {
     /// Why the credential does not suffice for an operation.
     pub(crate) fn check(&self, document: &Document, operation: &Operation<'_>) -> Result<(), String> {
         let alternatives = alternatives(document, operation);
-        let suffices = |schemes: &Vec<(&str, &Value)>| match schemes.as_slice() {
-            [] => true,
-            [(name, _)] => self.name.as_deref() == Some(*name),
-            _ => false,
+        let suffices = |schemes: &Vec<(&str, &Value)>| {
+            let has_chosen = schemes.iter().any(|(name, _)| self.name.as_deref() == Some(*name));
+            schemes.is_empty() || has_chosen && one_secret(&self.places, schemes).is_some()
         };
         if alternatives.is_empty() || alternatives.iter().any(suffices) {
             return Ok(());
@@ -71,6 +93,7 @@ impl Security {
                     schemes.iter().map(|(name, _)| format!("`{}`", show(name, 60))).collect();
                 names.join(" with ")
             })
+            .take(NAMED)
             .collect();
         let has = match &self.name {
             Some(name) => format!("the definition has one credential, for `{}`", show(name, 60)),
@@ -85,28 +108,38 @@ pub(crate) fn choose(
     document: &Document,
     selected: &[&Operation<'_>],
     wanted: &Wanted<'_>,
+    server: &Server,
     report: &mut Report,
 ) -> Result<Security, ImportError> {
     let schemes = schemes(document);
-    let uses = uses(document, selected);
+    let places: Places = schemes
+        .iter()
+        .filter_map(|(name, scheme)| Some((name.clone(), scheme.as_ref().ok()?.place.clone())))
+        .collect();
+    let uses = uses(document, selected, &schemes, &places);
     let name = match wanted.scheme {
         Some(asked) => Some(check_asked(asked, &schemes)?),
         None => most_used(&schemes, &uses),
     };
     tell_of_others(&schemes, &uses, name, report);
     let Some((name, Ok(scheme))) = name.and_then(|name| schemes.get_key_value(name)) else {
-        return Ok(Security { name: None, authentication: json!({"kind": "none"}), place: None });
+        return Ok(Security { name: None, authentication: json!({"kind": "none"}), place: None, places });
     };
+    if !server.is_tls() {
+        let message =
+            format!("calls need a credential, which is not sent to `{}` without TLS", server.base_url());
+        return Err(ImportError::new("/servers", message, "give `base_url`, the address with `https`"));
+    }
     let mut authentication = scheme.authentication.clone();
     authentication.insert("provider".to_owned(), json!(wanted.namespace));
-    if authentication.get("kind") == Some(&json!("oauth2_client_credentials")) {
+    if scheme.is_oauth() {
         let scopes = scopes(document, selected, name);
         authentication.insert("scopes".to_owned(), json!(scopes));
     }
     scheme.notes.iter().for_each(|note| report.note(pointer(name), note));
     report.note(pointer(name), how_to_connect(scheme, wanted.namespace));
     let place = Some(scheme.place.clone());
-    Ok(Security { name: Some(name.clone()), authentication: Value::Object(authentication), place })
+    Ok(Security { name: Some(name.clone()), authentication: Value::Object(authentication), place, places })
 }
 
 fn pointer(name: &str) -> String {
@@ -151,11 +184,21 @@ fn check_asked<'a>(
 }
 
 /// How many operations each scheme suffices for, those first that are named first.
-fn uses<'a>(document: &'a Document, selected: &[&Operation<'a>]) -> Vec<(&'a str, usize)> {
+fn uses<'a>(
+    document: &'a Document,
+    selected: &[&Operation<'a>],
+    schemes: &BTreeMap<String, Result<Scheme, String>>,
+    places: &Places,
+) -> Vec<(&'a str, usize)> {
+    let is_whole = |name: &str| matches!(schemes.get(name), Some(Ok(scheme)) if !scheme.is_stopgap);
     let mut uses: Vec<(&str, usize)> = Vec::new();
     for operation in selected {
-        for schemes in alternatives(document, operation) {
-            let [(name, _)] = schemes.as_slice() else { continue };
+        for alternative in alternatives(document, operation) {
+            if alternative.len() > 1 && one_secret(places, &alternative).is_none() {
+                continue;
+            }
+            let best = alternative.iter().find(|(name, _)| is_whole(name)).or(alternative.first());
+            let Some((name, _)) = best else { continue };
             if let Some((_, count)) = uses.iter_mut().find(|(known, _)| known == name) {
                 *count += 1;
             } else if uses.len() < SCHEMES {
@@ -219,7 +262,9 @@ fn scopes(document: &Document, selected: &[&Operation<'_>], name: &str) -> Vec<S
         let alternatives = alternatives(document, operation);
         let asked = alternatives.iter().flatten().filter(|(scheme, _)| *scheme == name);
         let asked = asked.filter_map(|(_, scopes)| scopes.as_array()).flatten().filter_map(Value::as_str);
-        let is_scope = |scope: &&str| !scope.is_empty() && scope.bytes().all(|byte| byte.is_ascii_graphic());
+        let is_scope = |scope: &&str| {
+            !scope.is_empty() && scope.len() <= 100 && scope.bytes().all(|byte| byte.is_ascii_graphic())
+        };
         scopes.extend(asked.filter(is_scope).map(str::to_owned));
     }
     scopes.into_iter().take(SCOPES).collect()
@@ -274,14 +319,9 @@ fn oauth2(flows: &Value) -> Result<Scheme, String> {
         let Some(flow) = flows.get(flow) else { continue };
         let mut scheme = in_authorization(kind);
         let token_url = flow.get("tokenUrl").and_then(Value::as_str).unwrap_or_default();
-        match token_url.starts_with("https://") && is_visible(token_url) && token_url.len() < 2_000 {
-            // Known to the definition for the first kind alone; for the other it is told.
-            true if kind == "oauth2_client_credentials" => {
-                scheme.authentication.insert("token_url".to_owned(), json!(token_url));
-            }
-            true => {
-                scheme.notes.push(format!("tokens are got at `{}`", show(token_url, 200)));
-            }
+        let is_word = token_url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
+        match token_url.starts_with("https://") && is_word && token_url.len() < 2_000 {
+            true => drop(scheme.authentication.insert("token_url".to_owned(), json!(token_url))),
             false => scheme.notes.push("its token address is none with `https`, and is left out".to_owned()),
         }
         return Ok(scheme);
@@ -290,10 +330,11 @@ fn oauth2(flows: &Value) -> Result<Scheme, String> {
 }
 
 fn a_token(note: &str) -> Scheme {
-    Scheme { notes: vec![note.to_owned()], ..in_authorization("bearer") }
+    Scheme { is_stopgap: true, notes: vec![note.to_owned()], ..in_authorization("bearer") }
 }
 
 fn in_authorization(kind: &str) -> Scheme {
     let authentication = Map::from_iter([("kind".to_owned(), json!(kind))]);
-    Scheme { authentication, place: SecretPlace::Header("Authorization".to_owned()), notes: Vec::new() }
+    let place = SecretPlace::Header("Authorization".to_owned());
+    Scheme { authentication, place, is_stopgap: false, notes: Vec::new() }
 }

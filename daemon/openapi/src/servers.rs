@@ -9,6 +9,9 @@ use crate::import::{ImportError, Report};
 /// Servers and variables of them that are looked at.
 const SERVERS: usize = 100;
 
+/// Longest path of a base URL.
+const PATH_BYTES: usize = 1_000;
+
 /// The server that actions are sent to.
 pub(crate) struct Server {
     scheme: &'static str,
@@ -23,6 +26,11 @@ impl Server {
     /// As the definition says it.
     pub(crate) fn base_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
+    }
+
+    /// Whether requests to it are encrypted.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.scheme == "https"
     }
 
     /// The host, and the port where it is not that of the scheme.
@@ -92,6 +100,9 @@ fn read(url: &str, own: Vec<String>) -> Result<Server, String> {
     }
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let path = path.trim_end_matches('/');
+    if path.len() > PATH_BYTES {
+        return Err(format!("its path has more than {PATH_BYTES} bytes"));
+    }
     let target = Target::parse(scheme, authority, path, "GET").map_err(|error| error.message)?;
     Ok(Server { scheme: target.scheme().as_str(), authority: target.authority(), path: path.to_owned(), own })
 }
