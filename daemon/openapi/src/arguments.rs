@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use toolgate_admission::show;
 
-use crate::body::{Body, Form, fits_form};
+use crate::body::{Body, Form};
 use crate::document::Document;
+use crate::forms::{self, Field};
 use crate::parameters::{Meaning, Parameter, Place};
-use crate::schema::Direction;
+use crate::schema::{Direction, Members};
 
 /// Longest name of an argument, in bytes: the least of what model providers allow.
 const NAME_BYTES: usize = 64;
@@ -66,7 +67,64 @@ pub(crate) fn arrange<'a>(
     }
     match arguments.len() > ARGUMENTS {
         true => Err(format!("it has more than {ARGUMENTS} arguments")),
-        false => Ok(arguments),
+        false => without_rivals(arguments, method, notes),
+    }
+}
+
+/// Each place once: of arguments that would go to the same one the first stays.
+fn without_rivals<'a>(
+    arguments: Vec<Argument<'a>>,
+    method: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Argument<'a>>, String> {
+    let mut kept: Vec<Argument<'a>> = Vec::new();
+    let mut taken: Vec<Target> = Vec::new();
+    for argument in arguments {
+        let target = Target::of(&argument, method);
+        if !taken.iter().any(|other| other.overlaps(&target)) {
+            taken.push(target);
+            kept.push(argument);
+            continue;
+        }
+        let shown = show(&target.name, 80);
+        if argument.is_required {
+            return Err(format!("two of its arguments go to `{shown}`"));
+        }
+        notes.push(format!("`{shown}` is left out: another argument goes there"));
+    }
+    Ok(kept)
+}
+
+/// Where an argument stands in the request.
+struct Target {
+    place: String,
+    name: String,
+    is_deep: bool,
+}
+
+impl Target {
+    fn of(argument: &Argument<'_>, method: &str) -> Self {
+        let usual = match argument.variable {
+            Some(_) => "path",
+            None if has_no_body(method) => "query",
+            None => "body",
+        };
+        let text = |name: &str| argument.place.as_ref().and_then(|place| place.get(name)?.as_str());
+        let word = argument.place.as_ref().and_then(Value::as_str);
+        let place = word.or_else(|| text("in")).unwrap_or(usual);
+        let name = text("name").unwrap_or(&argument.name);
+        // Names of header fields are the same in either case of letters.
+        let name = if place == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
+        Self { place: place.to_owned(), name, is_deep: text("style") == Some("deep_object") }
+    }
+
+    /// Whether both would write the same name. An object has all names that begin with its own and a bracket.
+    fn overlaps(&self, other: &Self) -> bool {
+        let holds = |whole: &Self, part: &Self| {
+            whole.is_deep && part.name.strip_prefix(&whole.name).is_some_and(|rest| rest.starts_with('['))
+        };
+        let is_same = self.name == other.name || holds(self, other) || holds(other, self);
+        self.place == other.place && is_same
     }
 }
 
@@ -105,37 +163,24 @@ fn of_body<'a>(
         Some(members) => members,
         None => return whole(body, names, arguments),
     };
-    let is_sent = |schema: &Value| !Direction::Request.is_hidden(document, schema);
-    let sent: Vec<(&'a str, &'a Value)> = members
-        .properties
-        .iter()
-        .filter(|(_, schema)| is_sent(schema))
-        .map(|(name, schema)| (*name, *schema))
-        .collect();
-    if body.form == Form::Json && !names.are_free(sent.iter().map(|(name, _)| *name)) {
+    let fields = match body.form {
+        Form::Form => forms::fields(document, members, body.encoding, notes)?,
+        Form::Json | Form::Text => plain_fields(document, members),
+    };
+    if body.form == Form::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
         return whole(body, names, arguments);
     }
-    for (original, schema) in sent {
-        let is_required = body.is_required && members.required.contains(original);
-        if body.form == Form::Form && !fits_form(document, schema) {
-            let shown = show(original, 80);
-            if is_required {
-                return Err(format!("it needs `{shown}`: a form holds no values with parts of parts"));
-            }
-            notes.push(format!("`{shown}` is left out: a form holds no values with parts of parts"));
-            continue;
-        }
-        let name = names.give(original, Place::Body);
-        let place = match (name == original, has_no_body(method)) {
+    for field in fields {
+        let name = names.give(&field.name, Place::Body);
+        let place = match (name == field.sent_as, has_no_body(method)) {
             (true, false) => None,
             (true, true) => Some(json!("body")),
-            (false, _) => Some(json!({"in": "body", "name": original})),
+            (false, _) => Some(json!({"in": "body", "name": field.sent_as})),
         };
-        let meaning = Meaning::Schema(schema);
         arguments.push(Argument {
             name,
-            is_required,
-            meaning,
+            is_required: body.is_required && field.is_required,
+            meaning: Meaning::Schema(field.schema),
             description: None,
             is_deprecated: false,
             place,
@@ -144,6 +189,19 @@ fn of_body<'a>(
         });
     }
     Ok(())
+}
+
+/// Members of a JSON body, which holds anything.
+fn plain_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<'a>> {
+    let sent = members.properties.iter();
+    let sent = sent.filter(|(_, schema)| !Direction::Request.is_hidden(document, schema));
+    sent.map(|(name, schema)| Field {
+        name: (*name).to_owned(),
+        sent_as: (*name).to_owned(),
+        schema,
+        is_required: members.required.contains(name),
+    })
+    .collect()
 }
 
 fn whole<'a>(body: &Body<'a>, names: &mut Names, arguments: &mut Vec<Argument<'a>>) -> Result<(), String> {

@@ -5,7 +5,7 @@ use toolgate_admission::show;
 
 use crate::document::Document;
 use crate::operations::Operation;
-use crate::parameters::{Kind, is_json, kind};
+use crate::parameters::is_json;
 use crate::schema::{Members, gather};
 
 /// Media types that a note names.
@@ -30,6 +30,8 @@ pub(crate) struct Body<'a> {
     pub(crate) is_required: bool,
     /// Its members, where they can be arguments of their own.
     pub(crate) members: Option<Members<'a>>,
+    /// Of a form, how its members are written.
+    pub(crate) encoding: Option<&'a Map<String, Value>>,
 }
 
 /// The body, if there is one; an error is why the operation cannot be an action.
@@ -40,15 +42,19 @@ pub(crate) fn read<'a>(
 ) -> Result<Option<Body<'a>>, String> {
     let Some(body) = operation.body.get("requestBody") else { return Ok(None) };
     let body = document.resolve(body).map_err(|why| format!("its body is not known: {why}"))?;
-    if matches!(operation.method, "GET" | "HEAD" | "OPTIONS") {
-        notes.push("its body is left out: requests of this method have none".to_owned());
-        return Ok(None);
-    }
     let content = body.get("content").and_then(Value::as_object);
     let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
+    if matches!(operation.method, "GET" | "HEAD" | "OPTIONS") {
+        if !content.values().all(|media| is_empty(document, media)) {
+            notes.push("its body is left out: requests of this method have none".to_owned());
+        }
+        return Ok(None);
+    }
     let (media_type, form) = choose(content)?;
     tell_of_others(content, media_type, notes);
-    let schema = content.get(media_type).and_then(|media| media.get("schema"));
+    let media = content.get(media_type);
+    let schema = media.and_then(|media| media.get("schema"));
+    let encoding = media.and_then(|media| media.get("encoding")).and_then(Value::as_object);
     let is_required = body.get("required") == Some(&Value::Bool(true));
     let members = match form {
         Form::Json => schema.and_then(|schema| flat(document, schema, is_required, notes)),
@@ -56,14 +62,14 @@ pub(crate) fn read<'a>(
         Form::Text => None,
     };
     let description = body.get("description").and_then(Value::as_str);
-    Ok(Some(Body {
-        form,
-        content_type: unusual(media_type, form),
-        schema,
-        description,
-        is_required,
-        members,
-    }))
+    let content_type = unusual(media_type, form);
+    Ok(Some(Body { form, content_type, schema, description, is_required, members, encoding }))
+}
+
+/// Whether a body of this form never says anything.
+fn is_empty(document: &Document, media: &Value) -> bool {
+    let members = media.get("schema").and_then(|schema| gather(document, schema));
+    members.is_some_and(|members| members.properties.is_empty() && members.required.is_empty())
 }
 
 /// The media type that is taken: JSON before others, and of those its plainest.
@@ -135,9 +141,4 @@ fn form_members<'a>(document: &'a Document, schema: Option<&'a Value>) -> Result
     let refuse = || "its body is a form, but no object with named members".to_owned();
     let members = schema.and_then(|schema| gather(document, schema)).ok_or_else(refuse)?;
     Ok(members)
-}
-
-/// Whether a member of a form can be written: forms hold texts and lists of them.
-pub(crate) fn fits_form(document: &Document, schema: &Value) -> bool {
-    kind(document, schema, 0) != Kind::Nested
 }

@@ -14,6 +14,7 @@ mod action;
 mod arguments;
 mod body;
 mod document;
+mod forms;
 mod headers;
 mod import;
 mod names;

@@ -122,6 +122,10 @@ pub(crate) fn choose(
         None => most_used(&schemes, &uses),
     };
     tell_of_others(&schemes, &uses, name, report);
+    if schemes.is_empty() {
+        let text = "the document says nothing of credentials; if the API takes one, add `authentication` to the definition";
+        report.note("/components/securitySchemes", text);
+    }
     let Some((name, Ok(scheme))) = name.and_then(|name| schemes.get_key_value(name)) else {
         return Ok(Security { name: None, authentication: json!({"kind": "none"}), place: None, places });
     };
