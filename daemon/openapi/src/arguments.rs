@@ -265,7 +265,7 @@ fn sendable(original: &str) -> String {
             _ => name.push('_'),
         }
     }
-    let is_other = name.len() != original.len();
+    let is_other = name != original;
     let name = if is_other { name.trim_end_matches('_') } else { name.as_str() };
     let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or_default();
     if name.is_empty() { "argument".to_owned() } else { name.to_owned() }

@@ -86,6 +86,8 @@ pub(crate) struct Writer<'a, 'p> {
     patterns: &'p mut Patterns,
     /// Names in `$defs` by reference.
     names: BTreeMap<&'a str, String>,
+    /// References that are being written out, each with the level at which it stands.
+    written_out: Vec<(usize, &'a str)>,
     /// References whose definition is still to be written.
     open: VecDeque<&'a str>,
     nodes: usize,
@@ -112,6 +114,7 @@ impl<'a, 'p> Writer<'a, 'p> {
             uses,
             patterns,
             names: BTreeMap::new(),
+            written_out: Vec::new(),
             open: VecDeque::new(),
             nodes: 0,
             notes: BTreeSet::new(),
@@ -129,7 +132,7 @@ impl<'a, 'p> Writer<'a, 'p> {
         while let Some(reference) = self.open.pop_front() {
             let name = self.names.get(reference).cloned().unwrap_or_default();
             let written = match self.document.target(reference) {
-                Ok(target) => self.schema(target, Depth::default())?,
+                Ok(target) => self.written_out(reference, target, Depth::default())?,
                 Err(_) => json!({}),
             };
             definitions.insert(name, written);
@@ -194,13 +197,30 @@ impl<'a, 'p> Writer<'a, 'p> {
         };
         let mut written = match self.plan.levels {
             None if self.uses.is_shared(reference) => json!({"$ref": self.definition(reference)}),
-            _ => self.schema(target, depth.deeper())?,
+            _ => self.written_out(reference, target, depth.deeper())?,
         };
         let beside = self.annotations(map);
         if let Value::Object(written) = &mut written {
             written.extend(beside);
         }
         Ok(if keywords::is_nullable(map) { keywords::or_null(written) } else { written })
+    }
+
+    /// What a reference leads to. One that leads to itself at the same place describes nothing.
+    fn written_out(
+        &mut self,
+        reference: &'a str,
+        target: &'a Value,
+        depth: Depth,
+    ) -> Result<Value, TooLarge> {
+        if self.written_out.contains(&(depth.level, reference)) {
+            self.note("a schema is defined by itself, so anything is accepted there");
+            return Ok(json!({}));
+        }
+        self.written_out.push((depth.level, reference));
+        let written = self.schema(target, depth);
+        self.written_out.pop();
+        written
     }
 
     fn definition(&mut self, reference: &'a str) -> String {
