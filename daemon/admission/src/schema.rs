@@ -150,7 +150,7 @@ impl Schema {
     }
 
     /// Subschemas that are held in memory for it.
-    pub(crate) fn nodes(&self) -> u64 {
+    pub fn nodes(&self) -> u64 {
         self.cost.nodes
     }
 

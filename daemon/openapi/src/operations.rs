@@ -1,0 +1,114 @@
+//! The operations of a document, in the order of their paths and then of their methods.
+
+use serde_json::{Map, Value};
+use toolgate_admission::show;
+
+use crate::document::Document;
+use crate::import::Report;
+use crate::names::{self, Original};
+
+/// Operations of one document. The largest published ones have some fifteen thousand.
+const OPERATIONS: usize = 20_000;
+/// Methods as documents write them and requests say them.
+const METHODS: [(&str, &str); 7] = [
+    ("get", "GET"),
+    ("head", "HEAD"),
+    ("options", "OPTIONS"),
+    ("post", "POST"),
+    ("put", "PUT"),
+    ("patch", "PATCH"),
+    ("delete", "DELETE"),
+];
+/// Methods that no action has.
+const OTHER_METHODS: [&str; 2] = ["trace", "query"];
+
+/// One method of one path.
+pub(crate) struct Operation<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) method: &'static str,
+    /// What the document says of the path.
+    pub(crate) item: &'a Map<String, Value>,
+    /// What it says of the method there.
+    pub(crate) body: &'a Map<String, Value>,
+    /// As a tool.
+    pub(crate) name: String,
+}
+
+impl<'a> Operation<'a> {
+    /// `GET /users`, as reports name it.
+    pub(crate) fn label(&self) -> String {
+        label(self.method, self.path)
+    }
+
+    /// Its name in the document.
+    pub(crate) fn id(&self) -> Option<&'a str> {
+        self.body.get("operationId")?.as_str().filter(|id| !id.trim().is_empty())
+    }
+
+    /// Its tags.
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &'a str> {
+        self.body.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Whether the document advises against it.
+    pub(crate) fn is_deprecated(&self) -> bool {
+        self.body.get("deprecated") == Some(&Value::Bool(true))
+    }
+}
+
+/// All operations, each with its name.
+pub(crate) fn all<'a>(document: &'a Document, namespace: &str, report: &mut Report) -> Vec<Operation<'a>> {
+    let paths = document.object("paths").into_iter().flatten();
+    let mut paths: Vec<_> = paths.filter(|(path, _)| !path.starts_with("x-")).collect();
+    // Whatever a map of the JSON library keeps them in.
+    paths.sort_by_key(|(path, _)| path.as_str());
+    let mut operations = Vec::new();
+    for (path, item) in paths {
+        of_path(document, path, item, &mut operations, report);
+    }
+    let originals: Vec<Original<'_>> = operations
+        .iter()
+        .map(|operation| Original { id: operation.id(), method: operation.method, path: operation.path })
+        .collect();
+    for (operation, name) in names::name_all(&originals, namespace).into_iter().enumerate() {
+        if let Some(operation) = operations.get_mut(operation) {
+            operation.name = name;
+        }
+    }
+    operations
+}
+
+fn of_path<'a>(
+    document: &'a Document,
+    path: &'a str,
+    item: &'a Value,
+    operations: &mut Vec<Operation<'a>>,
+    report: &mut Report,
+) {
+    let item = match document.resolve(item) {
+        Ok(Value::Object(item)) => item,
+        Ok(_) => return report.leave_out(show(path, 200), "it is no object"),
+        Err(why) => return report.leave_out(show(path, 200), why.to_string()),
+    };
+    for (key, method) in METHODS {
+        match item.get(key) {
+            None => {}
+            Some(_) if operations.len() == OPERATIONS => {
+                let why = format!("the document has more than {OPERATIONS} operations");
+                report.leave_out(label(method, path), why);
+            }
+            Some(Value::Object(body)) => {
+                operations.push(Operation { path, method, item, body, name: String::new() });
+            }
+            Some(_) => report.leave_out(label(method, path), "it is no object"),
+        }
+    }
+    for key in OTHER_METHODS.into_iter().filter(|key| item.contains_key(*key)) {
+        let method = key.to_uppercase();
+        report.leave_out(label(&method, path), format!("no action has the method `{method}`"));
+    }
+}
+
+fn label(method: &str, path: &str) -> String {
+    format!("{method} {}", show(path, 200))
+}

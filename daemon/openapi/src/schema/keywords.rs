@@ -1,0 +1,413 @@
+//! One schema, keyword by keyword.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use toolgate_admission::show;
+
+use super::{Depth, Members, TooLarge, Writer, gather};
+use crate::document::{Document, reference};
+use crate::text::{clean, clean_line, is_visible};
+
+/// Longest sample or default, as JSON text.
+const SAMPLE_BYTES: usize = 200;
+/// Values of an `enum` that are written; a longer list is a table, and the API knows it.
+const ENUM_VALUES: usize = 500;
+/// Alternatives of one place.
+const ALTERNATIVES: usize = 50;
+
+/// Keywords that apply other schemas to the same value.
+const COMBINING: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+const COUNTS: [&str; 8] = [
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "minContains",
+    "maxContains",
+];
+/// Formats whose name documents use for something else than JSON Schema does: times without a zone, durations
+/// like `5m`, patterns of another engine.
+const LOOSE_FORMATS: [&str; 3] = ["time", "duration", "regex"];
+
+impl<'a> Writer<'a, '_> {
+    /// A schema without `$ref`.
+    pub(super) fn keywords(
+        &mut self,
+        schema: &'a Value,
+        map: &'a Map<String, Value>,
+        depth: Depth,
+    ) -> Result<Value, TooLarge> {
+        let mut written = self.annotations(map);
+        let types = types(map);
+        written.extend(type_value(&types).map(|types| ("type".to_owned(), types)));
+        self.values(map, &types, &mut written);
+        numbers(map, &mut written);
+        self.texts(map, &mut written);
+        self.arrays(map, depth, &mut written)?;
+        match map.contains_key("allOf").then(|| gather(self.document, schema)).flatten() {
+            Some(members) => self.merged(&members, depth, &mut written)?,
+            None => {
+                self.objects(map, depth, &mut written)?;
+                self.combined(map, depth, &mut written)?;
+            }
+        }
+        let is_combined = COMBINING.iter().any(|keyword| map.contains_key(*keyword));
+        let written = Value::Object(written);
+        Ok(if is_nullable(map) && types.is_empty() && is_combined { or_null(written) } else { written })
+    }
+
+    /// `enum`, `const`, and samples.
+    fn values(&mut self, map: &Map<String, Value>, types: &[&str], written: &mut Map<String, Value>) {
+        if let Some(values) = map.get("enum").and_then(Value::as_array) {
+            let mut kept: Vec<Value> = Vec::new();
+            for value in values.iter().take(ENUM_VALUES + 1).map(|value| as_typed(value, types)) {
+                if is_flat(&value) && !kept.contains(&value) {
+                    kept.push(value);
+                }
+            }
+            if (types.contains(&"null") || is_nullable(map)) && !kept.contains(&Value::Null) {
+                kept.push(Value::Null);
+            }
+            match kept.len() {
+                0 => {}
+                1..=ENUM_VALUES => drop(written.insert("enum".to_owned(), Value::Array(kept))),
+                _ => self.note("a list of values is too long and is left away"),
+            }
+        }
+        if let Some(value) = map.get("const").filter(|value| is_flat(value)) {
+            written.insert("const".to_owned(), value.clone());
+        }
+        if let Some(value) = map.get("default").filter(|value| is_sample(value)) {
+            written.insert("default".to_owned(), value.clone());
+        }
+        let samples = map.get("examples").and_then(Value::as_array).and_then(|samples| samples.first());
+        if let Some(value) = map.get("example").or(samples).filter(|value| is_sample(value)) {
+            written.insert("examples".to_owned(), json!([value]));
+        }
+    }
+
+    fn texts(&mut self, map: &Map<String, Value>, written: &mut Map<String, Value>) {
+        if let Some(format) = map.get("format").and_then(Value::as_str)
+            && !LOOSE_FORMATS.contains(&format)
+            && format.len() <= 40
+            && format.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            written.insert("format".to_owned(), json!(format));
+        }
+        if let Some(pattern) = map.get("pattern").and_then(Value::as_str)
+            && self.plan.is_checking
+        {
+            match self.patterns.is_usable(pattern) {
+                true => drop(written.insert("pattern".to_owned(), json!(pattern))),
+                false => self.note(format!("the pattern `{}` is not checked", show(pattern, 80))),
+            }
+        }
+    }
+
+    fn arrays(
+        &mut self,
+        map: &'a Map<String, Value>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        match map.get("items") {
+            Some(Value::Array(items)) => self.prefix(items, depth, written)?,
+            Some(items) => self.part("items", items, depth, written)?,
+            None => {}
+        }
+        if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
+            self.prefix(items, depth, written)?;
+        }
+        if let Some(contained) = map.get("contains") {
+            self.part("contains", contained, depth, written)?;
+        }
+        if map.get("uniqueItems") == Some(&Value::Bool(true)) && self.plan.is_checking {
+            written.insert("uniqueItems".to_owned(), json!(true));
+        }
+        Ok(())
+    }
+
+    fn prefix(
+        &mut self,
+        items: &'a [Value],
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let items: Result<Vec<Value>, TooLarge> =
+            items.iter().map(|item| self.schema(item, depth.inward())).collect();
+        // An empty list is not allowed there.
+        let items = items?;
+        if !items.is_empty() {
+            written.insert("prefixItems".to_owned(), Value::Array(items));
+        }
+        Ok(())
+    }
+
+    fn part(
+        &mut self,
+        keyword: &str,
+        schema: &'a Value,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let part = self.schema(schema, depth.inward())?;
+        if part != json!({}) {
+            written.insert(keyword.to_owned(), part);
+        }
+        Ok(())
+    }
+
+    fn objects(
+        &mut self,
+        map: &'a Map<String, Value>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let required = map.get("required").and_then(Value::as_array).into_iter().flatten();
+        self.properties(
+            properties.map(|(name, property)| (name.as_str(), property)).collect(),
+            &required.filter_map(Value::as_str).collect(),
+            depth,
+            written,
+        )?;
+        self.additional(map.get("additionalProperties"), depth, written)?;
+        if let Some(names) = map.get("propertyNames") {
+            self.part("propertyNames", names, depth, written)?;
+        }
+        self.pattern_properties(map, depth, written)
+    }
+
+    fn pattern_properties(
+        &mut self,
+        map: &'a Map<String, Value>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let patterns = map.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
+        let mut kept = Map::new();
+        for (pattern, schema) in patterns {
+            match self.plan.is_checking && self.patterns.is_usable(pattern) {
+                true => drop(kept.insert(pattern.clone(), self.schema(schema, depth.inward())?)),
+                // What the pattern would have let through is not to be refused.
+                false => drop(written.remove("additionalProperties")),
+            }
+        }
+        if !kept.is_empty() {
+            written.insert("patternProperties".to_owned(), Value::Object(kept));
+        }
+        Ok(())
+    }
+
+    /// `properties` and `required`, without what does not travel this way.
+    fn properties(
+        &mut self,
+        properties: Vec<(&'a str, &'a Value)>,
+        required: &BTreeSet<&str>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let mut kept = Map::new();
+        let mut hidden = BTreeSet::new();
+        for (name, property) in properties {
+            if !is_visible(name) || self.direction.is_hidden(self.document, property) {
+                hidden.insert(name);
+                continue;
+            }
+            kept.insert(name.to_owned(), self.schema(property, depth.inward())?);
+        }
+        let is_kept = |name: &&&str| !hidden.contains(**name) && is_visible(name);
+        let required: Vec<&&str> = required.iter().filter(is_kept).collect();
+        if !required.is_empty() {
+            written.insert("required".to_owned(), json!(required));
+        }
+        if !kept.is_empty() {
+            written.insert("properties".to_owned(), Value::Object(kept));
+        }
+        Ok(())
+    }
+
+    fn additional(
+        &mut self,
+        additional: Option<&'a Value>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        match additional {
+            Some(additional) => self.part("additionalProperties", additional, depth, written),
+            None => Ok(()),
+        }
+    }
+
+    /// An object whose parts are one.
+    fn merged(
+        &mut self,
+        members: &Members<'a>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        written.entry("type").or_insert_with(|| json!("object"));
+        if let Some(description) = members.description
+            && !written.contains_key("description")
+        {
+            let description = clean(description, super::DESCRIPTION_CHARS);
+            if !description.is_empty() {
+                written.insert("description".to_owned(), json!(description));
+            }
+        }
+        let properties = members.properties.iter().map(|(name, property)| (*name, *property)).collect();
+        self.properties(properties, &members.required, depth, written)?;
+        self.additional(members.additional, depth, written)
+    }
+
+    /// Keywords that apply other schemas to the same place.
+    fn combined(
+        &mut self,
+        map: &'a Map<String, Value>,
+        depth: Depth,
+        written: &mut Map<String, Value>,
+    ) -> Result<(), TooLarge> {
+        let mut all = self.list(map.get("allOf"), depth)?;
+        all.retain(|part| *part != json!({}));
+        let alternatives = [map.get("anyOf"), map.get("oneOf")];
+        for (index, alternatives) in alternatives.into_iter().enumerate() {
+            let alternatives = self.list(alternatives, depth)?;
+            // Where anything is one of them, they say nothing.
+            if alternatives.is_empty() || alternatives.contains(&json!({})) {
+                continue;
+            }
+            match index > 0 && written.contains_key("anyOf") {
+                true => all.push(json!({"anyOf": alternatives})),
+                false => drop(written.insert("anyOf".to_owned(), Value::Array(alternatives))),
+            }
+        }
+        if !all.is_empty() {
+            written.insert("allOf".to_owned(), Value::Array(all));
+        }
+        if let Some(not) = map.get("not") {
+            let not = self.schema(not, depth.deeper())?;
+            // What is cut away inside would refuse more than is meant.
+            if self.plan.levels.is_none() && not != json!({}) {
+                written.insert("not".to_owned(), not);
+            }
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, schemas: Option<&'a Value>, depth: Depth) -> Result<Vec<Value>, TooLarge> {
+        let schemas = schemas.and_then(Value::as_array).into_iter().flatten();
+        schemas
+            .take(ALTERNATIVES)
+            .map(|schema| {
+                let mut written = self.schema(schema, depth.deeper())?;
+                let title =
+                    schema.get("title").and_then(Value::as_str).filter(|_| reference(schema).is_none());
+                if let (Value::Object(written), Some(title)) = (&mut written, title)
+                    && !written.is_empty()
+                {
+                    written.insert("title".to_owned(), json!(clean_line(title, 100)));
+                }
+                Ok(written)
+            })
+            .collect()
+    }
+}
+
+/// The types that a schema names, or that follow from its other keywords.
+pub(super) fn types(map: &Map<String, Value>) -> Vec<&str> {
+    let known = |name: &&str| TYPES.contains(name);
+    let mut types: Vec<&str> = match map.get("type") {
+        Some(Value::String(name)) => Some(name.as_str()).filter(known).into_iter().collect(),
+        Some(Value::Array(names)) => {
+            let names: BTreeSet<&str> = names.iter().filter_map(Value::as_str).filter(known).collect();
+            names.into_iter().collect()
+        }
+        _ if map.contains_key("properties") => vec!["object"],
+        _ if map.contains_key("items") => vec!["array"],
+        _ => Vec::new(),
+    };
+    if is_nullable(map) && !types.is_empty() && !types.contains(&"null") {
+        types.push("null");
+    }
+    types
+}
+
+/// `type` as it is written.
+pub(super) fn type_value(types: &[&str]) -> Option<Value> {
+    match types {
+        [] => None,
+        [one] => Some(json!(one)),
+        many => Some(json!(many)),
+    }
+}
+
+/// A schema, or null.
+pub(super) fn or_null(schema: Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
+}
+
+/// Whether OpenAPI 3.0 says that null is a value, too.
+pub(super) fn is_nullable(map: &Map<String, Value>) -> bool {
+    map.get("nullable") == Some(&Value::Bool(true))
+}
+
+/// Whether a property, or what it refers to, bears a mark like `readOnly`.
+pub(super) fn is_marked(document: &Document, property: &Value, mark: &str) -> bool {
+    let has = |schema: &Value| schema.get(mark) == Some(&Value::Bool(true));
+    has(property) || document.resolve(property).is_ok_and(has)
+}
+
+/// Bounds of numbers and counts. In OpenAPI 3.0 `exclusiveMinimum: true` speaks of the `minimum` beside it.
+fn numbers(map: &Map<String, Value>, written: &mut Map<String, Value>) {
+    for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let value = map.get(bound).filter(|value| value.is_number());
+        match (value, map.get(exclusive)) {
+            (Some(value), Some(Value::Bool(true))) => {
+                drop(written.insert(exclusive.to_owned(), value.clone()))
+            }
+            (value, other) => {
+                written.extend(value.map(|value| (bound.to_owned(), value.clone())));
+                let other = other.filter(|other| other.is_number());
+                written.extend(other.map(|other| (exclusive.to_owned(), other.clone())));
+            }
+        }
+    }
+    let step = map.get("multipleOf").filter(|step| step.as_f64().is_some_and(|step| step > 0.0));
+    written.extend(step.map(|step| ("multipleOf".to_owned(), step.clone())));
+    for keyword in COUNTS {
+        let count = map.get(keyword).and_then(Value::as_u64);
+        written.extend(count.map(|count| (keyword.to_owned(), json!(count))));
+    }
+}
+
+/// A value of an `enum` as its type has it: YAML reads `1.0` and `true` as what they look like.
+fn as_typed(value: &Value, types: &[&str]) -> Value {
+    let is_text = types.contains(&"string") && types.iter().all(|kind| matches!(*kind, "string" | "null"));
+    match value {
+        Value::Number(number) if is_text => json!(number.to_string()),
+        Value::Bool(flag) if is_text => json!(flag.to_string()),
+        value => value.clone(),
+    }
+}
+
+/// Whether a value is small and has nothing inside that has something inside.
+fn is_flat(value: &Value) -> bool {
+    let is_scalar = |value: &Value| match value {
+        Value::String(text) => is_visible(text),
+        Value::Array(_) | Value::Object(_) => false,
+        _ => true,
+    };
+    match value {
+        Value::Array(items) => items.iter().all(is_scalar),
+        Value::Object(map) => map.iter().all(|(key, value)| is_visible(key) && is_scalar(value)),
+        value => is_scalar(value),
+    }
+}
+
+fn is_sample(value: &Value) -> bool {
+    !value.is_null() && is_flat(value) && value.to_string().len() <= SAMPLE_BYTES
+}

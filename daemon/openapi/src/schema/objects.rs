@@ -1,0 +1,117 @@
+//! Objects that are written in parts (`allOf`), as one.
+//!
+//! `allOf` of objects is how documents inherit. Merged they are shorter, a model reads them better, and a part that says
+//! `additionalProperties: false` does not refuse what the other parts name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use crate::document::Document;
+
+/// Parts inside each other.
+const DEPTH: usize = 12;
+/// Parts and properties that are looked at, since parts can multiply.
+const STEPS: usize = 5_000;
+
+/// What an object may and must have.
+#[derive(Default)]
+pub(crate) struct Members<'a> {
+    pub(crate) properties: BTreeMap<&'a str, &'a Value>,
+    pub(crate) required: BTreeSet<&'a str>,
+    /// What the document says of other properties: `false`, `true` or a schema, of all parts what allows most.
+    pub(crate) additional: Option<&'a Value>,
+    /// What is said of the whole by its outermost part.
+    pub(crate) description: Option<&'a str>,
+    /// Whether conditions between its properties were left away.
+    pub(crate) is_loosened: bool,
+    steps: usize,
+}
+
+/// The members of a schema that is nothing but an object, perhaps in parts; none where it is more than that.
+pub(crate) fn gather<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
+    let mut members = Members::default();
+    members.add(document, schema, 0).then_some(members)
+}
+
+impl<'a> Members<'a> {
+    fn add(&mut self, document: &'a Document, schema: &'a Value, depth: usize) -> bool {
+        self.steps += 1;
+        let Ok(Value::Object(map)) = document.resolve(schema) else { return false };
+        if depth > DEPTH || self.steps > STEPS || !map.iter().all(|(key, value)| is_plain(key, value)) {
+            return false;
+        }
+        // What stands beside a reference speaks of this use of it.
+        let beside = schema.get("description").and_then(Value::as_str);
+        let description = beside.or_else(|| map.get("description").and_then(Value::as_str));
+        self.description = self.description.or(description);
+        let parts = map.get("allOf").and_then(Value::as_array).into_iter().flatten();
+        if !parts.into_iter().all(|part| self.add(document, part, depth + 1)) {
+            return false;
+        }
+        self.is_loosened |= ["anyOf", "oneOf"].iter().any(|keyword| map.contains_key(*keyword));
+        self.add_own(map);
+        self.steps <= STEPS
+    }
+
+    fn add_own(&mut self, map: &'a Map<String, Value>) {
+        let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (name, property) in properties {
+            self.steps += 1;
+            self.properties.insert(name, property);
+        }
+        let required = map.get("required").and_then(Value::as_array).into_iter().flatten();
+        self.required.extend(required.filter_map(Value::as_str));
+        let additional = map.get("additionalProperties");
+        self.additional = match (self.additional, additional) {
+            (Some(Value::Bool(false)) | None, Some(more)) => Some(more),
+            (known, _) => known,
+        };
+    }
+}
+
+/// Whether a keyword says nothing but what an object has.
+fn is_plain(key: &str, value: &Value) -> bool {
+    match key {
+        "type" => match value {
+            Value::String(kind) => kind == "object",
+            Value::Array(kinds) => {
+                kinds.iter().all(|kind| kind == "object" || kind == "null")
+                    && kinds.contains(&Value::from("object"))
+            }
+            _ => false,
+        },
+        "anyOf" | "oneOf" => are_conditions(value),
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "allOf"
+        | "description"
+        | "title"
+        | "example"
+        | "examples"
+        | "default"
+        | "nullable"
+        | "discriminator"
+        | "xml"
+        | "externalDocs"
+        | "deprecated"
+        | "readOnly"
+        | "writeOnly"
+        | "minProperties"
+        | "maxProperties"
+        | "$comment"
+        | "$schema"
+        | "$id" => true,
+        key => key.starts_with("x-"),
+    }
+}
+
+/// Whether alternatives only say which properties go together.
+fn are_conditions(alternatives: &Value) -> bool {
+    let is_condition = |alternative: &Value| {
+        let keys = alternative.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        keys.into_iter().all(|key| matches!(key, "required" | "title" | "description"))
+    };
+    alternatives.as_array().is_some_and(|alternatives| alternatives.iter().all(is_condition))
+}

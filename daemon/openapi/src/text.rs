@@ -1,0 +1,62 @@
+//! Texts of the document as a model may read them: without what a person cannot see, and not longer than it helps.
+
+use toolgate_admission::is_hidden;
+
+/// A text without hidden characters and without space around it, of at most `most_chars` characters; empty lines in a row
+/// become one.
+pub(crate) fn clean(text: &str, most_chars: usize) -> String {
+    let mut cleaned = String::new();
+    let mut lines_ended = 0;
+    for letter in text.trim().chars().filter(|letter| !is_hidden(*letter)) {
+        lines_ended = if letter == '\n' { lines_ended + 1 } else { 0 };
+        if lines_ended <= 2 {
+            cleaned.push(letter);
+        }
+    }
+    cut(cleaned.trim(), most_chars)
+}
+
+/// The same on one line.
+pub(crate) fn clean_line(text: &str, most_chars: usize) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    clean(&words.join(" "), most_chars)
+}
+
+/// The beginning of a text, up to the end of a word, with a sign that there was more.
+pub(crate) fn cut(text: &str, most_chars: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most_chars) else { return text.to_owned() };
+    let room = text.char_indices().nth(most_chars.saturating_sub(2)).map_or(end, |(at, _)| at);
+    let start = text.get(..room).unwrap_or_default();
+    // A cut at the end of a word, unless the last word is most of the text.
+    let at_word = start.rfind(char::is_whitespace).filter(|at| *at > start.len() / 2);
+    let kept = start.get(..at_word.unwrap_or(start.len())).unwrap_or_default();
+    format!("{} …", kept.trim_end())
+}
+
+/// Whether a text holds something that the daemon would refuse to show.
+pub(crate) fn is_visible(text: &str) -> bool {
+    !text.chars().any(is_hidden)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_and_piles_of_empty_lines_are_gone() {
+        assert_eq!(clean("  a\r\n\r\n\r\n\r\nb\u{202e}c\u{200b} \n", 80), "a\n\nbc");
+        assert_eq!(clean_line("a\n b\tc", 80), "a b c");
+        assert!(is_visible(&clean("\u{feff}\u{0}x", 9)) && !is_visible("\u{0}"));
+    }
+
+    #[test]
+    fn a_long_text_ends_after_a_word_and_says_so() {
+        assert_eq!(cut("one two three", 11), "one two …");
+        assert_eq!(cut("one two three", 13), "one two three");
+        assert_eq!(cut("abcdefghij", 5), "abc …");
+        assert_eq!(cut("żółć żółć", 7).chars().count(), 6);
+        for most in 2..12 {
+            assert!(cut("ab cde fghi jk", most).chars().count() <= most.max(2), "{most}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Texts that are no documents, and documents that were made to be slow.
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use serde_json::json;
+use toolgate_openapi::{Wanted, import};
+
+use super::{all, document, imported, notes, refused};
+
+#[test]
+fn c2_what_is_no_openapi_document_is_refused_with_a_way_out() {
+    for (text, place, message) in [
+        ("", "", "no OpenAPI document"),
+        ("{", "", "not JSON"),
+        ("a: [", "", "not YAML"),
+        ("[]", "", "no OpenAPI document"),
+        ("hello", "", "no OpenAPI document"),
+        ("swagger: '2.0'", "/swagger", "Swagger 2.0"),
+        ("openapi: 4.0.0", "/openapi", "OpenAPI 4.0.0"),
+        ("openapi: 3.01", "/openapi", "OpenAPI 3.01"),
+        ("openapi: 3.0.0\nservers: [{url: 'https://a.example'}]", "/paths", "none of the 0 operations"),
+        ("openapi: 3.0.0\n---\nopenapi: 3.0.0", "", "not YAML"),
+    ] {
+        let error = import(text, &Wanted::all("t")).expect_err(text);
+        assert!(error.message.contains(message) && error.pointer == place, "{text}: {error:?}");
+        assert!(!error.hint.is_empty());
+    }
+}
+
+#[test]
+fn c2_json_and_yaml_give_the_same() {
+    let yaml = document("paths: {/a: {get: {operationId: x, responses: {200: {description: d}}}}}");
+    let json = json!({
+        "openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "servers": [{"url": "https://api.example.com/v1"}],
+        "paths": {"/a": {"get": {"operationId": "x", "responses": {"200": {"description": "d"}}}}}
+    });
+    let of = |text: &str| imported(text, &Wanted::all("t")).expect("imported").definition;
+    assert_eq!(of(&yaml), of(&json.to_string()));
+    assert_eq!(of(&yaml), of(&format!("\u{feff}{json:#}")));
+}
+
+#[test]
+fn c2_aliases_cannot_unfold_without_bound() {
+    let mut bomb = String::from("a: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let before = level - 1;
+        bomb.push_str(&format!("b{level}: &a{level} [{}]\n", vec![format!("*a{before}"); 9].join(", ")));
+    }
+    let begun = Instant::now();
+    let error = import(&document(&bomb), &Wanted::all("t")).expect_err("too much");
+    assert!(error.message.contains("not YAML that can be read"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    let few = "x-common: &c {description: d}\npaths: {/a: {get: *c}, /b: {get: *c}}";
+    assert_eq!(all(few).definition["actions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn c2_deep_and_wide_texts_are_refused_before_they_take_memory() {
+    for text in [
+        format!("{{\"openapi\":\"3.0.0\",\"x\":{}{}}}", "[".repeat(5_000), "]".repeat(5_000)),
+        format!("{{\"openapi\":\"3.0.0\",\"x\":[{}]}}", "{},".repeat(1_000_001)),
+        format!("openapi: 3.0.0\nx: {}", "[".repeat(5_000)),
+        format!("openapi: 3.0.0\nx: '{}'", "x".repeat(33 << 20)),
+    ] {
+        assert!(import(&text, &Wanted::all("t")).is_err());
+    }
+}
+
+/// Schemas that double at each link: written out there would be 2^40 of them.
+#[test]
+fn c2_schemas_that_multiply_are_cut() {
+    let mut schemas = String::new();
+    for level in 0..40 {
+        let next = format!("{{$ref: '#/components/schemas/S{}'}}", level + 1);
+        schemas.push_str(&format!("    S{level}: {{type: object, properties: {{a: {next}, b: {next}}}}}\n"));
+    }
+    let imported = all(&format!(
+        "paths: {{/a: {{post: {{requestBody: {{content: {{application/json: {{schema: {{$ref: '#/components/schemas/S0'}}}}}}}}}}}}}}\ncomponents:\n  schemas:\n{schemas}    S40: {{type: string}}"
+    ));
+    assert!(notes(&imported).contains("down to some level"), "{}", notes(&imported));
+}
+
+#[test]
+fn c2_parts_and_alternatives_that_multiply_are_given_up() {
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        let mut schemas = String::new();
+        for level in 0..60 {
+            let next = format!("{{$ref: '#/components/schemas/S{}'}}", level + 1);
+            schemas.push_str(&format!("    S{level}: {{{keyword}: [{next}, {next}, {next}]}}\n"));
+        }
+        let begun = Instant::now();
+        let text = document(&format!(
+            "paths: {{/a: {{post: {{requestBody: {{content: {{application/json: {{schema: {{$ref: '#/components/schemas/S0'}}}}}}}}}}, get: {{parameters: [{{name: p, in: query, schema: {{$ref: '#/components/schemas/S0'}}}}]}}}}}}\ncomponents:\n  schemas:\n{schemas}    S60: {{type: string}}"
+        ));
+        // Taken in part or left out: either is fine, and neither takes long.
+        let _ = imported(&text, &Wanted::all("t"));
+        assert!(begun.elapsed() < Duration::from_secs(30), "{keyword}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn c2_references_in_a_circle_end() {
+    for paths in [
+        "paths: {/a: {$ref: '#/paths/~1a'}}",
+        "paths: {/a: {$ref: 'other.json#/a'}}",
+        "paths: {/a: {get: {parameters: [{$ref: '#/components/parameters/p'}]}}}\ncomponents: {parameters: {p: {$ref: '#/components/parameters/p'}}}",
+        "paths: {/a: {post: {requestBody: {$ref: '#/components/requestBodies/b'}}}}\ncomponents: {requestBodies: {b: {$ref: '#/components/requestBodies/b'}}}",
+        "paths: {/a: 7}",
+    ] {
+        assert!(!refused(paths).is_empty());
+    }
+    let shared =
+        all("paths: {/a: {$ref: '#/components/pathItems/p'}}\ncomponents: {pathItems: {p: {get: {}}}}");
+    assert_eq!(shared.definition["actions"][0]["name"], "get_a");
+}
+
+#[test]
+fn c2_a_definition_that_would_be_too_large_ends_before() {
+    let properties: String = (0..150)
+        .map(|number| format!("p{number}: {{type: string, description: '{}'}}, ", "d".repeat(100)))
+        .collect();
+    let body = format!("requestBody: {{$ref: '#/components/requestBodies/b'}}");
+    let paths: String = (0..200).map(|number| format!("  /a{number}: {{post: {{{body}}}}}\n")).collect();
+    let imported = all(&format!(
+        "paths:\n{paths}components: {{requestBodies: {{b: {{content: {{application/json: {{schema: {{type: object, properties: {{{properties}}}}}}}}}}}}}}}"
+    ));
+    assert!(imported.definition.to_string().len() < 2 << 20);
+    let last = imported.left_out.last().expect("some are left out");
+    assert!(last.why.contains("select fewer operations"), "{last}");
+}
+
+#[test]
+fn c2_no_hidden_character_gets_through() {
+    let imported = all(
+        "paths: {/a: {get: {summary: \"a\\u202Eb\", tags: [\"t\\u200B\"], parameters: [{name: p, in: query, description: \"x\\u0000y\", schema: {type: string, enum: [\"a\\u200B\", b], default: \"\\u202E\", example: \"\\u200B\"}}]}}}",
+    );
+    let action = &imported.definition["actions"][0];
+    assert_eq!((&action["description"], &action["tags"]), (&json!("ab"), &json!(["t"])));
+    assert_eq!(
+        action["input_schema"]["properties"]["p"],
+        json!({"type": "string", "enum": ["b"], "description": "xy"})
+    );
+}
+
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    let words = prop::sample::select(vec![
+        "$ref",
+        "#/components/schemas/A",
+        "#/paths/~1a",
+        "type",
+        "object",
+        "array",
+        "string",
+        "properties",
+        "items",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "required",
+        "enum",
+        "nullable",
+        "get",
+        "post",
+        "/a/{b}",
+        "parameters",
+        "name",
+        "in",
+        "query",
+        "path",
+        "header",
+        "schema",
+        "content",
+        "application/json",
+        "requestBody",
+        "style",
+        "deepObject",
+        "components",
+        "schemas",
+        "A",
+        "security",
+        "additionalProperties",
+        "pattern",
+        "{b}",
+        "\u{202e}",
+    ]);
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|flag| json!(flag)),
+        any::<i32>().prop_map(|number| json!(number)),
+        words.clone().prop_map(|word| json!(word)),
+    ];
+    leaf.prop_recursive(6, 80, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| json!(items)),
+            prop::collection::btree_map(words.clone().prop_map(str::to_owned), inner, 0..6)
+                .prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn c2_no_document_makes_import_panic_or_give_what_the_daemon_refuses(schema in any_json(), operation in any_json(), components in any_json()) {
+        let mut text = json!({
+            "openapi": "3.0.0", "info": {"title": "T", "version": "1"}, "servers": [{"url": "https://a.example"}],
+            "paths": {"/a/{b}": {"get": operation.clone(), "post": {"requestBody": {"content": {"application/json": {"schema": schema.clone()}}}}},
+                      "/c": {"get": {"parameters": [{"name": "q", "in": "query", "schema": schema.clone()}]}}},
+            "components": {"schemas": {"A": schema}},
+        });
+        let _ = imported(&text.to_string(), &Wanted { output_schemas: true, ..Wanted::all("t") });
+        text["components"] = components;
+        let _ = imported(&text.to_string(), &Wanted::all("t"));
+        let _ = import(&operation.to_string(), &Wanted::all("t"));
+    }
+
+    #[test]
+    fn c2_no_text_makes_import_panic(text in "(openapi: 3.0.0\n)?\\PC{0,200}") {
+        let _ = import(&text, &Wanted::all("t"));
+    }
+}

@@ -1,0 +1,217 @@
+//! Servers, credentials, names and selection.
+
+use serde_json::json;
+use toolgate_openapi::{Imported, Selector, Wanted};
+
+use super::{all, document, imported, notes, refused};
+
+fn with(head: &str, wanted: &Wanted<'_>) -> Result<Imported, toolgate_openapi::ImportError> {
+    imported(
+        &format!("openapi: 3.0.3\ninfo: {{title: T, version: v 1}}\npaths: {{/a: {{get: {{}}}}}}\n{head}"),
+        wanted,
+    )
+}
+
+#[test]
+fn c2_the_base_url_is_the_first_server_with_tls() {
+    for (servers, base_url) in [
+        ("[{url: 'https://a.example/'}]", "https://a.example"),
+        ("[{url: 'http://a.example'}, {url: 'https://b.example/v1/'}]", "https://b.example/v1"),
+        ("[{url: 'http://a.example:8080/x'}]", "http://a.example:8080/x"),
+        (
+            "[{url: 'https://{region}.example/{base}', variables: {region: {default: eu}, base: {default: 2}}}]",
+            "https://eu.example/2",
+        ),
+    ] {
+        let imported = with(&format!("servers: {servers}"), &Wanted::all("t")).expect(servers);
+        assert_eq!(imported.definition["base_url"], base_url);
+    }
+}
+
+#[test]
+fn c2_without_a_host_one_must_be_given() {
+    for servers in [
+        "[]",
+        "[{url: /v1}]",
+        "[{url: 'https://{x}.example'}]",
+        "[{url: 'https://a@b.example'}]",
+        "[{url: 'https://a.example?x=1'}]",
+        "7",
+    ] {
+        let servers = format!("servers: {servers}");
+        let error = with(&servers, &Wanted::all("t")).expect_err(&servers);
+        assert!(error.pointer == "/servers" && error.hint.contains("base_url"), "{error:?}");
+        let wanted = Wanted { base_url: Some("https://mine.example/v2/"), ..Wanted::all("t") };
+        assert_eq!(with(&servers, &wanted).expect("given").definition["base_url"], "https://mine.example/v2");
+    }
+    let wanted = Wanted { base_url: Some("mine.example"), ..Wanted::all("t") };
+    assert!(with("", &wanted).expect_err("no scheme").message.contains("`mine.example`"));
+}
+
+#[test]
+fn c2_an_operation_with_another_server_is_left_out() {
+    let own = |url: &str| format!("paths: {{/a: {{get: {{servers: [{{url: '{url}'}}]}}}}}}");
+    assert!(refused(&own("https://upload.example.com")).contains("a server of its own"));
+    assert!(all(&own("https://api.example.com/v1")).left_out.is_empty());
+}
+
+#[test]
+fn c2_security_schemes_become_authentication() {
+    let flow = |flow: &str| {
+        format!(
+            "{{type: oauth2, flows: {{{flow}: {{tokenUrl: 'https://login.example/t', scopes: {{read: r}}}}}}}}"
+        )
+    };
+    let (client, code, implicit) = (flow("clientCredentials"), flow("authorizationCode"), flow("implicit"));
+    for (scheme, expected) in [
+        ("{type: http, scheme: Bearer}", json!({"kind": "bearer", "provider": "t"})),
+        ("{type: http, scheme: basic}", json!({"kind": "basic", "provider": "t"})),
+        ("{type: apiKey, in: header, name: X-Key}", json!({"kind": "api_key", "provider": "t"})),
+        ("{type: apiKey, in: query, name: key}", json!({"kind": "api_key", "provider": "t"})),
+        (
+            &client,
+            json!({"kind": "oauth2_client_credentials", "provider": "t", "token_url": "https://login.example/t", "scopes": ["read"]}),
+        ),
+        (
+            &code,
+            json!({"kind": "oauth2_authorization_code", "provider": "t", "token_url": "https://login.example/t", "scopes": ["read"]}),
+        ),
+        (&implicit, json!({"kind": "bearer", "provider": "t"})),
+        ("{type: openIdConnect}", json!({"kind": "bearer", "provider": "t"})),
+    ] {
+        let imported = all(&format!(
+            "components: {{securitySchemes: {{s: {scheme}}}}}\nsecurity: [{{s: [read]}}]\npaths: {{/a: {{get: {{}}}}}}"
+        ));
+        assert_eq!(imported.definition["authentication"], expected, "{scheme}");
+        assert!(notes(&imported).contains("calls need a credential of the provider `t`"));
+    }
+    for scheme in ["{type: http, scheme: digest}", "{type: apiKey, in: cookie, name: s}", "{type: mutualTLS}"]
+    {
+        let paths = format!(
+            "components: {{securitySchemes: {{s: {scheme}}}}}\nsecurity: [{{s: []}}]\npaths: {{/a: {{get: {{}}}}}}"
+        );
+        assert!(refused(&paths).contains("needs `s`"), "{}", refused(&paths));
+    }
+}
+
+const TWO_KEYS: &str = "
+components: {securitySchemes: {user: {type: http, scheme: bearer}, admin: {type: apiKey, in: header, name: X-Admin}, oauth: {type: openIdConnect}}}
+paths:
+  /a: {get: {security: [{user: []}], parameters: [{name: x-admin, in: header, schema: {type: string}}]}}
+  /b: {get: {security: [{admin: []}, {user: []}]}}
+  /c: {get: {security: [{admin: []}]}}
+  /d: {get: {security: [{admin: [], user: []}]}}
+  /e: {get: {security: []}}
+  /f: {get: {security: [{admin: []}, {}]}}
+  /g: {get: {security: [{oauth: [], user: []}]}}
+";
+
+#[test]
+fn c2_one_credential_is_chosen_and_what_needs_another_is_left_out() {
+    let imported = all(TWO_KEYS);
+    let left_out: Vec<&str> = imported.left_out.iter().map(|left_out| left_out.what.as_str()).collect();
+    assert_eq!(imported.definition["authentication"]["kind"], "bearer");
+    assert_eq!(left_out, ["GET /c", "GET /d"], "`oauth` and `user` are one secret, in one place");
+    let wanted = Wanted { scheme: Some("admin"), ..Wanted::all("t") };
+    let admin = super::imported(&document(TWO_KEYS), &wanted).expect("imported");
+    let left_out: Vec<&str> = admin.left_out.iter().map(|left_out| left_out.what.as_str()).collect();
+    assert_eq!(left_out, ["GET /a", "GET /d", "GET /g"]);
+    let unknown = Wanted { scheme: Some("none"), ..Wanted::all("t") };
+    let error = super::imported(&document(TWO_KEYS), &unknown).expect_err("no such scheme");
+    assert!(error.hint.contains("`admin`") && error.hint.contains("`user`"), "{}", error.hint);
+}
+
+#[test]
+fn c2_where_the_host_puts_the_secret_is_no_argument() {
+    let imported = all(
+        "components: {securitySchemes: {s: {type: apiKey, in: query, name: key}}}
+security: [{s: []}]
+paths: {/a: {get: {parameters: [{name: key, in: query, required: true, schema: {type: string}}, {name: q, in: query, schema: {type: string}}]}}}",
+    );
+    let action = &imported.definition["actions"][0];
+    assert_eq!(action["input_schema"]["properties"], json!({"q": {"type": "string"}}));
+    assert!(notes(&imported).contains("`key` is left out: the host puts the credential there"));
+}
+
+#[test]
+fn c2_a_credential_is_not_sent_without_tls() {
+    let head = "servers: [{url: 'http://a.example'}]\ncomponents: {securitySchemes: {s: {type: http, scheme: basic}}}\nsecurity: [{s: []}]";
+    let error = with(head, &Wanted::all("t")).expect_err("no TLS");
+    assert!(error.message.contains("without TLS") && error.hint.contains("https"), "{error}");
+}
+
+const MANY: &str = "paths:
+  /pets: {get: {operationId: listPets, tags: [Pets]}, post: {operationId: addPet, tags: [Pets]}}
+  /pets/{id}: {get: {operationId: getPet, tags: [pets]}, delete: {operationId: removePet, deprecated: true, tags: [pets]}}
+  /petshop: {get: {operationId: shop, tags: [shop]}}
+  /users: {get: {tags: [users]}}
+";
+
+#[test]
+fn c2_operations_are_selected_by_tag_path_name_and_method() {
+    for (select, names) in [
+        ("", "list_pets add_pet get_pet shop get_users"),
+        ("tag:pets", "list_pets add_pet get_pet"),
+        ("tag:pets method:get", "list_pets get_pet"),
+        ("tag:shop tag:users", "shop get_users"),
+        ("path:/pets", "list_pets add_pet get_pet"),
+        ("operation:*Pet", "add_pet get_pet"),
+        ("operation:get_*", "get_pet get_users"),
+    ] {
+        let select: Vec<Selector> =
+            select.split_whitespace().map(|text| text.parse().expect("a selector")).collect();
+        let wanted = Wanted { select: &select, ..Wanted::all("t") };
+        let imported = imported(&document(MANY), &wanted).expect("some");
+        let actions = imported.definition["actions"].as_array().expect("actions");
+        let found: Vec<&str> = actions.iter().filter_map(|action| action["name"].as_str()).collect();
+        assert_eq!(found.join(" "), names);
+    }
+    let select = ["tag:none".parse().expect("a selector")];
+    let error = imported(&document(MANY), &Wanted { select: &select, ..Wanted::all("t") }).expect_err("none");
+    assert!(error.message.contains("none of the 6 operations is selected"), "{error}");
+}
+
+#[test]
+fn c2_what_is_deprecated_is_left_out_unless_it_is_asked_for() {
+    let plain = all(MANY);
+    assert_eq!(plain.left_out.len(), 1);
+    assert!(plain.left_out[0].to_string().starts_with("DELETE /pets/{id}: it is deprecated"));
+    let wanted = Wanted { deprecated: true, ..Wanted::all("t") };
+    let all = imported(&document(MANY), &wanted).expect("all");
+    let removed = all.definition["actions"]
+        .as_array()
+        .expect("actions")
+        .iter()
+        .find(|action| action["name"] == "remove_pet");
+    assert_eq!(removed.expect("taken")["description"], "Deprecated. DELETE /pets/{id}");
+}
+
+#[test]
+fn c2_beyond_the_limit_whole_operations_are_left_out() {
+    let wanted = Wanted { limit: 2, ..Wanted::all("t") };
+    let imported = imported(&document(MANY), &wanted).expect("some");
+    assert_eq!(imported.definition["actions"].as_array().map(Vec::len), Some(2));
+    assert_eq!((imported.operations, imported.selected, imported.left_out.len()), (6, 6, 4));
+    assert!(imported.left_out[0].why.contains("2 actions are taken already: select fewer"));
+}
+
+#[test]
+fn c2_a_name_fits_the_wire_name_of_its_namespace() {
+    let namespace = "a-namespace-of-exactly-forty-letters-abc";
+    let text = document("paths: {/a: {get: {operationId: listEverythingThatThereIs}}}");
+    let imported = imported(&text, &Wanted::all(namespace)).expect("imported");
+    let name = imported.definition["actions"][0]["name"].as_str().expect("a name");
+    assert!(name.len() <= 18 && name.starts_with("list_"), "{name}");
+    assert!(super::imported(&text, &Wanted::all("No Namespace")).is_err());
+}
+
+#[test]
+fn c2_the_head_of_the_definition_says_what_the_document_says() {
+    let imported =
+        with("servers: [{url: 'https://a.example'}]\ntags: []", &Wanted::all("t")).expect("imported");
+    assert_eq!(imported.definition["version"], "v-1");
+    assert_eq!(imported.definition["display_name"], "T");
+    assert_eq!(imported.definition["description"], "T");
+    assert_eq!(imported.definition["kind"], "http");
+    assert_eq!(imported.definition["authentication"], json!({"kind": "none"}));
+}
