@@ -19,6 +19,7 @@ mod credential;
 mod document;
 mod events;
 mod failure;
+mod import;
 mod new;
 mod organization;
 mod plugin;
@@ -158,6 +159,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Call(options) => ask(&options.remote, Task::Call(options.command)),
+        Command::Plugin(plugin::PluginOptions {
+            remote,
+            command: plugin::PluginCommand::Import { from },
+        }) if !from.needs_daemon() => here(remote.json, async |printer| import::run_here(&from, printer)),
         Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
         Command::Tool(options) => ask(&options.remote, Task::Tool(options.command)),
         Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),

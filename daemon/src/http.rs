@@ -251,6 +251,7 @@ fn routes(app: &App) -> Routes {
         .guarded(Own, routes!(preview::organization))
         .guarded(Own, routes!(preview::agent))
         .guarded(Own, routes!(custom::list))
+        .guarded(Own, routes!(custom::import::post))
         .guarded(Own, routes!(custom::get, custom::put, custom::delete))
         .guarded(Own, routes!(custom::refresh))
         .guarded(Own, routes!(custom::approve))

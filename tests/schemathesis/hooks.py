@@ -108,6 +108,7 @@ class EveryOperationIsReached:
             "GET /v1/oauth/callback",
             "PUT /v1/orgs/{org}/credentials/{name}",
             "PUT /v1/orgs/{org}/tools/{namespace}",
+            "POST /v1/orgs/{org}/tools/import",
             "POST /v1/orgs/{org}/tools/{namespace}/approve",
             "POST /v1/orgs/{org}/tools/{namespace}/refresh",
             "POST /v1/try",

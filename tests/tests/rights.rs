@@ -331,6 +331,13 @@ fn request(operation: &str, things: &Things) -> Request {
         "post_client_result" => {
             json(format!("{sessions}/calls/asked/result"), json!({"status": "error", "message": "no"}))
         }
+        "import_custom_tool" => {
+            let paths = json!({"/items": {"get": {"operationId": "items", "responses": {}}}});
+            let document =
+                json!({"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths});
+            let body = json!({"namespace": "imported", "base_url": "https://shop.example", "document": document, "dry_run": true});
+            json(format!("{tools}/import"), body)
+        }
         "list_custom_tools" => of(tools),
         "get_custom_tool" => of(format!("{tools}/shop")),
         "put_custom_tool" => documents(format!("{tools}/shop"), shop()),

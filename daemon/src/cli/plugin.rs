@@ -8,6 +8,7 @@ use toolgate_admission::Namespace;
 
 use super::document::{self, field};
 use super::failure::Failure;
+use super::import::{self, ImportCommand};
 use super::organization::done;
 use super::print::Printer;
 use super::remote::Remote;
@@ -18,7 +19,9 @@ Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin list
   toolgate plugin grant weather grant.json
-  toolgate plugin rollback weather";
+  toolgate plugin rollback weather
+  toolgate plugin import openapi shop.yaml --select tag:orders
+  toolgate plugin import openapi shop.yaml acme/shop";
 
 /// Above the ceiling of `http.plugin_bytes`; a larger file is not worth reading.
 const FILE_BYTES: u64 = 512 << 20;
@@ -49,6 +52,11 @@ pub enum PluginCommand {
         /// A JSON file, or `-` for standard input
         file: String,
     },
+    /// Make a tool of an API without code
+    Import {
+        #[command(subcommand)]
+        from: ImportCommand,
+    },
     /// Remove a plugin with all its versions
     Remove { namespace: String },
     /// Serve the version before the current one again
@@ -64,6 +72,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
         PluginCommand::List => list(client, printer).await,
         PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
         PluginCommand::Grant { namespace, file } => grant(client, printer, &namespace, &file).await,
+        PluginCommand::Import { from } => import::run(from, client, printer).await,
         PluginCommand::Remove { namespace } => {
             client.delete(&path(&namespace)).send().await?;
             done(printer, &json!({"removed": namespace}), &format!("plugin `{namespace}` is removed"))

@@ -2,6 +2,7 @@
 
 mod form;
 pub mod grant;
+pub mod import;
 
 use axum::body::Body;
 use axum::extract::State;

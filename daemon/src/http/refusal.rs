@@ -119,6 +119,7 @@ refusals! {
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
     NoCustomTool = NotFound, "there is no such tool, or its organization is not the token's";
     NoCustomToolGrant = NotFound, "the organization has no such tool, or nothing was granted to it";
+    Taken = Conflict as 412, "the organization has a tool of that namespace already";
     NamespaceOfThePlatform = Conflict, "a plugin of the platform has the namespace";
     TooManyTools = QuotaExceeded, "the organization has as many tools of its own as are kept";
     ServerSilent = ApiUnavailable, "the server to be mounted did not answer";

@@ -347,3 +347,46 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
         assert_eq!(refused["result"]["error"]["error_type"], "TOOL_DISABLED", "{refused}");
     });
 }
+
+#[test]
+fn c2_an_openapi_document_becomes_a_tool_whose_actions_work() {
+    with(|scene| {
+        let house = House::new(scene, "importing");
+        let document = r#"
+openapi: 3.0.3
+info: {title: Shop, version: "1.2"}
+servers: [{url: "https://api.upstream.test:8443/shop"}]
+paths:
+  /items/{id}:
+    get:
+      operationId: getItem
+      summary: One item
+      parameters:
+        - {name: id, in: path, required: true, schema: {type: string}}
+        - {name: expand, in: query, schema: {type: array, items: {type: string}}}
+      responses: {"200": {description: ok}}
+  /items/{id}/picture:
+    put:
+      operationId: putPicture
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      requestBody: {required: true, content: {image/png: {schema: {type: string, format: binary}}}}
+      responses: {"200": {description: ok}}
+"#;
+        let request = |dry: bool| json!({"namespace": "shop", "document": document, "dry_run": dry});
+        let path = house.path("import");
+        let shown = house.operator.post(&path, &request(true)).expect(200).json();
+        assert_eq!(shown["tool"], Value::Null);
+        assert_eq!(shown["left_out"][0]["what"], "PUT /items/{id}/picture", "{shown}");
+        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        let made = house.operator.post(&path, &request(false)).expect(201).json();
+        assert_eq!(made["tool"]["tools"][0]["name"], "get_item", "{made}");
+        house.operator.post(&path, &request(false)).refused(412, "CONFLICT");
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"name":"Pen"}"#));
+        let item = house.session().call("shop/get_item", json!({"id": "7", "expand": ["a", "b"]}));
+        assert_eq!(item.output(), &json!({"name": "Pen"}));
+        let request = scene.upstream.requests().pop().expect("a request");
+        assert_eq!(head(&request), "GET /shop/items/7?expand=a&expand=b HTTP/1.1");
+        let unsound = json!({"namespace": "other", "document": "swagger: \"2.0\""});
+        house.operator.post(&path, &unsound).refused(422, "INVALID_POLICY");
+    });
+}

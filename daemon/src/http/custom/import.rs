@@ -1,0 +1,177 @@
+//! An OpenAPI document becomes a tool of an organization (C2). What is taken of it is decided in `toolgate_openapi`.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolgate_admission::{CallError, ErrorType};
+use toolgate_openapi::{ImportError, Imported, Selector, Wanted};
+use utoipa::ToSchema;
+
+use super::super::address::OrganizationAddress;
+use super::super::body::Json;
+use super::super::calls::origin;
+use super::super::extract::Path;
+use super::super::problem::Problem;
+use super::super::refusal::{
+    NamespaceOfThePlatform, NoOrganization, Taken, TooManyTools, Unrecordable, UnsoundDocument,
+};
+use super::super::{App, Authenticated};
+use super::form::ToolDefinitionForm;
+use super::{acted, owned};
+use crate::custom::CustomToolView;
+use crate::documents::Precondition;
+
+/// Most selectors of one import.
+const SELECTORS: usize = 100;
+
+/// What to import, and how.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ImportRequest)]
+#[serde(deny_unknown_fields)]
+pub struct ImportRequest {
+    /// What the tool's actions are called by.
+    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "shop")]
+    namespace: String,
+    /// The document: JSON as it is, or JSON or YAML as a string.
+    #[schema(value_type = Value)]
+    document: Box<RawValue>,
+    /// Where the API is, in place of what the document says.
+    base_url: Option<String>,
+    /// Which operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`. Those of one kind widen each
+    /// other, those of different kinds narrow. Left out: all.
+    #[schema(max_items = 100)]
+    select: Option<Vec<String>>,
+    /// Take operations that the document advises against, too. Left out: not.
+    deprecated: Option<bool>,
+    /// The security scheme to use, where the document has several.
+    scheme: Option<String>,
+    /// Hold answers to what the document says of them. Left out: not, since documents are often wrong there.
+    output_schemas: Option<bool>,
+    /// Only show what would be made. Left out: it is made.
+    dry_run: Option<bool>,
+}
+
+/// What an import made, and what it did not.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Import)]
+pub struct ImportView {
+    /// The definition.
+    #[schema(value_type = ToolDefinitionForm)]
+    definition: Value,
+    /// The tool that was made of it; null where it is only shown.
+    #[schema(required)]
+    tool: Option<CustomToolView>,
+    /// Operations that are not in the definition, with the reason.
+    left_out: Vec<LeftOutView>,
+    /// What is in the definition and differs from the document.
+    notes: Vec<NoteView>,
+}
+
+/// An operation that was not taken.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ImportLeftOut)]
+struct LeftOutView {
+    /// The operation, like `GET /users`.
+    what: String,
+    /// The reason.
+    why: String,
+}
+
+/// Something that was taken otherwise than the document says it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ImportNote)]
+struct NoteView {
+    /// The operation, or the part of the document.
+    about: String,
+    /// What is otherwise.
+    text: String,
+}
+
+/// Make a tool of an OpenAPI document.
+///
+/// Each operation that can be called becomes an action; what cannot is told with the reason. A namespace that the
+/// organization has a tool of already is refused: replace that one with the definition that a dry run shows.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/tools/import", tag = "custom tools", operation_id = "import_custom_tool",
+    params(OrganizationAddress),
+    request_body(content = ImportRequest, example = json!({"namespace": "shop", "document": {
+        "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://api.example.com"}],
+        "paths": {"/items": {"get": {"operationId": "listItems", "responses": {}}}}}})),
+    responses(
+        (status = 200, description = "What would be made.", body = ImportView),
+        (status = 201, description = "It is made.", body = ImportView),
+        NoOrganization, NamespaceOfThePlatform, Taken, TooManyTools, UnsoundDocument, Unrecordable,
+    ),
+)]
+pub async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+    Json(request): Json<ImportRequest>,
+) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
+    let key = owned(&caller, &organization, &request.namespace)?;
+    if !app.0.registry.snapshot().knows(&key.organization) {
+        return Err(Problem::not_found("organization"));
+    }
+    let is_dry = request.dry_run.unwrap_or(false);
+    // A large document takes a second.
+    let imported = tokio::task::spawn_blocking(move || request.import()).await.map_err(|_| {
+        Problem::new(
+            ErrorType::Internal,
+            "the import failed",
+            "tell the operator; the daemon's log says more",
+        )
+    })??;
+    let mut view = ImportView::of(imported);
+    if is_dry {
+        return Ok((StatusCode::OK, axum::Json(view)));
+    }
+    let (text, origin) = (view.definition.to_string(), origin(&caller));
+    let putting = app.0.custom.put(&key, &text, &Precondition::Absent, &origin);
+    let (_, tool) = acted(&app, &caller, &key, "tool.import", putting).await?;
+    view.tool = Some(tool);
+    Ok((StatusCode::CREATED, axum::Json(view)))
+}
+
+impl ImportRequest {
+    fn import(&self) -> Result<Imported, CallError> {
+        let select = self.select.iter().flatten().take(SELECTORS).map(|text| text.parse());
+        let select = select
+            .collect::<Result<Vec<Selector>, _>>()
+            .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), error.hint))?;
+        let wanted = Wanted {
+            base_url: self.base_url.as_deref(),
+            select: &select,
+            deprecated: self.deprecated.unwrap_or(false),
+            scheme: self.scheme.as_deref(),
+            output_schemas: self.output_schemas.unwrap_or(false),
+            ..Wanted::all(&self.namespace)
+        };
+        // A document in a string can be YAML.
+        let text: Option<String> = serde_json::from_str(self.document.get()).ok();
+        let text = text.as_deref().unwrap_or(self.document.get());
+        toolgate_openapi::import(text, &wanted).map_err(unsound)
+    }
+}
+
+impl ImportView {
+    fn of(imported: Imported) -> Self {
+        let left_out = imported.left_out.into_iter();
+        let notes = imported.notes.into_iter();
+        Self {
+            definition: imported.definition,
+            tool: None,
+            left_out: left_out.map(|left| LeftOutView { what: left.what, why: left.why }).collect(),
+            notes: notes.map(|note| NoteView { about: note.about, text: note.text }).collect(),
+        }
+    }
+}
+
+/// Why nothing could be made, with the operations that were looked at.
+fn unsound(error: ImportError) -> CallError {
+    let left_out: Vec<String> = error.left_out.iter().take(SELECTORS).map(ToString::to_string).collect();
+    CallError::new(ErrorType::InvalidPolicy, error.message, error.hint)
+        .with_details(json!({"pointer": error.pointer, "left_out": left_out}))
+}
