@@ -19,6 +19,7 @@ mod names;
 // What plugins and owners say.
 mod describe;
 mod documents;
+mod openapi;
 
 // What a guest wants to reach.
 mod egress;
@@ -33,6 +34,7 @@ pub use documents::documents;
 pub use egress::egress;
 pub use json::json;
 pub use names::names;
+pub use openapi::openapi;
 
 #[cfg(feature = "daemon")]
 pub use with_daemon::{

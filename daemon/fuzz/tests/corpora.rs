@@ -25,7 +25,7 @@ macro_rules! targets {
     };
 }
 
-targets! { arguments audit_log audit_segment component config describe documents egress frame http json names }
+targets! { arguments audit_log audit_segment component config describe documents egress frame http json names openapi }
 
 fn holds_for_its_corpus(target: &str, run: fn(&[u8])) {
     let files = files(&package().join("corpus").join(target));

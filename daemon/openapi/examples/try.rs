@@ -3,7 +3,12 @@
 //! `REASONS=1` prints why what is left out is left out, grouped; `NOTES=1` the notes; `DEFINITIONS=FOLDER` writes the definitions;
 //! `SELECT=tag:pets,method:GET`, `BASE_URL=…`, `NAMESPACE=…` say what is wanted. Every definition is read back as the
 //! description of a plugin.
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a program for whoever works on this crate")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program for whoever works on this crate"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Instant;

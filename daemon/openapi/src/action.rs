@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use toolgate_admission::{Schema, SchemaRole, show};
 
 use crate::arguments::{self, Argument};
-use crate::body::{self, Body, Form};
+use crate::body::{self, Body, Writing};
 use crate::document::Document;
 use crate::import::Wanted;
 use crate::operations::Operation;
@@ -32,6 +32,10 @@ const ARGUMENT_CHARS: usize = 500;
 /// Tags of one action, and characters of one.
 const TAGS: usize = 20;
 const TAG_CHARS: usize = 100;
+/// Arguments that logs must not show, how deep they are looked for, and the longest pointer to one, in bytes.
+const REDACTED: usize = 20;
+const REDACTED_DEPTH: usize = 4;
+const POINTER_BYTES: usize = 500;
 /// What a described tool has beside the action, in bytes: for itself, and for each argument.
 const TOOL_BYTES: usize = 700;
 const ARGUMENT_BYTES: usize = 100;
@@ -282,7 +286,6 @@ fn assemble(
     }
     set("method", json!(operation.method));
     set("path", json!(template.write(|variable| format!("{{{}}}", named(arguments, variable)))));
-    set("input_schema", input_schema);
     let places = places(arguments);
     if !places.is_empty() {
         set("arguments", Value::Object(places));
@@ -290,9 +293,9 @@ fn assemble(
     // Without an argument in it, nothing is sent, and how it would be written has no meaning.
     let body = body.filter(|_| arguments.iter().any(|argument| argument.is_content));
     match body.map(|body| body.form) {
-        Some(Form::Form) => set("body", json!("form")),
-        Some(Form::Text) => set("body", json!("text")),
-        Some(Form::Json) | None => {}
+        Some(Writing::Form) => set("body", json!("form")),
+        Some(Writing::Text) => set("body", json!("text")),
+        Some(Writing::Json) | None => {}
     }
     if let Some(content_type) = body.and_then(|body| body.content_type) {
         set("content_type", json!(content_type));
@@ -304,7 +307,8 @@ fn assemble(
     if !tags.is_empty() {
         set("tags", json!(tags));
     }
-    let redact = redact(arguments);
+    let redact = redact(&input_schema);
+    set("input_schema", input_schema);
     if !redact.is_empty() {
         set("redact", json!(redact));
     }
@@ -350,11 +354,25 @@ fn tags(operation: &Operation<'_>) -> Vec<String> {
     tags
 }
 
-/// Arguments that logs must not show: those that the document calls passwords.
-fn redact(arguments: &[Argument<'_>]) -> Vec<String> {
-    let is_secret = |argument: &&Argument<'_>| match argument.meaning {
-        Meaning::Schema(schema) => schema.get("format") == Some(&json!("password")),
-        Meaning::Text => false,
-    };
-    arguments.iter().filter(is_secret).take(TAGS).map(|argument| format!("/{}", argument.name)).collect()
+/// Arguments that logs must not show: those that the document calls passwords, wherever they have a name.
+fn redact(schema: &Value) -> Vec<String> {
+    let mut pointers = Vec::new();
+    find_passwords(schema, schema, String::new(), 0, &mut pointers);
+    pointers
+}
+
+fn find_passwords(root: &Value, schema: &Value, pointer: String, depth: usize, found: &mut Vec<String>) {
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    let schema = target.and_then(|target| root.pointer(target)).unwrap_or(schema);
+    if found.len() == REDACTED || pointer.len() > POINTER_BYTES {
+        return;
+    }
+    if schema.get("format") == Some(&json!("password")) {
+        return found.push(pointer);
+    }
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    for (name, property) in properties.filter(|_| depth < REDACTED_DEPTH) {
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        find_passwords(root, property, format!("{pointer}/{escaped}"), depth + 1, found);
+    }
 }

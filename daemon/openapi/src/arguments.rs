@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use toolgate_admission::show;
 
-use crate::body::{Body, Form};
+use crate::body::{Body, Writing};
 use crate::document::Document;
 use crate::forms::{self, Field};
 use crate::parameters::{Meaning, Parameter, Place};
@@ -164,10 +164,10 @@ fn of_body<'a>(
         None => return whole(body, names, arguments),
     };
     let fields = match body.form {
-        Form::Form => forms::fields(document, members, body.encoding, notes)?,
-        Form::Json | Form::Text => plain_fields(document, members),
+        Writing::Form => forms::fields(document, members, body.encoding, notes)?,
+        Writing::Json | Writing::Text => plain_fields(document, members),
     };
-    if body.form == Form::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
+    if body.form == Writing::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
         return whole(body, names, arguments);
     }
     for field in fields {
@@ -206,7 +206,7 @@ fn plain_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<
 
 fn whole<'a>(body: &Body<'a>, names: &mut Names, arguments: &mut Vec<Argument<'a>>) -> Result<(), String> {
     let meaning = match (body.form, body.schema) {
-        (Form::Text, _) => Meaning::Text,
+        (Writing::Text, _) => Meaning::Text,
         (_, Some(schema)) => Meaning::Schema(schema),
         (_, None) => Meaning::Schema(&Value::Null),
     };

@@ -6,14 +6,14 @@ use toolgate_admission::show;
 use crate::document::Document;
 use crate::operations::Operation;
 use crate::parameters::is_json;
-use crate::schema::{Members, gather};
+use crate::schema::{Direction, Members, gather};
 
 /// Media types that a note names.
 const NAMED: usize = 6;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum Writing {
     Json,
     Form,
     Text,
@@ -21,7 +21,7 @@ pub(crate) enum Form {
 
 /// The body of an operation.
 pub(crate) struct Body<'a> {
-    pub(crate) form: Form,
+    pub(crate) form: Writing,
     /// The media type, where it is not the usual one of its form.
     pub(crate) content_type: Option<&'a str>,
     /// What it may be; none means anything.
@@ -57,9 +57,9 @@ pub(crate) fn read<'a>(
     let encoding = media.and_then(|media| media.get("encoding")).and_then(Value::as_object);
     let is_required = body.get("required") == Some(&Value::Bool(true));
     let members = match form {
-        Form::Json => schema.and_then(|schema| flat(document, schema, is_required, notes)),
-        Form::Form => Some(form_members(document, schema)?),
-        Form::Text => None,
+        Writing::Json => schema.and_then(|schema| flat(document, schema, is_required, notes)),
+        Writing::Form => Some(form_members(document, schema)?),
+        Writing::Text => None,
     };
     let description = body.get("description").and_then(Value::as_str);
     let content_type = unusual(media_type, form);
@@ -73,7 +73,7 @@ fn is_empty(document: &Document, media: &Value) -> bool {
 }
 
 /// The media type that is taken: JSON before others, and of those its plainest.
-fn choose(content: &Map<String, Value>) -> Result<(&str, Form), String> {
+fn choose(content: &Map<String, Value>) -> Result<(&str, Writing), String> {
     let essence =
         |media_type: &str| media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let find = |fits: &dyn Fn(&str) -> bool| {
@@ -84,13 +84,13 @@ fn choose(content: &Map<String, Value>) -> Result<(&str, Form), String> {
         .or_else(|| find(&|essence| is_json(essence)))
         .or_else(|| find(&|essence| matches!(essence, "*/*" | "application/*")));
     if let Some(media_type) = json {
-        return Ok((media_type, Form::Json));
+        return Ok((media_type, Writing::Json));
     }
     if let Some(media_type) = find(&|essence| essence == "application/x-www-form-urlencoded") {
-        return Ok((media_type, Form::Form));
+        return Ok((media_type, Writing::Form));
     }
     if let Some(media_type) = find(&|essence| essence == "text/plain") {
-        return Ok((media_type, Form::Text));
+        return Ok((media_type, Writing::Text));
     }
     Err(format!("its body is sent as {}, which no action does", names(content.keys())))
 }
@@ -109,11 +109,11 @@ fn names<'a>(media_types: impl Iterator<Item = &'a String>) -> String {
 }
 
 /// The media type as a header, where it is a JSON one that says more than `application/json`.
-fn unusual(media_type: &str, form: Form) -> Option<&str> {
+fn unusual(media_type: &str, form: Writing) -> Option<&str> {
     let is_usual = media_type.eq_ignore_ascii_case("application/json") || media_type.contains('*');
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     let can_be_sent = media_type.len() <= 200 && media_type.bytes().all(is_word);
-    (form == Form::Json && !is_usual && can_be_sent).then_some(media_type)
+    (form == Writing::Json && !is_usual && can_be_sent).then_some(media_type)
 }
 
 /// The members of a JSON body, if arguments of their own can say all that the body could.
@@ -126,7 +126,11 @@ fn flat<'a>(
     let members = gather(document, schema)?;
     let is_closed = matches!(members.additional, None | Some(Value::Bool(false)));
     // A body that may be left out, but must be whole if it is there, cannot be told from its members.
-    let stands_for_itself = is_required || members.required.is_empty();
+    let is_sent = |name: &&str| {
+        let property = members.properties.get(name);
+        !property.is_some_and(|property| Direction::Request.is_hidden(document, property))
+    };
+    let stands_for_itself = is_required || !members.required.iter().any(is_sent);
     if !is_closed || members.properties.is_empty() || !stands_for_itself {
         return None;
     }

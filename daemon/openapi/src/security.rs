@@ -16,7 +16,7 @@ use crate::text::is_visible;
 
 /// Scopes that are named; a request for more is no longer read by anybody.
 const SCOPES: usize = 100;
-/// Alternatives that a reason names.
+/// Alternatives that a reason names, and schemes of each.
 const NAMED: usize = 4;
 /// Schemes of one document.
 const SCHEMES: usize = 100;
@@ -90,7 +90,7 @@ impl Security {
             .iter()
             .map(|schemes| {
                 let names: Vec<String> =
-                    schemes.iter().map(|(name, _)| format!("`{}`", show(name, 60))).collect();
+                    schemes.iter().take(NAMED).map(|(name, _)| format!("`{}`", show(name, 60))).collect();
                 names.join(" with ")
             })
             .take(NAMED)
@@ -147,7 +147,8 @@ pub(crate) fn choose(
 }
 
 fn pointer(name: &str) -> String {
-    format!("/components/securitySchemes/{}", show(name, 80))
+    let escaped = name.replace('~', "~0").replace('/', "~1");
+    format!("/components/securitySchemes/{}", show(&escaped, 80))
 }
 
 fn how_to_connect(scheme: &Scheme, provider: &str) -> String {

@@ -120,7 +120,7 @@ fn c2_a_definition_that_would_be_too_large_ends_before() {
     let properties: String = (0..150)
         .map(|number| format!("p{number}: {{type: string, description: '{}'}}, ", "d".repeat(100)))
         .collect();
-    let body = format!("requestBody: {{$ref: '#/components/requestBodies/b'}}");
+    let body = "requestBody: {$ref: '#/components/requestBodies/b'}";
     let paths: String = (0..200).map(|number| format!("  /a{number}: {{post: {{{body}}}}}\n")).collect();
     let imported = all(&format!(
         "paths:\n{paths}components: {{requestBodies: {{b: {{content: {{application/json: {{schema: {{type: object, properties: {{{properties}}}}}}}}}}}}}}}"

@@ -1,5 +1,7 @@
 //! Published documents, which are large and not ours to keep: put some into a folder and name it in `OPENAPI_DOCUMENTS`.
 
+#![allow(clippy::disallowed_methods, reason = "the folder is named where the test is run")]
+
 use std::fs;
 
 use toolgate_openapi::Wanted;

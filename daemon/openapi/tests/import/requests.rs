@@ -254,4 +254,9 @@ fn c2_a_password_is_not_shown_in_logs() {
         "paths: {/a: {post: {requestBody: {content: {application/json: {schema: {type: object, properties: {user: {type: string}, secret: {type: string, format: password}}}}}}}}}",
     );
     assert_eq!(action["redact"], json!(["/secret"]));
+    let inside = self::action(
+        "paths: {/a: {post: {requestBody: {content: {application/json: {schema: {$ref: '#/components/schemas/A'}}}}}}}
+components: {schemas: {A: {type: object, required: [b], properties: {b: {type: object, properties: {'p/w': {type: string, format: password}}}}}}}",
+    );
+    assert_eq!(inside["redact"], json!(["/body/b/p~1w"]));
 }
