@@ -143,7 +143,7 @@ fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
 }
 
 #[test]
-fn c1_a_tool_is_replaced_and_removed_under_its_tag_and_is_there_after_a_restart() {
+fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
     with(|scene| {
         let house = House::new(scene, "changing");
         house.make(&definition());
