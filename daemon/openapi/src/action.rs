@@ -27,6 +27,8 @@ const DESCRIPTION_CHARS: usize = 1_024;
 const USAGE_CHARS: usize = 8_192;
 /// Longest schema of one action, as JSON text: what a model can follow, and a thousand of which the daemon would not take.
 const SCHEMA_BYTES: usize = 32 * 1024;
+/// Steps that compiling a byte of a schema takes.
+const COMPILED: usize = 5;
 /// Longest description of an argument, in characters.
 const ARGUMENT_CHARS: usize = 500;
 /// Tags of one action, and characters of one.
@@ -35,6 +37,8 @@ const TAG_CHARS: usize = 100;
 /// Arguments that logs must not show, how deep they are looked for, and the longest pointer to one, in bytes.
 const REDACTED: usize = 20;
 const REDACTED_DEPTH: usize = 4;
+/// Places that are looked at for them.
+const REDACTED_STEPS: usize = 5_000;
 const POINTER_BYTES: usize = 500;
 /// What a described tool has beside the action, in bytes: for itself, and for each argument.
 const TOOL_BYTES: usize = 700;
@@ -59,7 +63,6 @@ pub(crate) struct Workshop<'a> {
     server: &'a Server,
     security: &'a Security,
     patterns: Patterns,
-    work: usize,
 }
 
 impl<'a> Workshop<'a> {
@@ -69,12 +72,7 @@ impl<'a> Workshop<'a> {
         server: &'a Server,
         security: &'a Security,
     ) -> Self {
-        Self { document, wanted, server, security, patterns: Patterns::default(), work: 0 }
-    }
-
-    /// What all tries took so far: bytes of schemas that were compiled, and subschemas that were written.
-    pub(crate) fn work(&self) -> usize {
-        self.work
+        Self { document, wanted, server, security, patterns: Patterns::default() }
     }
 }
 
@@ -219,15 +217,14 @@ fn write_in_some_plan<'a>(
     for plan in PLANS.into_iter().filter(|plan| uses.is_whole() || plan.levels.is_some()) {
         let mut writer = Writer::new(document, direction, plan, &uses, &mut workshop.patterns);
         let written = try_plan(&mut writer, &write);
-        workshop.work = workshop.work.saturating_add(100 * writer.nodes());
         let Ok(schema) = written else { continue };
         let bytes = serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len());
         if bytes > SCHEMA_BYTES {
             why = format!("its arguments take more than {SCHEMA_BYTES} bytes to describe");
             continue;
         }
-        let (_, notes) = writer.finish();
-        workshop.work = workshop.work.saturating_add(bytes);
+        let notes = writer.finish();
+        document.spend(COMPILED * bytes);
         match Schema::compile(&schema, role) {
             Ok(compiled) => return Ok(Written { schema, nodes: compiled.nodes(), notes }),
             Err(error) => why = format!("its arguments cannot be described: {error}"),
@@ -357,22 +354,24 @@ fn tags(operation: &Operation<'_>) -> Vec<String> {
 /// Arguments that logs must not show: those that the document calls passwords, wherever they have a name.
 fn redact(schema: &Value) -> Vec<String> {
     let mut pointers = Vec::new();
-    find_passwords(schema, schema, String::new(), 0, &mut pointers);
+    find_passwords(schema, schema, String::new(), &mut 0, &mut pointers);
     pointers
 }
 
-fn find_passwords(root: &Value, schema: &Value, pointer: String, depth: usize, found: &mut Vec<String>) {
+fn find_passwords(root: &Value, schema: &Value, pointer: String, steps: &mut usize, found: &mut Vec<String>) {
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
     let schema = target.and_then(|target| root.pointer(target)).unwrap_or(schema);
-    if found.len() == REDACTED || pointer.len() > POINTER_BYTES {
+    *steps += 1;
+    if found.len() == REDACTED || *steps > REDACTED_STEPS || pointer.len() > POINTER_BYTES {
         return;
     }
     if schema.get("format") == Some(&json!("password")) {
         return found.push(pointer);
     }
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    for (name, property) in properties.filter(|_| depth < REDACTED_DEPTH) {
+    let is_deep = pointer.matches('/').count() == REDACTED_DEPTH;
+    let properties = schema.get("properties").filter(|_| !is_deep).and_then(Value::as_object);
+    for (name, property) in properties.into_iter().flatten() {
         let escaped = name.replace('~', "~0").replace('/', "~1");
-        find_passwords(root, property, format!("{pointer}/{escaped}"), depth + 1, found);
+        find_passwords(root, property, format!("{pointer}/{escaped}"), steps, found);
     }
 }

@@ -3,6 +3,8 @@
 //! JSON and YAML give the same tree. Of what a few bytes of YAML may unfold to the reader's budget decides; of what a few
 //! bytes of JSON may take in memory, a count of its brackets before it is read.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 use toolgate_admission::show;
 
@@ -18,12 +20,20 @@ const NODES: usize = 4_000_000;
 const REPEATED_NODES: usize = 200_000;
 /// Nesting; `serde_json` has the same bound.
 const DEPTH: usize = 127;
+/// Steps of one import, of some ten nanoseconds each. The largest published documents take a hundredth, so this is for those
+/// that were made to be slow.
+const WORK: u64 = 1_000_000_000;
+/// Steps of looking at a value, and of following a reference.
+const RESOLVED: usize = 1;
+const FOLLOWED: usize = 20;
 /// References that lead from one to the next.
 const CHAIN: usize = 16;
 
 /// A document that was read.
 pub(crate) struct Document {
     root: Value,
+    /// What reading it took so far. All that follows references counts here, since references are what multiplies.
+    effort: Cell<u64>,
 }
 
 /// Why a reference has no target here.
@@ -58,12 +68,22 @@ impl Document {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root = if text.starts_with('{') { read_json(text)? } else { read_yaml(text)? };
         check_version(&root)?;
-        Ok(Self { root })
+        Ok(Self { root, effort: Cell::new(0) })
     }
 
     /// The whole.
     pub(crate) fn root(&self) -> &Value {
         &self.root
+    }
+
+    /// Counts work, in steps of some ten nanoseconds.
+    pub(crate) fn spend(&self, steps: usize) {
+        self.effort.set(self.effort.get().saturating_add(steps as u64));
+    }
+
+    /// Whether the work is done that one document may take.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.effort.get() > WORK
     }
 
     /// The object of that name at the top; none where there is no such, or it is no object.
@@ -74,6 +94,7 @@ impl Document {
     /// What a value means: itself, or what its `$ref` leads to.
     pub(crate) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, Unresolved> {
         let mut at = value;
+        self.spend(RESOLVED);
         for _ in 0..CHAIN {
             let Some(reference) = reference(at) else { return Ok(at) };
             at = self.target(reference)?;
@@ -83,6 +104,7 @@ impl Document {
 
     /// What a reference names.
     pub(crate) fn target(&self, reference: &str) -> Result<&Value, Unresolved> {
+        self.spend(FOLLOWED);
         let shown = || show(reference, 100);
         let Some(fragment) = reference.strip_prefix('#') else {
             return Err(Unresolved::Elsewhere(shown()));
@@ -91,6 +113,16 @@ impl Document {
         let pointer = percent_decode(fragment).filter(|pointer| pointer.starts_with('/'));
         pointer.and_then(|pointer| self.root.pointer(&pointer)).ok_or_else(|| Unresolved::Nowhere(shown()))
     }
+}
+
+/// How much stands in an object itself: what goes through its lists takes as many steps.
+pub(crate) fn breadth(map: &Map<String, Value>) -> usize {
+    let size = |value: &Value| match value {
+        Value::Array(items) => items.len(),
+        Value::Object(map) => map.len(),
+        _ => 0,
+    };
+    map.values().map(size).sum::<usize>() + map.len()
 }
 
 /// The reference that a value is, if it is one.

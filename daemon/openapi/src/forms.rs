@@ -36,7 +36,7 @@ pub(crate) fn fields<'a>(
     let mut fields = Vec::new();
     // What needs no writing out comes first, and is never crowded out.
     let (nested, single): (Vec<_>, Vec<_>) =
-        members.properties.iter().partition(|(_, schema)| kind(document, schema, 0) == Kind::Nested);
+        members.properties.iter().partition(|(_, schema)| kind(document, schema) == Kind::Nested);
     for (name, schema) in single.into_iter().chain(nested) {
         if Direction::Request.is_hidden(document, schema) {
             continue;
@@ -79,7 +79,7 @@ fn write<'a>(
     depth: usize,
     fields: &mut Vec<Field<'a>>,
 ) -> bool {
-    match kind(document, field.schema, 0) {
+    match kind(document, field.schema) {
         Kind::Single => fields.push(field),
         Kind::List => {
             let end = if has_brackets { "[]" } else { "" };
@@ -126,8 +126,7 @@ fn object<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> 
     }
     let schema = document.resolve(schema).ok()?;
     let alternatives = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
-    let mut objects =
-        alternatives.iter().filter(|alternative| kind(document, alternative, 0) != Kind::Single);
+    let mut objects = alternatives.iter().filter(|alternative| kind(document, alternative) != Kind::Single);
     let only = objects.next()?;
     if objects.next().is_some() { None } else { named(only) }
 }

@@ -25,9 +25,6 @@ const DEFINITION_BYTES: usize = 2 * 1024 * 1024 - 4 * 1024;
 const DESCRIBED_BYTES: usize = 3_900_000;
 /// Subschemas of all actions, references replaced: the daemon takes 100,000 of one plugin.
 const SCHEMA_NODES: u64 = 100_000;
-/// What all tries at writing schemas may take, in subschemas and bytes. An ordinary operation takes some thousand, so this is
-/// for documents that were made to be slow: a minute at the most.
-const WORK: usize = 400_000_000;
 /// Notes that are kept; the last one says how many more there were.
 const NOTES: usize = 2_000;
 
@@ -261,7 +258,7 @@ fn take_all(
         if full.is_none() && totals.actions == limit {
             full = Some(format!("{limit} actions are taken already"));
         }
-        if full.is_none() && workshop.work() > WORK {
+        if full.is_none() && document.is_exhausted() {
             full = Some("the operations before took all the work that an import may be".to_owned());
         }
         if let Some(why) = &full {

@@ -20,8 +20,8 @@ use crate::text::is_visible;
 const PARAMETERS: usize = 300;
 /// How far alternatives and references of a schema are followed to learn what kind of value it is.
 const KIND_DEPTH: usize = 6;
-/// Alternatives that are looked at for that.
-const KIND_ALTERNATIVES: usize = 20;
+/// Schemas that are looked at for that, since alternatives multiply.
+const KIND_STEPS: usize = 200;
 
 /// How lists are written where `deepObject` is asked for, of which OpenAPI says nothing: `id[]=1&id[]=2`.
 const BRACKETS: &str = "brackets";
@@ -220,7 +220,7 @@ impl<'a> Read<'a, '_> {
     /// What stands in a path or a header: one text.
     fn in_one_text(&self) -> Result<Meaning<'a>, String> {
         let Some(schema) = self.parameter.get("schema") else { return Ok(Meaning::Text) };
-        match kind(self.document, schema, 0) {
+        match kind(self.document, schema) {
             // The items of a list stand with commas between them.
             Kind::Single | Kind::List => Ok(Meaning::Schema(schema)),
             Kind::Nested => Err("its value has parts of parts, which no such place holds".to_owned()),
@@ -232,7 +232,7 @@ impl<'a> Read<'a, '_> {
             return Err("the host puts the credential there".to_owned());
         }
         let Some(schema) = self.parameter.get("schema") else { return self.content() };
-        let kind = kind(self.document, schema, 0);
+        let kind = kind(self.document, schema);
         let style = match self.text("style") {
             "" => "form",
             style => style,
@@ -297,7 +297,15 @@ pub(crate) enum Kind {
 }
 
 /// What kind of value a schema describes, of alternatives the widest.
-pub(crate) fn kind(document: &Document, schema: &Value, depth: usize) -> Kind {
+pub(crate) fn kind(document: &Document, schema: &Value) -> Kind {
+    kind_within(document, schema, 0, &mut 0)
+}
+
+fn kind_within(document: &Document, schema: &Value, depth: usize, steps: &mut usize) -> Kind {
+    *steps += 1;
+    if depth > KIND_DEPTH || *steps > KIND_STEPS {
+        return Kind::Single;
+    }
     let Ok(Value::Object(map)) = document.resolve(schema) else { return Kind::Single };
     let is_type = |name: &str| match map.get("type") {
         Some(Value::String(kind)) => kind == name,
@@ -309,14 +317,11 @@ pub(crate) fn kind(document: &Document, schema: &Value, depth: usize) -> Kind {
         return Kind::Nested;
     }
     if is_type("array") || !has("type") && has("items") {
-        let items = map.get("items").filter(|_| depth < KIND_DEPTH);
-        let items = items.map_or(Kind::Single, |items| kind(document, items, depth + 1));
+        let items = map.get("items");
+        let items = items.map_or(Kind::Single, |items| kind_within(document, items, depth + 1, steps));
         return if items == Kind::Single { Kind::List } else { Kind::Nested };
     }
-    if depth == KIND_DEPTH {
-        return Kind::Single;
-    }
     let alternatives = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| map.get(keyword));
-    let alternatives = alternatives.filter_map(Value::as_array).flatten().take(KIND_ALTERNATIVES);
-    alternatives.map(|schema| kind(document, schema, depth + 1)).max().unwrap_or(Kind::Single)
+    let alternatives = alternatives.filter_map(Value::as_array).flatten().take(KIND_STEPS);
+    alternatives.map(|schema| kind_within(document, schema, depth + 1, steps)).max().unwrap_or(Kind::Single)
 }

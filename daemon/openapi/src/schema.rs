@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use crate::document::{Document, reference};
+use crate::document::{Document, breadth, reference};
 use crate::text::clean;
 
 pub(crate) use objects::{Members, gather};
@@ -26,6 +26,8 @@ use uses::Uses;
 
 /// Subschemas that are written for one action. The largest that a model can follow have some hundreds.
 const WRITTEN_NODES: usize = 3_000;
+/// Steps of writing a subschema.
+const WRITTEN: usize = 100;
 /// Subschemas inside each other; the daemon's compiler takes 32, and some are around.
 const NESTING: usize = 26;
 /// Longest description of a part, in characters.
@@ -140,17 +142,12 @@ impl<'a, 'p> Writer<'a, 'p> {
         Ok(definitions)
     }
 
-    /// Subschemas written, and what is otherwise than the document says.
-    pub(crate) fn finish(mut self) -> (usize, BTreeSet<String>) {
+    /// What is otherwise than the document says.
+    pub(crate) fn finish(mut self) -> BTreeSet<String> {
         if self.plan.levels.is_none() && !self.plan.is_checking {
             self.notes.insert("its arguments are not checked for patterns and uniqueness".to_owned());
         }
-        (self.nodes, self.notes)
-    }
-
-    /// How many subschemas were written, whatever became of them.
-    pub(crate) fn nodes(&self) -> usize {
-        self.nodes
+        self.notes
     }
 
     fn note(&mut self, note: impl Into<String>) {
@@ -159,7 +156,8 @@ impl<'a, 'p> Writer<'a, 'p> {
 
     fn schema(&mut self, schema: &'a Value, depth: Depth) -> Result<Value, TooLarge> {
         self.nodes += 1;
-        if self.nodes > WRITTEN_NODES {
+        self.document.spend(WRITTEN + schema.as_object().map_or(0, breadth));
+        if self.nodes > WRITTEN_NODES || self.document.is_exhausted() {
             return Err(TooLarge);
         }
         if depth.nesting > NESTING {

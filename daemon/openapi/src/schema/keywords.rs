@@ -64,8 +64,9 @@ impl<'a> Writer<'a, '_> {
     fn values(&mut self, map: &Map<String, Value>, types: &[&str], written: &mut Map<String, Value>) {
         if let Some(values) = map.get("enum").and_then(Value::as_array) {
             let mut kept: Vec<Value> = Vec::new();
+            let mut known = BTreeSet::new();
             for value in values.iter().take(ENUM_VALUES + 1).map(|value| as_typed(value, types)) {
-                if is_flat(&value) && !kept.contains(&value) {
+                if is_flat(&value) && known.insert(value.to_string()) {
                     kept.push(value);
                 }
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::document::Document;
+use crate::document::{Document, breadth};
 
 /// Parts inside each other.
 const DEPTH: usize = 12;
@@ -36,9 +36,15 @@ pub(crate) fn gather<'a>(document: &'a Document, schema: &'a Value) -> Option<Me
 
 impl<'a> Members<'a> {
     fn add(&mut self, document: &'a Document, schema: &'a Value, depth: usize) -> bool {
-        self.steps += 1;
         let Ok(Value::Object(map)) = document.resolve(schema) else { return false };
-        if depth > DEPTH || self.steps > STEPS || !map.iter().all(|(key, value)| is_plain(key, value)) {
+        let breadth = breadth(map);
+        document.spend(breadth);
+        self.steps += 1 + breadth;
+        if document.is_exhausted()
+            || depth > DEPTH
+            || self.steps > STEPS
+            || !map.iter().all(|(key, value)| is_plain(key, value))
+        {
             return false;
         }
         // What stands beside a reference speaks of this use of it.
@@ -51,13 +57,12 @@ impl<'a> Members<'a> {
         }
         self.is_loosened |= ["anyOf", "oneOf"].iter().any(|keyword| map.contains_key(*keyword));
         self.add_own(map);
-        self.steps <= STEPS
+        true
     }
 
     fn add_own(&mut self, map: &'a Map<String, Value>) {
         let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
         for (name, property) in properties {
-            self.steps += 1;
             self.properties.insert(name, property);
         }
         let required = map.get("required").and_then(Value::as_array).into_iter().flatten();

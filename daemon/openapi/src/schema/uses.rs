@@ -43,6 +43,7 @@ impl<'a> Uses<'a> {
                 _ => {}
             }
         }
+        document.spend(4 * values);
         counted
     }
 
