@@ -31,11 +31,11 @@ pub fn print(runtime: &Runtime, component: &Component) {
     let (organization, agent) = (Name::parse("office").unwrap(), Name::parse("desk").unwrap());
     let snapshot = registry(&organization, &agent, component).snapshot();
     let rules = snapshot.rules(&organization, &agent).unwrap();
-    let catalogue = &snapshot.catalogue;
+    let catalogue = snapshot.catalogue();
     let began = Instant::now();
     let index = Index::build(catalogue);
     let built = began.elapsed();
-    let intents = Intents::compile(&snapshot.platform.document().intents, "/intents", catalogue).unwrap();
+    let intents = Intents::compile(&snapshot.policy().intents, "/intents", catalogue).unwrap();
     row(&format!("the broker's index of {} tools", index.tools()), &show(built), "");
     row("    and its intents", &show(began.elapsed() - built), "");
 
@@ -60,7 +60,13 @@ pub fn print(runtime: &Runtime, component: &Component) {
     });
     row(&format!("the broker's choice, {} messages", messages.len()), &selected.show(), "under 1 ms");
     let listed = timed(&messages, |message| {
-        black_box(runtime.block_on(snapshot.shortlist(&rules, &facts, &message.text, &message.recent)));
+        black_box(runtime.block_on(snapshot.shortlist(
+            &rules,
+            &facts,
+            &message.text,
+            &message.recent,
+            &organization,
+        )));
     });
     row("    with what the agent may call worked out", &listed.show(), "");
 }
