@@ -20,9 +20,9 @@ const NODES: usize = 4_000_000;
 const REPEATED_NODES: usize = 200_000;
 /// Nesting; `serde_json` has the same bound.
 const DEPTH: usize = 127;
-/// Steps of one import, of some ten nanoseconds each. The largest published documents take a hundredth, so this is for those
+/// Steps of one import, of some ten nanoseconds each. The largest published documents take a twentieth, so this is for those
 /// that were made to be slow.
-const WORK: u64 = 1_000_000_000;
+const WORK: u64 = 400_000_000;
 /// Steps of looking at a value, and of following a reference.
 const RESOLVED: usize = 1;
 const FOLLOWED: usize = 20;

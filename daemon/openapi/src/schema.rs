@@ -5,8 +5,8 @@
 //! anyway. What a request may not set (`readOnly`) is not in it.
 //!
 //! References are written where they stand if they stand there once, else into `$defs`. Schemas of published APIs can be far
-//! larger than a model reads, or the daemon holds; what is too large is tried again in a smaller [`Plan`], down to its first
-//! level, and what was cut is accepted as it comes.
+//! larger than a model reads, or the daemon holds; what is too large is tried again in a smaller [`Plan`], down to bare
+//! types, and what was cut is accepted as it comes.
 
 mod keywords;
 mod objects;
@@ -42,8 +42,8 @@ pub(crate) struct Plan {
     pub(crate) is_checking: bool,
 }
 
-/// From everything to the first level.
-pub(crate) const PLANS: [Plan; 7] = [
+/// From everything to the bare types of the arguments.
+pub(crate) const PLANS: [Plan; 8] = [
     Plan { levels: None, is_checking: true },
     Plan { levels: None, is_checking: false },
     Plan { levels: Some(5), is_checking: false },
@@ -51,6 +51,7 @@ pub(crate) const PLANS: [Plan; 7] = [
     Plan { levels: Some(3), is_checking: false },
     Plan { levels: Some(2), is_checking: false },
     Plan { levels: Some(1), is_checking: false },
+    Plan { levels: Some(0), is_checking: false },
 ];
 
 /// Whether a schema is for what is sent or for what is answered.
