@@ -119,7 +119,7 @@ pub async fn stop_signal() -> Result<()> {
 impl Prepared {
     /// Takes the data folder, makes the engine, binds the address. `worker` is the binary that compiles.
     pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
-        raise_open_files();
+        raise_open_files(&config);
         let folder = DataFolder::open(&config.data)?;
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
@@ -301,7 +301,7 @@ impl Prepared {
     ) -> Dispatcher {
         let queue = &self.config.queue;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let (rates, calls) = (&self.config.rates, &self.config.calls);
+        let (rates, calls, egress) = (&self.config.rates, &self.config.calls, &self.config.egress);
         Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings {
                 running: self.config.sandbox.instances as usize,
@@ -317,7 +317,9 @@ impl Prepared {
             })),
             limits,
             upstreams: Upstreams::new(EgressSettings {
-                name_servers: self.config.egress.name_servers.clone(),
+                name_servers: egress.name_servers.clone(),
+                connections: count(egress.connections),
+                connections_per_organization: count(egress.connections_per_organization),
             }),
             credentials: credentials.clone(),
             approvals: Approvals::new(store.clone(), calls.approval_seconds.saturating_mul(1000)),
@@ -351,12 +353,25 @@ impl Running {
     }
 }
 
+/// Files that are open beside connections: the store, the audit log, and those of calls in workspaces.
+const OTHER_OPEN_FILES: u64 = 1_024;
+
 /// Sessions with files hold some open, and so does each connection; the system's usual 1,024 is soon used up.
-fn raise_open_files() {
+fn raise_open_files(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
         tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let wanted = config.http.connections + config.egress.connections + OTHER_OPEN_FILES;
+    if allowed < wanted {
+        tracing::warn!(
+            allowed,
+            wanted,
+            "the process may open fewer files than `http.connections` and `egress.connections` take: raise its limit \
+             (`LimitNOFILE` of the service), or lower them"
+        );
     }
 }
 

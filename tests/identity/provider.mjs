@@ -45,7 +45,12 @@ const provider = new Provider(issuer, {
     },
   ],
   scopes: ['openid', 'offline_access', 'files.read'],
-  features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false }, revocation: { enabled: true } },
+  features: {
+    clientCredentials: { enabled: true },
+    devInteractions: { enabled: false },
+    introspection: { enabled: true },
+    revocation: { enabled: true },
+  },
   pkce: { required: () => true },
   rotateRefreshToken: true,
   issueRefreshToken: async () => true,
@@ -55,11 +60,17 @@ const provider = new Provider(issuer, {
   cookies: { keys: ['not a secret'] },
 })
 
+// Clients that it was told to forget: it knows them no better than those it never knew.
+const forgotten = new Set()
+const find = provider.Client.find.bind(provider.Client)
+provider.Client.find = async (id) => (forgotten.has(id) ? undefined : find(id))
+
 const asked = { token: 0 }
 const answer = provider.callback()
 server.on('request', async (request, response) => {
   if (request.url === '/token') asked.token += 1
   if (request.url === '/asked') return response.end(JSON.stringify(asked))
+  if (request.url.startsWith('/forget/')) return response.end(`${forgotten.add(request.url.slice(8)).size}`)
   if (!request.url.startsWith('/yes/')) return answer(request, response)
   // A person who says yes to everything.
   const { prompt, params, grantId } = await provider.interactionDetails(request, response)

@@ -12,10 +12,12 @@ pub mod client;
 pub mod compiled;
 pub mod component;
 pub mod daemon;
+pub mod disk;
 pub mod guests;
 pub mod office;
 pub mod process;
 pub mod scene;
+pub mod upstream;
 pub mod wait;
 
 pub use aftermath::Aftermath;

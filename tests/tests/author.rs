@@ -190,7 +190,9 @@ fn t11_each_finding_has_its_code_and_place() {
 #[test]
 fn t7_the_built_in_plugins_pass_their_own_check() {
     assert!(guests::BUILT_IN.len() >= 4);
-    for (name, file) in guests::BUILT_IN {
+    // Those that make plugins of definitions are none without one.
+    let plugins = guests::BUILT_IN.iter().filter(|(name, _)| !matches!(*name, "api" | "mcp"));
+    for (name, file) in plugins {
         let errors = findings_with(file, &[], None);
         // The examples of `files` and `http` speak of files and of a web that only their own tests make up.
         let errors: Vec<_> = errors

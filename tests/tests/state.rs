@@ -4,10 +4,10 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 use std::time::Duration;
 
 use toolgate_tests::daemon::{Options, run_to_end};
+use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::{Daemon, PluginFile, Session, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -262,21 +262,17 @@ fn stopping_waits_no_longer_than_it_was_told() {
 /// A disk that is full: what cannot be recorded does not run, what cannot be written is not half there.
 #[test]
 fn a_full_disk_refuses_and_leaves_nothing_half_done() {
-    let Some(disk) = SmallDisk::mount("24m") else {
-        eprintln!("SKIPPED: a small file system cannot be mounted here; run the tests as root");
-        return;
-    };
+    let Some(disk) = SmallDisk::mount("24m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let mut daemon = Daemon::start_with(
         PROGRAM,
-        Options { settings, data: Some(disk.0.path().join("data")), ..Options::default() },
+        Options { settings, data: Some(disk.path().join("data")), ..Options::default() },
     );
     let operator = daemon.operator();
     let session = daemon.session_within("acme/bot", &json!({}));
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));
     assert_eq!(call().status(), "ok");
-    let filler = disk.0.path().join("filler");
-    fill(&filler);
+    disk.fill();
     operator.upload("late", &PluginFile::new("late").build()).refused(503, "UNAVAILABLE");
     operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
     let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();
@@ -290,39 +286,9 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     refused.failed("UNAVAILABLE");
     assert!(daemon.lives());
     daemon.stranger().get("/healthz").expect(200);
-    fs::remove_file(&filler).expect("room again");
+    disk.make_room();
     wait::until("calls to run again", || (call().status() == "ok").then_some(()));
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
-}
-
-fn fill(path: &std::path::Path) {
-    use std::io::Write;
-    let mut file = fs::File::create(path).expect("a file");
-    let mut piece = vec![0_u8; 1 << 20];
-    while !piece.is_empty() {
-        if file.write_all(&piece).is_err() {
-            piece.truncate(piece.len() / 2);
-        }
-    }
-}
-
-/// A file system of its own in memory, unmounted at the end.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(size: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"]).arg(folder.path());
-        mount.status().is_ok_and(|status| status.success()).then_some(Self(folder))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        // Lazily: the daemon may hold it for a moment longer.
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
 }

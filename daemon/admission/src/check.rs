@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::arguments::Arguments;
+use crate::egress::{Left, Reach};
 use crate::error::ErrorType;
 use crate::limits::Limits;
 use crate::name::ToolId;
@@ -221,7 +222,7 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
         Ok(arguments) => arguments,
         Err(refusal) => return Verdict::Refused(refusal),
     };
-    let reach = rules.agent.narrow(tool.reach());
+    let reach = reach(rules, tool);
     let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, reach, reason);
     match approval {
         None => Verdict::Run(checked(ALLOWED)),
@@ -247,6 +248,18 @@ fn decide_tool<'r, P>(
     match look.approval() {
         Some(reason) => Decision::NeedsApproval(tool, reason),
         None => Decision::Allowed(tool),
+    }
+}
+
+/// What a call may reach: asked for and granted, as far as policy leaves it (B5).
+fn reach<P>(rules: &Rules<P>, tool: &Tool<P>) -> Arc<Reach> {
+    let left = Left {
+        organization: rules.organization.document().network.clone(),
+        agent: rules.agent.document().network.clone(),
+    };
+    match left == Left::default() {
+        true => Arc::clone(tool.reach()),
+        false => Arc::new(tool.reach().narrowed_to(left)),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) use grant::{check_rule_path, read_network};
 pub use host::{Host, HostError, HostPattern};
 pub use network::{Network, NetworkError};
 pub(crate) use path::is_within;
-pub use permit::{Denied, DeniedBy, Permitted, Reach, Vetted};
+pub use permit::{Denied, DeniedBy, Left, Permitted, Reach, Vetted};
 pub use rule::{NetworkRule, NetworkScheme};
 pub(crate) use target::check_method;
 pub use target::{Target, TargetError};

@@ -42,8 +42,8 @@ pub use descriptor::{
     ToolDescriptor,
 };
 pub use egress::{
-    AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Network, NetworkError, NetworkRule,
-    NetworkScheme, Permitted, PlainHttp, Reach, Target, TargetError, Vetted, kind_of,
+    AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Left, Network, NetworkError,
+    NetworkRule, NetworkScheme, Permitted, PlainHttp, Reach, Target, TargetError, Vetted, kind_of,
 };
 pub use error::{CallError, ErrorType, Fault, ParseErrorTypeError};
 pub use ledger::{Ledger, Rates};

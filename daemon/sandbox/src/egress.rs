@@ -4,7 +4,7 @@
 //! resolves, connects to what was vetted, and passes on. No proxy of the environment is asked, no redirect followed, no
 //! other protocol spoken. A call without [`Upstreams`] reaches nothing.
 //!
-//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`connect`], [`pool`], then the bytes:
+//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`slots`], [`connect`], [`pool`], then the bytes:
 //! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what
 //! a person who tries a tool is shown).
 
@@ -19,6 +19,7 @@ mod record;
 mod resolve;
 mod scan;
 mod send;
+mod slots;
 mod trace;
 
 use std::net::SocketAddr;
@@ -42,14 +43,34 @@ const OUTGOING_CHUNK_BYTES: usize = 64 * 1024;
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
+/// Connections of all organizations where nobody says otherwise: four organizations at their most, and a fraction of the
+/// open files that a system usually allows.
+const CONNECTIONS: usize = 1_024;
+/// Those of one organization: as many as calls run at once.
+const CONNECTIONS_PER_ORGANIZATION: usize = 256;
+
 /// How outgoing requests are made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct EgressSettings {
     /// The name servers that are asked; those of the system where there are none.
     pub name_servers: Vec<SocketAddr>,
+    /// Connections that may be open or being opened at once, of all organizations.
+    pub connections: usize,
+    /// Those of one organization.
+    pub connections_per_organization: usize,
 }
 
-/// What all calls share to reach upstreams: name service and kept connections. Cheap to clone.
+impl Default for EgressSettings {
+    fn default() -> Self {
+        Self {
+            name_servers: Vec::new(),
+            connections: CONNECTIONS,
+            connections_per_organization: CONNECTIONS_PER_ORGANIZATION,
+        }
+    }
+}
+
+/// What all calls share to reach upstreams: name service and connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Upstreams(Arc<Shared>);
 
@@ -62,10 +83,11 @@ struct Shared {
 impl Upstreams {
     /// Opens nothing yet.
     pub fn new(settings: EgressSettings) -> Self {
+        let slots = slots::Slots::new(settings.connections, settings.connections_per_organization);
         Self(Arc::new(Shared {
             resolver: resolve::Resolver::new(settings.name_servers),
             connector: connect::Connector::default(),
-            pool: pool::Pool::default(),
+            pool: pool::Pool::new(slots),
         }))
     }
 

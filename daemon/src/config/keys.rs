@@ -247,6 +247,12 @@ settings! {
     Egress in "egress" {
         /// The name servers that are asked, each an address and a port; without any those of the system.
         name_servers: Vec<SocketAddr> = Vec::new(), Values::Addresses;
+        /// Connections to upstreams that are open or being opened at the same time, of all organizations. Each is an
+        /// open file of the process. Past that a request waits as long as connecting may take, and its call is then
+        /// `OVERLOADED`; connections that are kept and not in use are closed first.
+        connections: u64 = 1024, number(1, 65_536);
+        /// Those of one organization; it keeps one tenant from taking all of them.
+        connections_per_organization: u64 = 256, number(1, 65_536);
     }
 }
 

@@ -41,8 +41,9 @@ pub async fn get(
 
 /// Grant a plugin what its calls may reach.
 ///
-/// It is replaced whole and holds at once. A call gets what the plugin asks for, this grants, and the agent's `network`
-/// leaves; what the plugin does not ask for is warned of. Removing the plugin removes it.
+/// It is replaced whole and holds at once. A call gets what the plugin asks for, this grants, and `network` of the
+/// organization's policy and of the agent's document leave; what the plugin does not ask for is warned of. Removing the
+/// plugin removes it.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
     params(PluginAddress, WriteHeaders, Strictness),

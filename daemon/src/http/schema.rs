@@ -96,6 +96,10 @@ pub(super) struct PolicyForm {
     broker: Option<BrokerForm>,
     /// What calls for the organization may use at most. Layers only take away: the smallest of all values holds.
     limits: Option<LimitsForm>,
+    /// The requests that are left of what its tools were granted, for all its agents. Left out: all of them; an empty
+    /// list: none.
+    #[schema(max_items = 256)]
+    network: Option<Vec<NetworkRuleForm>>,
 }
 
 /// How tools are narrowed to those that matter for a message.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::upstream::{Piece, answer};
-use super::{API, fetch, with};
+use super::{API, TRUSTED, UNTRUSTED, fetch, with};
 use toolgate_tests::json;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -199,23 +199,29 @@ fn b3_trailers_of_an_answer_reach_the_guest() {
 }
 
 #[test]
-fn b3_a_server_must_prove_the_name_that_was_decided_about() {
+fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
     with(|scene| {
         let session = scene.session();
-        let before = scene.upstream.requests().len();
-        // Its certificate has another name.
-        let reply = fetch(&session, "GET", "https://wrong.upstream.test:8443/").failed("API_UNAVAILABLE");
-        assert!(reply.message().contains("certificate"), "{}", reply.0);
-        // Nobody vouches for its authority.
+        let before = scene.upstream.heard();
+        let refused = |label: &str, why: &str| {
+            let (connections, closed) = (scene.upstream.connections(), scene.upstream.closed());
+            let url = format!("https://{label}.upstream.test:8443/path?key=canary");
+            let reply = fetch(&session, "GET", &url).failed("API_UNAVAILABLE");
+            assert!(reply.message().contains("certificate"), "{label}, {why}: {}", reply.0);
+            assert_eq!(scene.upstream.connections(), connections + 1, "{label}: it was never asked");
+            scene.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
+            assert_eq!(scene.upstream.heard(), before, "{label}, {why}: some of the request left");
+        };
+        UNTRUSTED.iter().for_each(|(label, why)| refused(label, why));
+        // Nobody vouches for the authority of what is sound.
         let path = "/v1/plugins/caller/grant";
         let mut document = super::grant(&scene.upstream);
         document["extra_ca"] = json!([]);
         scene.daemon.operator().replace(path, &document).expect(200);
-        let reply = fetch(&session, "GET", &format!("{API}/")).failed("API_UNAVAILABLE");
-        assert!(reply.message().contains("certificate"), "{}", reply.0);
-        assert_eq!(scene.upstream.requests().len(), before, "a request left");
+        refused(TRUSTED, "nobody vouches for its authority");
         scene.daemon.operator().replace(path, &super::grant(&scene.upstream)).expect(200);
-        fetch(&session, "GET", &format!("{API}/")).output();
+        fetch(&session, "GET", &format!("https://{TRUSTED}.upstream.test:8443/path?key=canary")).output();
+        assert!(scene.upstream.heard() > before);
     });
 }
 

@@ -43,6 +43,50 @@ fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
     });
 }
 
+#[test]
+fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
+    with(|scene| {
+        let operator = scene.daemon.operator();
+        for agent in ["narrow/one", "narrow/two", "wide/one"] {
+            operator.make_agent(agent, &json!({"enabled": ["*"]}));
+        }
+        operator.make_agent(
+            "narrow/mine",
+            &json!({"enabled": ["*"], "network": [{"host": "api.upstream.test", "port": 8443, "path": "/ours/mine"}]}),
+        );
+        let policy = "/v1/orgs/narrow/policy";
+        let [one, two, wide, mine] =
+            ["narrow/one", "narrow/two", "wide/one", "narrow/mine"].map(|agent| operator.open_session(agent));
+        let (ours, others) = (format!("{API}/ours/mine"), format!("{API}/others"));
+        fetch(&one, "GET", &others).output();
+        let rule = json!({"host": "api.upstream.test", "port": 8443, "path": "/ours"});
+        let network = json!([rule, {"host": "evil.test"}]);
+        operator.replace(policy, &json!({"enabled": "*", "network": network})).expect(200);
+        for session in [&one, &two, &mine] {
+            fetch(session, "GET", &ours).output();
+            let before = scene.upstream.connections();
+            let reply = fetch(session, "GET", &others).failed("NETWORK_DENIED");
+            assert_eq!(reply.0["error"]["details"], json!({"denied_by": "organization"}), "{}", reply.0);
+            assert_eq!(scene.upstream.connections(), before);
+            // It takes away, and gives nothing.
+            fetch(session, "GET", "https://evil.test/").failed("NETWORK_DENIED");
+        }
+        let reply = fetch(&mine, "GET", &format!("{API}/ours/yours")).failed("NETWORK_DENIED");
+        assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
+        fetch(&one, "GET", &format!("{API}/ours/yours")).output();
+        fetch(&wide, "GET", &others).output();
+        // One that cannot be read leaves the one before in force.
+        let unsound = json!({"enabled": "*", "network": [{"hosts": "api.upstream.test"}]});
+        let refused = operator.replace(policy, &unsound);
+        assert_eq!(refused.json()["details"]["pointer"], "/network/0/hosts", "{}", refused.text());
+        fetch(&one, "GET", &others).failed("NETWORK_DENIED");
+        operator.replace(policy, &json!({"enabled": "*", "network": []})).expect(200);
+        fetch(&one, "GET", &ours).failed("NETWORK_DENIED");
+        operator.replace(policy, &json!({"enabled": "*"})).expect(200);
+        fetch(&one, "GET", &others).output();
+    });
+}
+
 /// A grant goes with its plugin, and outlives the daemon.
 #[test]
 fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {

@@ -42,7 +42,10 @@ impl Bench {
             disabled: false,
         };
         let rules = Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
-        let upstreams = Upstreams::new(EgressSettings { name_servers: vec![upstream.names.address] });
+        let upstreams = Upstreams::new(EgressSettings {
+            name_servers: vec![upstream.names.address],
+            ..EgressSettings::default()
+        });
         Self { runtime, sandbox, rules, upstreams }
     }
 

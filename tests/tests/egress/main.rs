@@ -7,18 +7,18 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod answers;
+mod crowded;
 mod declared;
 mod grants;
 mod injected;
 mod owned;
 mod pages;
 mod refused;
-mod upstream;
+mod unrecorded;
 mod wire;
 
+use toolgate_tests::upstream::{self, TRUSTED, UNTRUSTED, Upstream};
 use toolgate_tests::{CallReply, Daemon, Options, Session, Shared, Value, guests, json};
-
-use upstream::Upstream;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -46,7 +46,8 @@ impl Scene {
         let operator = daemon.operator();
         operator.load("caller", guests::CALLER);
         let here = upstream.address.to_string();
-        for name in ["api", "other", "moving", "mixed", "plain", "wrong"] {
+        let untrusted = UNTRUSTED.map(|(name, _)| name);
+        for name in ["api", "other", "moving", "mixed", "plain", TRUSTED].into_iter().chain(untrusted) {
             upstream.names.tell(&format!("{name}.upstream.test"), &[&[&here]]);
         }
         operator.make("/v1/plugins/caller/grant", &grant(&upstream)).expect(201);
@@ -76,19 +77,23 @@ impl Scene {
 
 /// Everything that the guest asks for, and the network that the upstream is in.
 fn grant(upstream: &Upstream) -> Value {
-    json!({
+    let mut grant = json!({
         "network": [
             {"host": "api.upstream.test", "port": 8443},
             {"host": "moving.upstream.test", "port": 8443, "methods": ["GET"]},
             {"host": "mixed.upstream.test", "port": 8443, "path": "/open/"},
-            {"host": "wrong.upstream.test", "port": 8443},
             {"scheme": "http", "host": "plain.upstream.test", "port": 8080},
             {"host": "127.0.0.1", "port": 8443},
         ],
         "private_networks": [format!("{}/32", upstream.address)],
         "plain_http": ["plain.upstream.test:8080"],
         "extra_ca": [upstream.authority],
-    })
+    });
+    let network = grant["network"].as_array_mut().expect("a list");
+    for label in UNTRUSTED.map(|(label, _)| label).into_iter().chain([TRUSTED]) {
+        network.push(json!({"host": format!("{label}.upstream.test"), "port": 8443}));
+    }
+    grant
 }
 
 fn with<R>(test: impl FnOnce(&mut Scene) -> R) -> R {

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use toolgate_tests::{Reply, wait};
+use toolgate_tests::upstream::Upstream;
+use toolgate_tests::{Reply, guests, wait};
 
 use super::*;
 
@@ -40,6 +41,20 @@ impl Provider {
         let asked = Client::new(self.address, None).get("/asked").expect(200).json();
         asked["token"].as_u64().expect("a number")
     }
+
+    /// Whether it takes a token of the client `machine` for a good one now (RFC 7662).
+    fn is_good(&self, token: &str) -> bool {
+        let form = format!("client_id=machine&client_secret=machine-secret-canary&token={token}");
+        let headers = [("Content-Type", "application/x-www-form-urlencoded")];
+        let client = Client::new(self.address, None);
+        let answer = client.send("POST", "/token/introspection", &headers, form.as_bytes());
+        answer.expect(200).json()["active"] == true
+    }
+
+    /// Has it know a client no more.
+    fn forget(&self, client: &str) {
+        Client::new(self.address, None).get(&format!("/forget/{client}")).expect(200);
+    }
 }
 
 impl Drop for Provider {
@@ -58,6 +73,10 @@ struct Scene {
 impl Scene {
     /// None where the provider is not installed, which is said.
     fn start() -> Option<Self> {
+        Self::start_with("")
+    }
+
+    fn start_with(settings: &str) -> Option<Self> {
         let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
         let installed: PathBuf = target.join("identity");
         if !installed.exists() {
@@ -67,8 +86,8 @@ impl Scene {
         // Daemon and provider must each know where the other is before it starts.
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address");
-        let (daemon, operator) =
-            daemon(&format!("[log]\nlevel = \"trace\"\n[credentials]\nplain_http = [\"{address}\"]\n"));
+        let credentials = format!("[credentials]\nplain_http = [\"{address}\"]\n");
+        let (daemon, operator) = daemon(&format!("[log]\nlevel = \"trace\"\n{credentials}{settings}"));
         drop(free);
         let redirect_uri = format!("http://{}/v1/oauth/callback", daemon.address);
         let provider = Provider::start(&installed, address, &redirect_uri);
@@ -219,4 +238,74 @@ fn k3_a_provider_that_forgot_the_client_ends_the_credential() {
     scene.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
     wait::until("the provider to say no", || (scene.state() == "revoked").then_some(()));
     assert!(!has_tool(&session));
+}
+
+/// The network and the credential that the tool `caller` needs to reach an upstream as the client `machine`.
+fn let_machine_in(scene: &Scene, upstream: &Upstream) {
+    let operator = &scene.operator;
+    operator.load("caller", guests::CALLER);
+    let api = json!({"host": "api.upstream.test", "port": 8443});
+    let grant = json!({
+        "network": [api], "private_networks": [format!("{}/32", upstream.address)],
+        "extra_ca": [upstream.authority], "credentials": ["stripe"],
+    });
+    operator.make("/v1/plugins/caller/grant", &grant).expect(201);
+    let document = json!({
+        "provider": "stripe", "kind": "oauth2_client_credentials", "client_id": "machine",
+        "secret": "machine-secret-canary", "secret_in_body": true, "bound_to": [api],
+        "token_url": format!("http://{}/token", scene.provider.address),
+    });
+    put(operator, STRIPE, &document).expect(201);
+}
+
+/// The token of the request that came last.
+fn sent_token(upstream: &Upstream) -> String {
+    let request = upstream.requests().pop().expect("a request");
+    let line = request.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization: bearer "));
+    line.and_then(|line| line.split(' ').nth(2)).expect("a token").to_owned()
+}
+
+#[test]
+fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_forgets_it() {
+    let upstream = Upstream::start();
+    upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+    let Some(scene) = Scene::start_with(&settings) else { return };
+    let_machine_in(&scene, &upstream);
+    let session = scene.operator.open_session("acme/bot");
+    let fetch = || {
+        let url = "https://api.upstream.test:8443/";
+        session.call("caller/fetch", json!({"method": "GET", "url": url, "headers": []}))
+    };
+    assert_eq!(scene.provider.asked(), 0, "a token is asked for when it is needed");
+    fetch().output();
+    let first = sent_token(&upstream);
+    let mut tokens = vec![first.clone()];
+    assert_eq!((scene.provider.is_good(&first), scene.provider.asked()), (true, 1));
+    // Each that is sent is still good at the provider, the next one too.
+    wait::until("the token to be renewed", || {
+        fetch().output();
+        tokens.push(sent_token(&upstream));
+        let sent = tokens.last().expect("one");
+        assert!(scene.provider.is_good(sent), "a token was sent after its end");
+        (*sent != first).then_some(())
+    });
+    assert!(scene.provider.is_good(&first), "it was renewed after its end");
+    assert!(!scene.provider.is_good("made-up"));
+
+    scene.provider.forget("machine");
+    let refused = wait::until("the provider to say no", || {
+        let reply = fetch();
+        (reply.status() != "ok").then_some(reply)
+    });
+    let refused = refused.failed("CREDENTIAL_MISSING");
+    assert_eq!(refused.message(), "the credential of `stripe` was revoked by its provider");
+    assert_eq!(scene.operator.get(STRIPE).expect(200).json()["state"], "revoked");
+    let (requests, asked) = (upstream.requests().len(), scene.provider.asked());
+    fetch().failed("CREDENTIAL_MISSING");
+    assert_eq!((upstream.requests().len(), scene.provider.asked()), (requests, asked));
+    let records = Value::Array(scene.operator.audit("limit=100")).to_string();
+    for place in [records, scene.daemon.log_text()] {
+        assert!(!place.contains("canary") && !tokens.iter().any(|token| place.contains(token)), "{place}");
+    }
 }

@@ -66,7 +66,7 @@ impl<P> Unapproved<P> {
             rules: json!({
                 "asked_by": self.reason().rule,
                 "autonomy": self.autonomy.as_str(),
-                "reaches": self.reach(),
+                "reaches": self.reach().bound(),
             })
             .to_string(),
             arguments: Arc::clone(self.arguments().raw_text()),

@@ -164,7 +164,7 @@ impl Grant {
     }
 }
 
-/// Reads a list of rules: the `network` of a grant or of an agent's document.
+/// Reads a list of rules: the `network` of a grant, a policy or an agent's document.
 pub fn read_network(part: &Part<'_>) -> Result<Vec<NetworkRule>, DocumentError> {
     part.items(ENTRIES)?.iter().map(read_rule).collect()
 }

@@ -144,6 +144,15 @@ impl HostPattern {
             (Self::OneLabelBelow(_), Host::Address(_)) => false,
         }
     }
+
+    /// Whether there is a host that both are about.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) => true,
+            (Self::Exact(host), pattern) | (pattern, Self::Exact(host)) => pattern.matches(host),
+            (Self::OneLabelBelow(parent), Self::OneLabelBelow(other)) => parent == other,
+        }
+    }
 }
 
 impl fmt::Display for HostPattern {

@@ -1,7 +1,8 @@
 //! The permits: a request that the rules allow, and one whose addresses are known and allowed too.
 //!
-//! A call reaches what its plugin asks for, its operator grants and its agent's document leaves; each of the three is
-//! kept apart instead of being folded into one list, so that a refusal can say whose word is missing and what it would be.
+//! A call reaches what its plugin asks for, its operator grants, and its organization's policy and its agent's document
+//! leave; each of the four is kept apart instead of being folded into one list, so that a refusal can say whose word is
+//! missing and what it would be.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -21,13 +22,21 @@ use crate::error::{CallError, ErrorType};
 /// Longest path that a suggested rule names, in bytes: what a rule can hold.
 const SUGGESTED_PATH_BYTES: usize = 1_000;
 
-/// What a call may reach beyond computing: asked for, granted, and left by the agent's document (B5).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// What a call may reach beyond computing: asked for, granted, and left by policy (B5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     asked: Arc<Capabilities>,
     granted: Arc<Grant>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent: Option<Arc<[NetworkRule]>>,
+    left: Left,
+}
+
+/// The requests that are left of the granted ones, by each layer that says so. Absent: all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// By the organization's policy.
+    pub organization: Option<Arc<[NetworkRule]>>,
+    /// By the agent's document.
+    pub agent: Option<Arc<[NetworkRule]>>,
 }
 
 /// A request that the rules allow. Only [`Reach::permit`] makes one.
@@ -56,6 +65,8 @@ pub enum DeniedBy {
     Plugin,
     /// The operator does not grant it.
     Grant,
+    /// The organization's policy leaves it out.
+    Organization,
     /// The agent's document leaves it out.
     Agent,
     /// Its host has an address that is not to be reached.
@@ -78,13 +89,28 @@ pub struct Denied {
 impl Reach {
     /// What is left of the asked when this is granted.
     pub fn new(asked: Arc<Capabilities>, granted: Arc<Grant>) -> Self {
-        Self { asked, granted, agent: None }
+        Self { asked, granted, left: Left::default() }
     }
 
-    /// The same for an agent whose document names the requests that it leaves.
+    /// The same where policy leaves these requests.
     #[must_use]
-    pub fn narrowed_to(&self, rules: Arc<[NetworkRule]>) -> Self {
-        Self { agent: Some(rules), ..self.clone() }
+    pub fn narrowed_to(&self, left: Left) -> Self {
+        Self { left, ..self.clone() }
+    }
+
+    /// What an approval is bound to: JSON that reads the same as long as the same is reached. What policy says of hosts
+    /// that are not granted anyway is not in it, so that an edit for other tools voids no approval.
+    pub(crate) fn bound(&self) -> Value {
+        let mut bound = json!({"asked": self.asked, "granted": self.granted});
+        let layers = [("organization", &self.left.organization), ("agent", &self.left.agent)];
+        for (layer, rules) in layers {
+            if let Some(rules) = rules.as_ref().filter(|_| self.has_network()) {
+                let meets_granted =
+                    |rule: &&NetworkRule| self.granted.network.iter().any(|own| own.host.meets(&rule.host));
+                bound[layer] = rules.iter().filter(meets_granted).map(|rule| json!(rule)).collect();
+            }
+        }
+        bound
     }
 
     /// Which files.
@@ -119,8 +145,11 @@ impl Reach {
         let Some(rule) = rule.filter(|_| self.granted.allows_plainness_of(&target)) else {
             return Err(denied(DeniedBy::Grant, &self.granted.network));
         };
-        if let Some(rules) = self.agent.as_ref().filter(|rules| !is_allowed(rules)) {
-            return Err(denied(DeniedBy::Agent, rules));
+        let layers = [(DeniedBy::Organization, &self.left.organization), (DeniedBy::Agent, &self.left.agent)];
+        for (by, rules) in layers {
+            if let Some(rules) = rules.as_ref().filter(|rules| !is_allowed(rules)) {
+                return Err(denied(by, rules));
+            }
         }
         Ok(Permitted { rule: rule.clone(), granted: Arc::clone(&self.granted), target })
     }
@@ -221,10 +250,14 @@ impl Denied {
             DeniedBy::Plugin => {
                 format!("its author can ask for it in `plugin!`, and an operator grant it: {grant}")
             }
+            DeniedBy::Organization => {
+                format!("add it to `network` of the organization's policy: {}", grant["network"])
+            }
             DeniedBy::Agent => format!("add it to `network` of the agent's document: {}", grant["network"]),
             _ => format!("an operator can grant it: {grant}"),
         };
-        let grant = (by != DeniedBy::Agent).then_some(grant);
+        let is_of_policy = matches!(by, DeniedBy::Organization | DeniedBy::Agent);
+        let grant = (!is_of_policy).then_some(grant);
         Self { by, message, hint, grant }
     }
 

@@ -1,6 +1,6 @@
-//! One rule about outgoing requests, as plugins ask for them, operators grant them and agents narrow them.
+//! One rule about outgoing requests, as plugins ask for them, operators grant them and policy narrows them.
 //!
-//! The three write the same form, so that a grant can be the asking, copied. A request must match a rule of each.
+//! All write the same form, so that a grant can be the asking, copied. A request must match a rule of each.
 
 use serde::{Deserialize, Serialize};
 

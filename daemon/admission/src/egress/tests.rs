@@ -101,18 +101,71 @@ fn b5_what_a_plugin_does_not_ask_for_is_not_permitted() {
     assert_eq!(denied(&reach, "GET", "https://api.example.com/"), None);
 }
 
+/// Rules as documents write them.
+fn rules(list: &Value) -> Option<Arc<[NetworkRule]>> {
+    let grant = Grant::parse(&json!({"network": list}).to_string()).expect("a grant");
+    Some(grant.network.into())
+}
+
 #[test]
-fn b5_an_agents_document_narrows_and_an_empty_list_leaves_nothing() {
+fn b5_each_layer_narrows_by_itself_and_an_empty_list_leaves_nothing() {
     let whole = reach(&json!({"network": [{"host": "api.example.com"}]}));
-    let rules = |text: &str| -> Arc<[NetworkRule]> { Grant::parse(text).expect("a grant").network.into() };
-    let narrowed = whole.narrowed_to(rules(
-        r#"{"network":[{"host":"api.example.com","path":"/a"},{"host":"b.example.com"}]}"#,
-    ));
-    assert_eq!(denied(&narrowed, "GET", "https://api.example.com/a/b"), None);
-    let refused = denied(&narrowed, "GET", "https://api.example.com/b").expect("a refusal");
-    assert_eq!((refused.by, refused.grant), (DeniedBy::Agent, None));
-    assert!(denied(&narrowed, "GET", "https://b.example.com/").is_some(), "an agent's document widens");
-    assert!(denied(&whole.narrowed_to(rules("{}")), "GET", "https://api.example.com/a").is_some());
+    let narrow = rules(&json!([{"host": "api.example.com", "path": "/a"}, {"host": "b.example.com"}]));
+    let layers: [(DeniedBy, &str, fn(_) -> Left); 2] = [
+        (DeniedBy::Organization, "the organization's policy", |rules| Left {
+            organization: rules,
+            ..Left::default()
+        }),
+        (DeniedBy::Agent, "the agent's document", |rules| Left { agent: rules, ..Left::default() }),
+    ];
+    for (by, named, left) in layers {
+        let narrowed = whole.narrowed_to(left(narrow.clone()));
+        assert_eq!(denied(&narrowed, "GET", "https://api.example.com/a/b"), None);
+        let refused = denied(&narrowed, "GET", "https://api.example.com/b").expect("a refusal");
+        assert_eq!((refused.by, refused.grant), (by, None));
+        assert!(refused.hint.contains(named), "{}", refused.hint);
+        assert!(denied(&narrowed, "GET", "https://b.example.com/").is_some(), "{named} widens");
+        let nothing = whole.narrowed_to(left(rules(&json!([]))));
+        assert!(denied(&nothing, "GET", "https://api.example.com/a").is_some());
+        assert_eq!(denied(&whole.narrowed_to(left(None)), "GET", "https://api.example.com/b"), None);
+    }
+}
+
+#[test]
+fn b5_what_one_layer_leaves_the_other_can_still_take() {
+    let whole = reach(&json!({"network": [{"host": "api.example.com"}]}));
+    let narrowed = whole.narrowed_to(Left {
+        organization: rules(&json!([{"host": "api.example.com", "path": "/a"}])),
+        agent: rules(&json!([{"host": "api.example.com", "methods": ["GET"]}])),
+    });
+    let by = |method: &str, path: &str| {
+        denied(&narrowed, method, &format!("https://api.example.com{path}")).map(|denied| denied.by)
+    };
+    assert_eq!(by("GET", "/a"), None);
+    assert_eq!(by("POST", "/a"), Some(DeniedBy::Agent));
+    assert_eq!(by("GET", "/b"), Some(DeniedBy::Organization));
+    // Who could have said it first is named.
+    assert_eq!(by("POST", "/b"), Some(DeniedBy::Organization));
+}
+
+/// G11: an approval is bound to what a call reaches, and to nothing that is said for other tools.
+#[test]
+fn b5_an_approval_is_bound_to_the_rules_that_matter_for_its_tool() {
+    let bound = |grant: Value, list: Value| {
+        reach(&grant).narrowed_to(Left { organization: rules(&list), ..Left::default() }).bound()
+    };
+    let granted = || json!({"network": [{"host": "*.example.com"}]});
+    let all = reach(&granted()).bound();
+    let some = bound(granted(), json!([{"host": "a.example.com"}]));
+    assert_ne!(all, some);
+    assert_eq!(some, bound(granted(), json!([{"host": "b.example"}, {"host": "a.example.com"}])));
+    assert_ne!(some, bound(granted(), json!([{"host": "a.example.com", "methods": ["GET"]}])));
+    assert_ne!(some, bound(granted(), json!([{"host": "*.example.com"}])));
+    assert_ne!(all, bound(granted(), json!([])), "nothing is another thing than everything");
+    // A tool without network is the same under every list.
+    let files = || json!({"filesystem": "workspace"});
+    assert_eq!(reach(&files()).bound(), bound(files(), json!([{"host": "a.example.com"}])));
+    assert_ne!(reach(&files()).bound(), reach(&json!({})).bound());
 }
 
 /// K4.

@@ -13,7 +13,7 @@ use super::organization::{OrgDocument, OrgRules};
 use super::platform::{PlatformDocument, PlatformRules};
 use super::set::{SharedSet, ToolSet};
 use super::tools::ToolList;
-use crate::egress::{NetworkRule, Reach, read_network};
+use crate::egress::{NetworkRule, read_network};
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
 use crate::nearest::nearest;
@@ -279,14 +279,6 @@ impl AgentRules {
     /// The agent's limits.
     pub fn limits(&self) -> &LimitsPatch {
         &self.document.limits
-    }
-
-    /// What a tool's calls for this agent may reach.
-    pub(crate) fn narrow(&self, reach: &Arc<Reach>) -> Arc<Reach> {
-        match &self.document.network {
-            Some(rules) => Arc::new(reach.narrowed_to(Arc::clone(rules))),
-            None => Arc::clone(reach),
-        }
     }
 
     /// Whether these rules were compiled under those of the organization.

@@ -16,12 +16,13 @@ use super::set::{SharedSet, ToolSet};
 use super::standing::{Rule, Standing, Standings};
 use super::tools::ToolList;
 use crate::descriptor::ToolDescriptor;
+use crate::egress::{NetworkRule, read_network};
 use crate::limits::LimitsPatch;
 use crate::name::Name;
 
 const FIELDS: Fields = Fields {
     whose: "an organization's policy",
-    known: &["enabled", "disabled", "profiles", "channels", "integrations", "broker", "limits"],
+    known: &["enabled", "disabled", "profiles", "channels", "integrations", "broker", "limits", "network"],
     to_come: &["quotas"],
 };
 
@@ -45,6 +46,8 @@ pub struct OrgDocument {
     pub broker: BrokerSettings,
     /// Limits of its calls.
     pub limits: LimitsPatch,
+    /// The requests that are left of what its tools were granted. Absent: all of them.
+    pub network: Option<Arc<[NetworkRule]>>,
 }
 
 /// How tools are narrowed to those that matter for a message (G15).
@@ -71,6 +74,7 @@ impl OrgDocument {
                 .member("broker")
                 .map_or(Ok(BrokerSettings::default()), |part| BrokerSettings::read(&part))?,
             limits: whole.member("limits").map_or(Ok(LimitsPatch::new()), |part| part.limits())?,
+            network: whole.member("network").map(|part| read_network(&part)).transpose()?.map(Arc::from),
         })
     }
 
@@ -222,11 +226,17 @@ mod tests {
         let document = OrgDocument::parse(
             r#"{"enabled":["crm/*"],"disabled":["crm/delete"],"profiles":{"desk":["crm/search"]},
                 "channels":{"sms":{"blocked":["crm/*"]}},"integrations":{"crm/search":"stripe"},
-                "broker":{"enabled":true,"always_show":["crm/search"]},"limits":{"fuel":5},"quotas":[]}"#,
+                "broker":{"enabled":true,"always_show":["crm/search"]},"limits":{"fuel":5},"quotas":[],
+                "network":[{"host":"crm.example","methods":["GET"]}]}"#,
         )
         .unwrap();
         assert_eq!(document.limits.get(LimitName::Fuel), Some(5));
         assert!(document.broker.enabled);
+        assert_eq!(document.network.as_deref().map(<[_]>::len), Some(1));
+        // Nothing said leaves everything, and an empty list nothing.
+        let network = |text: &str| OrgDocument::parse(text).unwrap().network;
+        assert_eq!(network(r#"{"network":null}"#), None);
+        assert_eq!(network(r#"{"network":[]}"#).as_deref(), Some(&[][..]));
         assert_eq!(document.warnings(&catalogue()), []);
         assert_eq!(OrgDocument::parse("{}").unwrap(), OrgDocument::default());
         assert_eq!(OrgDocument::parse(r#"{"enabled":null,"broker":null}"#).unwrap(), OrgDocument::default());
@@ -268,6 +278,9 @@ mod tests {
             (r#"{"broker":{"enable":true}}"#, "/broker/enable", "did you mean `enabled`?"),
             (r#"{"broker":{"enabled":"yes"}}"#, "/broker/enabled", "write `true` or `false`"),
             (r#"{"profiles":{"desk":"crm/*"}}"#, "/profiles/desk", "a list of `namespace/tool`"),
+            (r#"{"network":[{"hosts":"a.example"}]}"#, "/network/0/hosts", "did you mean `host`?"),
+            (r#"{"network":[{"host":"*"}]}"#, "/network/0/host", "write one `*`"),
+            (r#"{"network":[{"host":"a.example","port":0}]}"#, "/network/0/port", "from 1 to 65535"),
             (
                 r#"{"integrations":{"call_crm_search":"stripe"}}"#,
                 "/integrations/call_crm_search",

@@ -20,6 +20,7 @@ use wasmtime_wasi_http::Error;
 
 use super::body::GuestBody;
 use super::pool::Connection;
+use super::slots::Slot;
 
 /// Addresses of one host that are tried, in the order of the answer.
 const ADDRESSES_TRIED: usize = 4;
@@ -37,17 +38,17 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) async fn connect(&self, vetted: &Vetted) -> Result<Connection, Error> {
+    pub(super) async fn connect(&self, vetted: &Vetted, slot: Slot) -> Result<Connection, Error> {
         let stream = reach(vetted).await?;
         // Small requests must not wait for an acknowledgement of the one before.
         stream.set_nodelay(true).map_err(Error::Connect)?;
         match vetted.permitted().target().scheme() {
-            NetworkScheme::Http => handshake(TokioIo::new(stream)).await,
+            NetworkScheme::Http => handshake(TokioIo::new(stream), slot).await,
             NetworkScheme::Https => {
                 let config = self.configuration(vetted.permitted().extra_ca())?;
                 let name = server_name(vetted.permitted().target().host())?;
                 let stream = TlsConnector::from(config).connect(name, stream).await.map_err(tls_error)?;
-                handshake(TokioIo::new(stream)).await
+                handshake(TokioIo::new(stream), slot).await
             }
         }
     }
@@ -81,14 +82,14 @@ async fn reach(vetted: &Vetted) -> Result<TcpStream, Error> {
     }
 }
 
-async fn handshake<S>(stream: TokioIo<S>) -> Result<Connection, Error>
+async fn handshake<S>(stream: TokioIo<S>, slot: Slot) -> Result<Connection, Error>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
     let mut builder = http1::Builder::new();
     builder.max_headers(ANSWER_FIELDS).max_buf_size(HEAD_BYTES);
     let (sender, connection) = builder.handshake::<_, GuestBody>(stream).await?;
-    Ok(Connection::new(sender, async move {
+    Ok(Connection::new(sender, slot, async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an outgoing connection ended");
         }

@@ -82,6 +82,7 @@ pub(super) fn words(error: &Error) -> &'static str {
         Error::DnsTimeout => "the name service did not answer",
         Error::ConnectionRefused => "it refused the connection",
         Error::ConnectionTimeout => "no connection in time",
+        Error::ConnectionLimitReached => "too many connections are open",
         Error::Connect(_) | Error::DestinationNotFound => "no connection could be made",
         Error::TlsCertificateError => "its certificate is not to be trusted",
         Error::Tls(_) | Error::TlsProtocolError => "TLS failed",

@@ -2,7 +2,7 @@
 //!
 //! A connection belongs to an organization, a plugin, a credential and the grant that vetted it; whoever differs in any
 //! of them opens one of their own. The task that drives a connection is owned by it: dropped with the call that uses
-//! it, or with the pool, and closed after a while in which nobody wanted it.
+//! it, or with the pool, and closed after a while in which nobody wanted it, or before where somebody else wants its slot.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use toolgate_admission::{Network, NetworkScheme, Permitted};
 
 use super::body::GuestBody;
+use super::slots::{Full, Slot, Slots};
 
 /// Idle connections of all owners. Each is a socket and some buffers.
 const IDLE: usize = 1_024;
@@ -66,11 +67,17 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Its slot is free again when what drives it has let go of the socket.
     pub(super) fn new(
         sender: SendRequest<GuestBody>,
+        slot: Slot,
         drive: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { sender, _driver: Driver(tokio::spawn(drive)), opened: Instant::now() }
+        let driver = tokio::spawn(async move {
+            let _slot = slot;
+            drive.await;
+        });
+        Self { sender, _driver: Driver(driver), opened: Instant::now() }
     }
 
     fn can_be_kept(&self) -> bool {
@@ -93,9 +100,12 @@ struct Idle {
     _expiry: Driver,
 }
 
-/// The idle connections. Cheap to clone.
-#[derive(Clone, Default)]
-pub(super) struct Pool(Arc<Mutex<Kept>>);
+/// The idle connections, and how many there may be of both kinds. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Pool {
+    kept: Arc<Mutex<Kept>>,
+    slots: Arc<Slots>,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -105,9 +115,29 @@ struct Kept {
 }
 
 impl Pool {
+    pub(super) fn new(slots: Slots) -> Self {
+        Self { kept: Arc::default(), slots: Arc::new(slots) }
+    }
+
+    /// Leave to open a connection of this owner, once there is a slot: idle ones are closed to make room.
+    pub(super) async fn slot(&self, key: &Key) -> Slot {
+        self.slots.take(&key.organization, |full| self.make_room(full, &key.organization)).await
+    }
+
+    /// Closes the connection that has been idle longest. One that its server closed has no slot any more.
+    fn make_room(&self, full: Full, organization: &str) {
+        let mut kept = lock(&self.kept);
+        let is_of_those = |key: &Key| full == Full::All || key.organization == organization;
+        while let Some(idle) = kept.take_oldest(is_of_those) {
+            if !idle.connection.sender.is_closed() {
+                return;
+            }
+        }
+    }
+
     /// The connection of this owner that was used last and is still open.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.kept);
         while let Some(idle) = kept.pop(key) {
             if idle.connection.can_be_kept() && idle.connection.sender.is_ready() {
                 return Some(idle.connection);
@@ -116,16 +146,16 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection for the next request, where there is room.
+    /// Keeps a connection for the next request, where there is room and nobody waits for its slot.
     pub(super) fn put(&self, key: &Key, connection: Connection) {
-        let mut kept = lock(&self.0);
+        let mut kept = lock(&self.kept);
         let is_full = kept.count >= IDLE || kept.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_OF_ONE);
-        if is_full || !connection.can_be_kept() {
+        if is_full || !connection.can_be_kept() || self.slots.is_wanted_of(&key.organization) {
             return;
         }
         kept.last_id += 1;
         let id = kept.last_id;
-        let expiry = Driver(tokio::spawn(expire(Arc::downgrade(&self.0), key.clone(), id)));
+        let expiry = Driver(tokio::spawn(expire(Arc::downgrade(&self.kept), key.clone(), id)));
         kept.idle.entry(key.clone()).or_default().push(Idle { id, connection, _expiry: expiry });
         kept.count += 1;
     }
@@ -152,6 +182,14 @@ impl Kept {
         }
         self.count -= usize::from(last.is_some());
         last
+    }
+
+    /// The one of those that was put here first.
+    fn take_oldest(&mut self, is_of_those: impl Fn(&Key) -> bool) -> Option<Idle> {
+        let those = self.idle.iter().filter(|(key, _)| is_of_those(key));
+        let all = those.flat_map(|(key, idle)| idle.iter().map(move |idle| (idle.id, key)));
+        let (id, key) = all.min_by_key(|(id, _)| *id).map(|(id, key)| (id, key.clone()))?;
+        self.remove(&key, id)
     }
 
     fn remove(&mut self, key: &Key, id: u64) -> Option<Idle> {

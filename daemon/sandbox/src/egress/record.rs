@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::json;
 use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, show};
 
 use super::trace::Exchange;
@@ -13,6 +14,9 @@ use crate::effect::Effect;
 /// Requests and refusals of one call that are written down. Further ones are counted and otherwise forgotten: the limit
 /// on requests bounds what was made, and this bounds what was only tried.
 const RECORDED: usize = 1_000;
+
+/// When a call may be made again that found no connection: most requests take less.
+const RETRY_AFTER_MS: u64 = 1_000;
 
 /// Longest destination in a record, in characters.
 const DETAIL_CHARS: usize = 500;
@@ -230,6 +234,12 @@ impl Noted {
         self.record.trouble(unavailable(why, host));
     }
 
+    /// It was not sent for want of a connection: the daemon's trouble, and not the upstream's.
+    pub(super) fn crowded_out(&self, why: &'static str) {
+        self.update(|request| request.failed = Some(why));
+        self.record.trouble(overloaded(why));
+    }
+
     pub(super) fn record(&self) -> &Record {
         &self.record
     }
@@ -270,4 +280,14 @@ fn unavailable(why: &str, host: &str) -> CallError {
         "call again later; if it stays, tell the operator",
     )
     .retryable(true)
+}
+
+fn overloaded(why: &str) -> CallError {
+    CallError::new(
+        ErrorType::Overloaded,
+        format!("the request could not be sent: {why}, and none ended in time"),
+        "call again in a moment; an operator can raise `egress.connections` and `egress.connections_per_organization`",
+    )
+    .retryable(true)
+    .with_details(json!({"retry_after_ms": RETRY_AFTER_MS}))
 }

@@ -1,7 +1,7 @@
 //! One request, from what the guest wrote to the head of the answer.
 //!
 //! The order is the point: decided by the rules, written down, given its credential, resolved, decided by its addresses,
-//! connected to one of them. A connection that is kept was vetted for the same owner by the same grant.
+//! given a slot, connected to one of them. A connection that is kept was vetted for the same owner by the same grant.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use http::{Request, Response, StatusCode, Uri, Version, header};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tokio::time::timeout;
-use toolgate_admission::{CallError, Denied, Host, Permitted};
+use tokio::time::{Instant, timeout, timeout_at};
+use toolgate_admission::{CallError, Denied, Host, Permitted, Vetted};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use zeroize::Zeroizing;
 
@@ -25,7 +25,7 @@ use super::scan::Scanner;
 use super::{Upstreams, headers};
 use crate::effect::BeforeEffect;
 
-/// Resolving, connecting and agreeing on TLS, together.
+/// Resolving, waiting for a slot, connecting and agreeing on TLS, together.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// From the request to the head of its answer. What takes longer has no user who waits.
 const FIRST_BYTE_TIME: Duration = Duration::from_secs(120);
@@ -60,11 +60,11 @@ impl Sender {
         let noted = self.record.begin(&permitted, credential);
         let host = permitted.target().host().to_string();
         let sent = self.exchange(permitted, request, options, injection, &noted).await;
-        sent.inspect_err(|error| {
+        sent.inspect_err(|error| match error {
             // A denial has said so already.
-            if !matches!(error, Error::HttpRequestDenied) {
-                noted.failed(headers::words(error), &host);
-            }
+            Error::HttpRequestDenied => {}
+            Error::ConnectionLimitReached => noted.crowded_out(headers::words(error)),
+            _ => noted.failed(headers::words(error), &host),
         })
     }
 
@@ -86,7 +86,7 @@ impl Sender {
         let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
         let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
         drop(injection);
-        let opening = |permitted| self.open(permitted, options.connect_timeout);
+        let opening = |permitted| self.open(permitted, &key, options.connect_timeout);
         let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
             Some(connection) => (connection, false),
             None => (opening(permitted.clone()).await?, true),
@@ -97,6 +97,8 @@ impl Sender {
         if let Ok(Err(error)) = &mut sent
             && let Some(request) = error.take_message().filter(|_| !is_new)
         {
+            // Its slot comes first, where there is no other.
+            drop(connection);
             connection = opening(permitted).await?;
             sent = timeout(patience, connection.sender.try_send_request(request)).await;
         }
@@ -165,21 +167,30 @@ impl Sender {
         Ok(Request::from_parts(parts, GuestBody::new(body, length, noted.clone())))
     }
 
-    async fn open(&self, permitted: Permitted, asked: Option<Duration>) -> Result<Connection, Error> {
-        let patience = asked.map_or(CONNECT_TIME, |asked| asked.min(CONNECT_TIME));
-        let opened = async {
-            let destination = permitted.target().to_string();
-            let addresses = match permitted.target().host() {
-                Host::Address(address) => vec![*address],
-                Host::Name(name) => self.upstreams.resolver().addresses(name).await.map_err(unresolved)?,
-            };
-            let vetted = permitted.vet(&addresses).map_err(|denied: Denied| {
-                self.record.denied(&destination, &denied);
-                Error::HttpRequestDenied
-            })?;
-            self.upstreams.connector().connect(&vetted).await
+    async fn open(
+        &self,
+        permitted: Permitted,
+        key: &Key,
+        asked: Option<Duration>,
+    ) -> Result<Connection, Error> {
+        let end = Instant::now() + asked.map_or(CONNECT_TIME, |asked| asked.min(CONNECT_TIME));
+        let in_time = |_| Error::ConnectionTimeout;
+        let vetted = timeout_at(end, self.vetted(permitted)).await.map_err(in_time)??;
+        let slot = timeout_at(end, self.upstreams.pool().slot(key)).await;
+        let slot = slot.map_err(|_| Error::ConnectionLimitReached)?;
+        timeout_at(end, self.upstreams.connector().connect(&vetted, slot)).await.map_err(in_time)?
+    }
+
+    async fn vetted(&self, permitted: Permitted) -> Result<Vetted, Error> {
+        let destination = permitted.target().to_string();
+        let addresses = match permitted.target().host() {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => self.upstreams.resolver().addresses(name).await.map_err(unresolved)?,
         };
-        timeout(patience, opened).await.unwrap_or(Err(Error::ConnectionTimeout))
+        permitted.vet(&addresses).map_err(|denied: Denied| {
+            self.record.denied(&destination, &denied);
+            Error::HttpRequestDenied
+        })
     }
 
     fn accept(&self, answer: Response<Incoming>, around: Around) -> Result<Response<WasiBody>, Error> {

@@ -24,12 +24,15 @@ pub fn fetch(
     first_byte_ms: Option<u64>,
     /// How long each further one may take
     between_bytes_ms: Option<u64>,
+    /// How long connecting may take
+    connect_ms: Option<u64>,
 ) -> Result<String, Error> {
     let request = OutgoingRequest::new(fields(&headers)?);
     address(&request, &method, &url).map_err(|()| Error::new("the request cannot be made"))?;
     let outgoing = body.is_some().then(|| request.body());
     let options = RequestOptions::new();
     let nanoseconds = |ms: Option<u64>| ms.map(|ms| ms * 1_000_000);
+    let _ = options.set_connect_timeout(nanoseconds(connect_ms));
     let _ = options.set_first_byte_timeout(nanoseconds(first_byte_ms));
     let _ = options.set_between_bytes_timeout(nanoseconds(between_bytes_ms));
     let answer = handle(request, Some(options)).map_err(|code| Error::new(format!("{code:?}")))?;

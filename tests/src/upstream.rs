@@ -3,22 +3,21 @@
 //! Everything listens on one address of the loopback network that is this process's own, so that ports can be the ones
 //! that a plugin's manifest names. What arrives is kept byte for byte.
 
+mod certificates;
 mod names;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
+pub use certificates::{TRUSTED, UNTRUSTED};
 pub use names::Names;
 
-use toolgate_tests::wait::PATIENCE;
+use crate::wait::{self, PATIENCE};
 
 /// The port with TLS, as the manifest of the guest names it.
 pub const TLS_PORT: u16 = 8443;
@@ -59,6 +58,7 @@ struct Kept {
     requests: Vec<String>,
     connections: usize,
     closed: usize,
+    heard: usize,
 }
 
 impl Upstream {
@@ -74,10 +74,13 @@ impl Upstream {
         let seen = Arc::new(Seen::default());
         let script: Script = Arc::new(|_| ok("text/plain", "hello"));
         let script = Arc::new(Mutex::new(script));
-        let (authority, acceptor) = certificates();
-        let tls = runtime.block_on(TcpListener::bind((address, TLS_PORT))).expect("a port of this address");
-        let plain =
-            runtime.block_on(TcpListener::bind((address, PLAIN_PORT))).expect("a port of this address");
+        let (authority, acceptor) = certificates::make();
+        // The servers of the test before may still be ending.
+        let bind = |port| {
+            let listening = || runtime.block_on(TcpListener::bind((address, port))).ok();
+            wait::until("a port of this address", listening)
+        };
+        let (tls, plain) = (bind(TLS_PORT), bind(PLAIN_PORT));
         runtime.spawn(serve(tls, Some(acceptor), Arc::clone(&seen), Arc::clone(&script)));
         runtime.spawn(serve(plain, None, Arc::clone(&seen), Arc::clone(&script)));
         Self { address, names: Names::start(), authority, seen, script, _runtime: runtime }
@@ -101,6 +104,11 @@ impl Upstream {
     /// Connections that ended.
     pub fn closed(&self) -> usize {
         self.seen.lock().closed
+    }
+
+    /// Bytes of requests that came, whole ones or not.
+    pub fn heard(&self) -> usize {
+        self.seen.lock().heard
     }
 
     /// Waits until what was seen is so.
@@ -168,7 +176,7 @@ async fn converse(
     script: &Mutex<Script>,
 ) -> io::Result<()> {
     loop {
-        let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
+        let Some(request) = read_request(&mut stream, seen).await? else { return Ok(()) };
         seen.change(|kept| kept.requests.push(request.clone()));
         let script = Arc::clone(&*script.lock().unwrap_or_else(PoisonError::into_inner));
         let pieces = script(&request);
@@ -200,7 +208,7 @@ async fn converse(
 }
 
 /// Head and content of one request, framed as it says.
-async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<String>> {
+async fn read_request(stream: &mut (impl AsyncRead + Unpin), seen: &Seen) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -222,33 +230,10 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Optio
         let mut more = [0; 4096];
         match stream.read(&mut more).await? {
             0 => return Ok(None),
-            read => bytes.extend_from_slice(&more[..read]),
+            read => {
+                bytes.extend_from_slice(&more[..read]);
+                seen.change(|kept| kept.heard += read);
+            }
         }
     }
-}
-
-/// An authority, and a server that it vouches for under every name but those that begin with `wrong`.
-fn certificates() -> (String, TlsAcceptor) {
-    let authority_key = KeyPair::generate().expect("a key");
-    let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
-    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let authority = parameters.self_signed(&authority_key).expect("a certificate");
-    let issuer = Issuer::new(parameters, authority_key);
-    let key = KeyPair::generate().expect("a key");
-    let names = ["api.upstream.test", "other.upstream.test", "moving.upstream.test", "mixed.upstream.test"];
-    let names: Vec<String> = names.map(str::to_owned).to_vec();
-    let certificate =
-        CertificateParams::new(names).and_then(|parameters| parameters.signed_by(&key, &issuer));
-    let certificate = certificate.expect("a certificate");
-    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("versions of TLS")
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![certificate.der().clone()],
-            PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
-        )
-        .expect("a certificate and its key");
-    (authority.pem(), TlsAcceptor::from(Arc::new(config)))
 }
