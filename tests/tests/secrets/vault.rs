@@ -161,18 +161,21 @@ fn k1_a_vaults_transit_engine_unwraps_the_root_key() {
     });
 }
 
+/// The same settings, for a vault that could be anybody's, and why it is not asked.
+fn unvouched(settings: &str) -> [(String, &'static str); 2] {
+    let without_ca: Vec<&str> = settings.lines().filter(|line| !line.starts_with("ca_file")).collect();
+    [
+        (format!("{}\n", without_ca.join("\n")), "TLS failed"),
+        (settings.replace("https://", "http://"), "plain HTTP"),
+    ]
+}
+
 #[test]
 fn k4_a_vault_that_nobody_vouches_for_gets_no_token() {
     let Some(vault) = Vault::start() else { return };
     vault.bao(&["kv", "put", "-mount=secret", "toolgate", &format!("root={KEY}")]);
     let settings = vault.settings("vault_kv = \"secret/toolgate#root\"");
-    let without_ca: String = settings
-        .lines()
-        .filter(|line| !line.starts_with("ca_file"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let plain = settings.replace("https://", "http://");
-    for (settings, why) in [(without_ca, "TLS failed"), (plain, "plain HTTP")] {
+    for (settings, why) in unvouched(&settings) {
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         assert_eq!(state(&daemon), "sealed");
         assert!(daemon.log_text().contains(why), "{}", daemon.log_text());
@@ -202,6 +205,22 @@ struct Shop {
     session: Session,
 }
 
+/// A session that has the tool.
+fn make_tool(operator: &Client, mut grant: Value) -> Session {
+    operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
+    grant["network"] = json!([{"host": "api.upstream.test", "port": 8443}]);
+    grant["credentials"] = json!(["shop"]);
+    operator.make("/v1/orgs/acme/tools/shop/grant", &grant).expect(201);
+    let tool = json!({
+        "description": "A shop.", "base_url": "https://api.upstream.test:8443",
+        "authentication": {"kind": "api_key", "provider": "shop"},
+        "actions": [{"name": "item", "description": "An item.", "method": "GET", "path": "/",
+            "input_schema": {"type": "object"}}],
+    });
+    operator.make("/v1/orgs/acme/tools/shop", &tool).expect(201);
+    operator.open_session("acme/bot")
+}
+
 impl Shop {
     fn start() -> Option<Self> {
         let (vault, upstream) = (Vault::start()?, Upstream::start());
@@ -210,21 +229,10 @@ impl Shop {
         let egress = format!("[egress]\nname_servers = [\"{names}\"]\n[log]\nlevel = \"trace\"\n");
         let settings = format!("{}{egress}", vault.settings(REFERENCES));
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
-        let operator = daemon.operator();
-        operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
-        let grant = json!({
-            "network": [{"host": "api.upstream.test", "port": 8443}], "credentials": ["shop"],
+        let networks = json!({
             "private_networks": [format!("{}/32", upstream.address)], "extra_ca": [upstream.authority],
         });
-        operator.make("/v1/orgs/acme/tools/shop/grant", &grant).expect(201);
-        let tool = json!({
-            "description": "A shop.", "base_url": "https://api.upstream.test:8443",
-            "authentication": {"kind": "api_key", "provider": "shop"},
-            "actions": [{"name": "item", "description": "An item.", "method": "GET", "path": "/",
-                "input_schema": {"type": "object"}}],
-        });
-        operator.make("/v1/orgs/acme/tools/shop", &tool).expect(201);
-        let session = operator.open_session("acme/bot");
+        let session = make_tool(&daemon.operator(), networks);
         Some(Self { vault, upstream, daemon, session })
     }
 
@@ -281,6 +289,21 @@ fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
     assert!(records.contains("credential shop@1/1") && records.contains("credential shop@1/2"), "{records}");
     for place in [shown.text(), records, refused.0.to_string(), shop.daemon.log_text()] {
         assert!(![first, second, TOKEN].iter().any(|canary| place.contains(canary)), "{place}");
+    }
+}
+
+/// The test above is the same path with a vault that is vouched for.
+#[test]
+fn k4_a_vault_that_nobody_vouches_for_is_not_asked_for_secrets_of_organizations() {
+    let Some(vault) = Vault::start() else { return };
+    vault.bao(&["kv", "put", "-mount=secret", "tenants/acme/shop", "key=canary-77c1d0"]);
+    for (settings, why) in unvouched(&vault.settings(REFERENCES)) {
+        let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
+        let session = make_tool(&daemon.operator(), json!({}));
+        put(&daemon.operator(), SHOP, &referring(PLACE)).expect(201);
+        // A request gets its credential before anybody is asked where its host is.
+        let refused = session.call("shop/item", json!({})).failed("UNAVAILABLE");
+        assert!(refused.message().contains(why), "{}", refused.0);
     }
 }
 

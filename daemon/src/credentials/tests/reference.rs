@@ -172,6 +172,24 @@ async fn k1_without_the_vault_a_kept_secret_is_used_to_its_end_and_no_longer() {
 }
 
 #[tokio::test]
+async fn k1_another_reference_is_followed_at_once() {
+    let scene = Scene::new().await;
+    scene.elsewhere.says(404);
+    refer(&scene.credentials, referring(PLACE)).await.unwrap();
+    assert_eq!(scene.got_at(10).await, Err(ErrorType::CredentialMissing));
+    scene.elsewhere.has("first", 1);
+    assert_eq!(scene.got_at(11).await, Err(ErrorType::CredentialMissing));
+    refer(&scene.credentials, referring("kv/tenants/acme/other#key")).await.unwrap();
+    assert_eq!(scene.got_at(12).await.as_deref(), Ok("first"));
+    scene.elsewhere.has("second", 1);
+    refer(&scene.credentials, referring(PLACE)).await.unwrap();
+    assert_eq!(scene.got_at(13).await.as_deref(), Ok("second"));
+    let asked = scene.elsewhere.asked.lock().unwrap().clone();
+    let places = ["stripe", "other", "stripe"].map(|place| format!("/v1/kv/data/tenants/acme/{place}"));
+    assert_eq!(asked, places);
+}
+
+#[tokio::test]
 async fn k1_what_the_vault_says_decides_the_error_and_is_not_quoted() {
     let cases = [
         (403, ErrorType::Unavailable),
