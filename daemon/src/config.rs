@@ -124,14 +124,26 @@ impl CredentialSection {
                 "there is one root key: say where it is, once",
             ));
         }
-        let wanted = vault.contains(&true);
+        let wanted = vault.contains(&true) || self.vault_references.is_some();
         if [self.vault_url.is_some(), self.vault_token_file.is_some()].contains(&!wanted) {
             return Err(ConfigError::new(
                 "a vault in `[credentials]` is named in part",
-                "set `vault_url`, `vault_token_file`, and either `vault_kv` or `vault_transit`",
+                "set `vault_url`, `vault_token_file`, and what is there: `vault_kv`, `vault_transit` or `vault_references`",
             ));
         }
-        Ok(())
+        self.check_references()
+    }
+
+    /// An organization of the right name would have the root key sent to itself.
+    fn check_references(&self) -> Result<(), ConfigError> {
+        let before = self.vault_references.as_deref().and_then(|text| text.split('{').next());
+        match (before, &self.vault_kv) {
+            (Some(before), Some(root_key)) if root_key.starts_with(before) => Err(ConfigError::new(
+                "`vault_kv` of `[credentials]` lies where `vault_references` lets an organization read",
+                format!("keep the root key in another mount, or elsewhere than below `{before}`"),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -344,6 +356,15 @@ mod tests {
         assert!(refusal(&format!("[credentials]\n{vault}")).0.contains("in part"));
         assert!(refusal("[credentials]\nvault_kv = \"a/b#c\"").0.contains("in part"));
         parse(&format!("[credentials]\n{vault}\nvault_kv = \"a/b#c\"")).expect("named whole");
+        let references = "vault_references = \"kv/{organization}/\"";
+        assert!(refusal(&format!("[credentials]\n{references}")).0.contains("in part"));
+        for root_key in ["", "root_key_file = \"/k\"", "vault_kv = \"a/b#c\""] {
+            parse(&format!("[credentials]\n{vault}\n{references}\n{root_key}")).expect("beside any root key");
+        }
+        // An organization could have that very name.
+        let root_key = "vault_kv = \"kv/toolgate/prod#root\"";
+        let (message, hint) = refusal(&format!("[credentials]\n{vault}\n{references}\n{root_key}"));
+        assert!(message.contains("lets an organization read") && hint.contains("`kv/`"), "{message}: {hint}");
         for one in ["root_key_file = \"/k\"", "root_key_environment = \"K\""] {
             parse(&format!("[credentials]\n{one}")).expect("one is enough");
         }

@@ -5,7 +5,8 @@
 //! and wiped after it; what lies in memory between is ciphertext and the root key.
 //!
 //! - `document` and `fields`: what of a credential is shown, and what is secret. `envelope`: how the second is sealed.
-//! - `root_key`, `source`, `vault`, `keyring`: what opens it, where that comes from, and how it is rotated while calls run.
+//! - `root_key`, `source`, `root_vault`, `keyring`: what opens it, where that comes from, and how it is rotated while calls run.
+//! - `vault`, `reference`: how a vault is asked, and the secrets that stay in one.
 //! - `connect`, `renew`, `oauth`, `https`: how OAuth2 tokens are come by and kept good.
 //! - `shelf`: all of it in memory. `change` and `root` write; `inject` makes of a secret what is put into a request.
 //!
@@ -20,9 +21,11 @@ mod https;
 mod inject;
 mod keyring;
 mod oauth;
+mod reference;
 mod renew;
 mod root;
 mod root_key;
+mod root_vault;
 mod shelf;
 mod source;
 mod vault;
@@ -44,11 +47,13 @@ pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use https::{CaFileError, HttpsSettings, https_client};
 pub use inject::{SECRET_BYTES, sendable};
 pub use oauth::{TokenAnswer, TokenClient, TokenClientError};
+pub use reference::{ReferencePrefix, VaultReferences};
 pub use root::RootRotation;
 pub use root_key::{NotARootKey, RootKey, RootKeyId};
+pub use root_vault::{RootVault, VaultPlace};
 pub use shelf::{Credential, State};
 pub use source::{RootKeySource, SourceError};
-pub use vault::{Vault, VaultPlace};
+pub use vault::Vault;
 
 use crate::registry::Registry;
 use crate::store::{CredentialUse, Store, StoreError};
@@ -64,10 +69,11 @@ struct Parts {
     store: Store,
     registry: Registry,
     source: RootKeySource,
+    references: Option<VaultReferences>,
     http: TokenClient,
     redirect_url: String,
     awaiting: connect::Awaiting,
-    /// Renewals, which outlive the calls that needed them.
+    /// Renewals and readings from a vault, which outlive the calls that needed them.
     renewals: TaskTracker,
     /// Held while something is written: what is sealed under a key is stored before that key can go.
     changing: tokio::sync::Mutex<()>,
@@ -79,6 +85,8 @@ struct Parts {
 pub struct CredentialSettings {
     /// Where the root key comes from.
     pub source: RootKeySource,
+    /// The vault that credentials may refer to; without one none can.
+    pub references: Option<VaultReferences>,
     /// Who sends requests for tokens.
     pub http: TokenClient,
     /// Where providers send people back to.
@@ -108,6 +116,20 @@ pub enum CredentialRefusal {
         /// Why, in words that hold nothing of its answer.
         why: String,
     },
+    /// The vault that keeps the secret does not give it now.
+    VaultAway {
+        /// The credential.
+        name: Name,
+        /// Why, in words that hold nothing of its answer.
+        why: String,
+    },
+    /// There is no such secret in the vault.
+    NotInVault {
+        /// The credential.
+        name: Name,
+        /// What is there instead, in words that hold nothing of it.
+        why: String,
+    },
     /// What is stored does not open: it was changed behind the daemon's back.
     Damaged {
         /// The credential.
@@ -132,6 +154,7 @@ impl Credentials {
             store,
             registry,
             source: settings.source,
+            references: settings.references,
             http: settings.http,
             redirect_url: settings.redirect_url,
             awaiting: connect::Awaiting::default(),
@@ -158,8 +181,15 @@ impl Credentials {
         let current = shelf.find(&credential.row.organization, &credential.row.name);
         let current = current.filter(|current| current.row.id == credential.row.id).unwrap_or(&credential);
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
-        let fields = current.open(keys).map_err(|error| damaged(current, error))?;
-        inject::injection(current, fields).map(Some)
+        let mut fields = current.open(keys).map_err(|error| damaged(current, error))?;
+        let mut label = format!("{}@{}", current.row.name, current.row.version);
+        // A client's secret is for its provider alone; what a request has is the token.
+        if current.document.vault.is_some() && current.document.authentication.client().is_none() {
+            let referred = self.referred(current, keys, now_ms).await?;
+            label = format!("{label}/{}", referred.version);
+            fields.given = Some(referred.secret);
+        }
+        inject::injection(current, fields, label).map(Some)
     }
 
     fn choose<'a>(
@@ -328,6 +358,16 @@ impl From<CredentialRefusal> for CallError {
                 ErrorType::ApiUnavailable,
                 format!("no token of `{provider}` is to be had: {why}"),
                 "try again later; if it stays so, look at the credential's addresses",
+            ),
+            CredentialRefusal::VaultAway { name, why } => Self::new(
+                ErrorType::Unavailable,
+                format!("the vault does not give the secret of the credential `{name}`: {why}"),
+                "try again later; if it stays so, let the operator look at the vault and the daemon's log",
+            ),
+            CredentialRefusal::NotInVault { name, why } => Self::new(
+                ErrorType::CredentialMissing,
+                format!("the vault has no secret for the credential `{name}`: {why}"),
+                "put it there, or replace the credential by one whose `vault` names where it is",
             ),
             CredentialRefusal::Damaged { name, why } => Self::new(
                 ErrorType::CredentialMissing,

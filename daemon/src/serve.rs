@@ -27,8 +27,8 @@ use crate::audit::{Audit, AuditSettings};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{Config, PagemapScan, StoreLocation};
 use crate::credentials::{
-    CredentialSettings, Credentials, HttpsSettings, RootKeySource, TokenClient, Vault, VaultPlace,
-    https_client,
+    CredentialSettings, Credentials, HttpsSettings, ReferencePrefix, RootKeySource, RootVault, TokenClient,
+    Vault, VaultPlace, VaultReferences, https_client,
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{Dispatcher, Parts, now_ms};
@@ -231,10 +231,8 @@ impl Prepared {
         let wrapped = keys.join("root.wrapped");
         let transit = settings.vault_transit.as_deref().map(|text| VaultPlace::transit(text, wrapped));
         if let Some(place) = kv.or(transit) {
-            return Ok(RootKeySource::Vault(Vault {
-                http: self.https_client(true)?,
-                url: settings.vault_url.clone().unwrap_or_default(),
-                token_file: settings.vault_token_file.clone().unwrap_or_default(),
+            return Ok(RootKeySource::Vault(RootVault {
+                vault: self.vault()?,
                 place: place.context(
                     "`credentials.vault_kv` is `MOUNT/PATH#FIELD`, `vault_transit` is `MOUNT/KEY`",
                 )?,
@@ -244,6 +242,25 @@ impl Prepared {
             (Some(path), _) => RootKeySource::File(path.clone()),
             (None, Some(name)) => RootKeySource::of_environment(name),
             (None, None) => RootKeySource::Made(keys.join("root")),
+        })
+    }
+
+    /// Where the settings say that organizations may have secrets.
+    fn vault_references(&self) -> Result<Option<VaultReferences>> {
+        let settings = &self.config.credentials;
+        let Some(text) = &settings.vault_references else { return Ok(None) };
+        let prefix = ReferencePrefix::parse(text).context(
+            "`credentials.vault_references` is `MOUNT/…/{organization}/`: a mount, and the organization between slashes",
+        )?;
+        Ok(Some(VaultReferences { vault: self.vault()?, prefix, kept_ms: settings.vault_kept_ms }))
+    }
+
+    fn vault(&self) -> Result<Vault> {
+        let settings = &self.config.credentials;
+        Ok(Vault {
+            http: self.https_client(true)?,
+            url: settings.vault_url.clone().unwrap_or_default(),
+            token_file: settings.vault_token_file.clone().unwrap_or_default(),
         })
     }
 
@@ -261,6 +278,7 @@ impl Prepared {
             settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.reached_at()));
         let settings = CredentialSettings {
             source,
+            references: self.vault_references()?,
             http: self.https_client(false)?,
             redirect_url: format!("{}/v1/oauth/callback", public_url.trim_end_matches('/')),
         };

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com/v1/ --secret-file key
   toolgate credential put acme/mail --provider resend --kind api_key --header x-api-key --to https://api.resend.com --secret-env KEY
+  toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com --vault kv/tenants/acme/stripe#key
   toolgate credential put acme/drive drive.json --secret-file client-secret
   toolgate credential connect acme/drive
   pass show stripe | toolgate credential rotate acme/stripe --secret-file -
@@ -101,6 +102,9 @@ pub struct Put {
     /// The user whose it is; without one, the organization's
     #[arg(long)]
     user: Option<String>,
+    /// Where in the daemon's vault its secret is, in place of the secret itself
+    #[arg(long, value_name = "MOUNT/PATH#FIELD", conflicts_with_all = ["secret_file", "secret_env"])]
+    vault: Option<String>,
     #[command(flatten)]
     secret: SecretSource,
 }
@@ -224,6 +228,9 @@ impl Put {
         };
         if let Some(secret) = self.secret.read()? {
             body.insert("secret".to_owned(), secret.into());
+        }
+        if let Some(place) = &self.vault {
+            body.insert("vault".to_owned(), place.as_str().into());
         }
         Ok(Value::Object(body).to_string())
     }

@@ -280,8 +280,8 @@ settings! {
         /// A variable of the environment with the root key, in hexadecimal digits or base64. It stays readable in
         /// `/proc` for the daemon's user, so a file is better.
         root_key_environment: Option<String> = None, Values::Text;
-        /// An OpenBao or Vault server, like `https://vault.example.org:8200`, that has the root key at `vault_kv` or unwraps
-        /// it with `vault_transit`.
+        /// An OpenBao or Vault server, like `https://vault.example.org:8200`, that has the root key at `vault_kv`, unwraps
+        /// it with `vault_transit`, or has secrets of organizations below `vault_references`.
         vault_url: Option<String> = None, Values::Text;
         /// A file with the token for it. It is read whenever the vault is asked, so that others can renew it.
         vault_token_file: Option<PathBuf> = None, Values::Text;
@@ -290,6 +290,13 @@ settings! {
         /// The key of its transit engine, as `MOUNT/KEY`, that wraps a root key which the daemon makes itself. The wrapped
         /// key is `keys/root.wrapped` in the data folder.
         vault_transit: Option<String> = None, Values::Text;
+        /// Where in its KV engine (version 2) organizations have secrets that their credentials may refer to, as
+        /// `MOUNT/…/{organization}/`, like `kv/tenants/{organization}/`: each below its own name alone. The token must be able
+        /// to read there, and had better read nothing else. Without it no credential refers to the vault.
+        vault_references: Option<String> = None, Values::Text;
+        /// How long a secret from there is used before it is read anew; so long a call does not wait for the vault, and a
+        /// secret that was changed or taken out is still sent.
+        vault_kept_ms: u64 = 60_000, number(100, 600_000);
         /// A file with certificates, in PEM, that the daemon trusts besides those of the web when it asks a vault or an
         /// OAuth2 provider.
         ca_file: Option<PathBuf> = None, Values::Text;

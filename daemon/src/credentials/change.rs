@@ -21,7 +21,7 @@ const PER_ORGANIZATION: usize = 10_000;
 /// A credential as a person writes it.
 pub struct NewCredential {
     pub document: CredentialDocument,
-    /// None for an OAuth2 client that has none.
+    /// None for an OAuth2 client that has none, and where the document says which vault has it.
     pub secret: Option<Secret>,
 }
 
@@ -48,6 +48,9 @@ impl Credentials {
         precondition: &Precondition,
         now_ms: u64,
     ) -> Result<(Arc<Credential>, Written), CallError> {
+        if let Some(reference) = &new.document.vault {
+            self.referred_place(organization, reference)?;
+        }
         let _turn = self.0.changing.lock().await;
         let shelf = self.0.shelf.load_full();
         let keys = open_keys(&shelf)?;
@@ -93,6 +96,9 @@ impl Credentials {
         let shelf = self.0.shelf.load_full();
         let keys = open_keys(&shelf)?;
         let before = shelf.find(organization, name).ok_or_else(|| not_found(organization, name))?;
+        if before.document.vault.is_some() {
+            return Err(kept_in_vault(name));
+        }
         let of_client = before.document.authentication.client().is_some();
         let document =
             CredentialDocument { expires_ms: expires_ms.filter(|_| !of_client), ..before.document.clone() };
@@ -224,6 +230,14 @@ fn text_of(document: &CredentialDocument) -> Result<String, CallError> {
 
 fn no_text() -> SealedText {
     SealedText { root_key: String::new(), wrapped_key: String::new(), secret: String::new() }
+}
+
+fn kept_in_vault(name: &Name) -> CallError {
+    CallError::new(
+        ErrorType::Conflict,
+        format!("the secret of the credential `{name}` is in a vault"),
+        "put the new one there: it is read anew within moments; or replace the credential with `PUT`",
+    )
 }
 
 fn too_many() -> CallError {

@@ -22,6 +22,9 @@ pub struct CredentialDocument {
     pub shared: bool,
     /// When what a person gave is no longer good.
     pub expires_ms: Option<u64>,
+    /// Where in a vault its secret is, as `MOUNT/PATH#FIELD`; none where it is stored here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vault: Option<String>,
 }
 
 /// How a credential is shown to its provider.

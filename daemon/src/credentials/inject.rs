@@ -17,10 +17,12 @@ use super::shelf::Credential;
 /// Longest secret, in bytes: tokens that carry claims have some thousands, and servers take headers of 8 to 16 KiB.
 pub const SECRET_BYTES: usize = 12 * 1024;
 
-/// What this credential puts into a request.
+/// What this credential puts into a request. Another secret has another label, so that no connection is shared between
+/// the two.
 pub(super) fn injection(
     credential: &Credential,
     fields: SecretFields,
+    label: String,
 ) -> Result<Injection, CredentialRefusal> {
     let missing = || {
         let provider = credential.document.provider.clone();
@@ -45,9 +47,7 @@ pub(super) fn injection(
             (bearer(), fields.access_token.ok_or_else(missing)?, Vec::new())
         }
     };
-    // Another version is another secret: no connection is shared between the two.
-    let credential = format!("{}@{}", credential.row.name, credential.row.version);
-    Ok(Injection { credential, place, secret: Arc::new(secret), also_hidden })
+    Ok(Injection { credential: label, place, secret: Arc::new(secret), also_hidden })
 }
 
 fn bearer() -> InjectionPlace {

@@ -113,7 +113,11 @@ impl Credentials {
             return Err(unavailable(&current.document, "it did not answer just now"));
         }
         let Keys::Open(keys) = &shelf.keys else { return Err(missing(&current.document, Unusable::Sealed)) };
-        let fields = current.open(keys).map_err(|error| super::damaged(current, error))?;
+        let mut fields = current.open(keys).map_err(|error| super::damaged(current, error))?;
+        if current.document.vault.is_some() {
+            // Never one of a moment ago: a provider that refuses it is asked no more.
+            fields.given = Some(self.read_reference(current).await?.secret);
+        }
         match self.next_tokens(&current.document, &fields).await {
             Ok(tokens) => self.take_tokens(current, fields, tokens, now_ms).await,
             Err(NoTokens::Refused(why)) => self.end(current, why, now_ms).await,
@@ -151,7 +155,8 @@ impl Credentials {
         let renewable = by_client || tokens.refresh.is_some() || fields.refresh_token.is_some();
         let (expires_ms, refresh_ms) = times(&tokens, renewable, now_ms);
         let fields = SecretFields {
-            given: fields.given,
+            // What a vault keeps is not kept here.
+            given: fields.given.filter(|_| before.document.vault.is_none()),
             access_token: Some(tokens.access),
             refresh_token: tokens.refresh.or(fields.refresh_token).filter(|_| !by_client),
         };

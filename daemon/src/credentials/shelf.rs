@@ -16,6 +16,7 @@ use super::document::CredentialDocument;
 use super::envelope::{EnvelopeError, Place, Sealed};
 use super::fields::SecretFields;
 use super::keyring::Keyring;
+use super::reference::Heard;
 use super::root_key::RootKeyId;
 use crate::store::{CredentialRow, SealedText};
 
@@ -61,6 +62,8 @@ pub struct Shared {
     pub paused_until_ms: AtomicU64,
     /// Held while it is renewed: one at a time.
     pub renewing: tokio::sync::Mutex<()>,
+    /// What a vault said last of its secret. Held while the vault is asked: one at a time.
+    pub heard: tokio::sync::Mutex<Option<Heard>>,
 }
 
 /// What is stored of how it stands.

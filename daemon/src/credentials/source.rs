@@ -19,7 +19,7 @@ use toolgate_sandbox::Secret;
 use zeroize::Zeroizing;
 
 use super::root_key::{RootKey, WRITTEN_KEY_BYTES};
-use super::vault::{Vault, VaultPlace};
+use super::root_vault::{RootVault, VaultPlace};
 
 /// A source of the root key.
 pub enum RootKeySource {
@@ -35,7 +35,7 @@ pub enum RootKeySource {
         value: Option<Secret>,
     },
     /// A vault.
-    Vault(Vault),
+    Vault(RootVault),
 }
 
 /// Why a source gives no key. It says nothing of what was found there.

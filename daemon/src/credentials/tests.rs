@@ -12,6 +12,7 @@ use super::*;
 use crate::documents::{DocumentKey, Precondition};
 
 mod oauth;
+mod reference;
 mod root;
 mod stored;
 
@@ -52,7 +53,11 @@ impl Desk {
 
     pub async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
         let redirect_url = "http://127.0.0.1:7300/v1/oauth/callback".to_owned();
-        let settings = CredentialSettings { source, http, redirect_url };
+        let settings = CredentialSettings { source, references: None, http, redirect_url };
+        self.open_set(settings).await
+    }
+
+    pub async fn open_set(&self, settings: CredentialSettings) -> Credentials {
         Credentials::open(self.store.clone(), self.registry.clone(), settings, 1).await.unwrap()
     }
 
@@ -91,6 +96,7 @@ pub(super) fn bearer() -> CredentialDocument {
         user: None,
         shared: true,
         expires_ms: None,
+        vault: None,
     }
 }
 

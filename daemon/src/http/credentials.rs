@@ -15,7 +15,9 @@ use super::body::SecretJson;
 use super::documents::{name, precondition, status, tagged};
 use super::extract::{Path, Query};
 use super::problem::Problem;
-use super::refusal::{Changed, NoCredential, NoOrganization, SealedStore, TooManyCredentials, Unrecordable};
+use super::refusal::{
+    Changed, KeptInVault, NoCredential, NoOrganization, SealedStore, TooManyCredentials, Unrecordable,
+};
 use super::{App, Authenticated, List, Page};
 use crate::credentials::Credential;
 use crate::dispatch::now_ms;
@@ -71,7 +73,8 @@ pub async fn get(
 
 /// Make or replace a credential.
 ///
-/// It is replaced whole, its secret included: what it is bound to cannot be changed without having the secret. It
+/// Its secret is sent as `secret`, or stays in the operator's vault at the place that `vault` names, one of the two. It is
+/// replaced whole, its secret included: what it is bound to cannot be changed without having the secret. It
 /// holds at once: an integration that it connects is there for open sessions too. One of kind
 /// `oauth2_authorization_code` waits until a person connects it.
 #[utoipa::path(
@@ -124,14 +127,15 @@ pub async fn delete(
 
 /// Put a new secret into a credential.
 ///
-/// Requests that leave from now on have the new one. What it is for and where it may go stays as it is.
+/// Requests that leave from now on have the new one. What it is for and where it may go stays as it is. Not for one
+/// whose secret is in a vault: it is changed there.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
     params(CredentialAddress, OptionalTags),
     request_body(content = Rotation, example = json!({"secret": "sk_live_…"})),
     responses(
         (status = 200, description = "It is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoCredential, Changed, SealedStore, Unrecordable,
+        NoCredential, Changed, KeptInVault, SealedStore, Unrecordable,
     ),
 )]
 pub async fn rotate(

@@ -138,6 +138,7 @@ refusals! {
     NotInTime = Expired, "the result came too late, or the session has ended";
     UnfitResult = InvalidOutput as 422, "the result does not fit the tool's output schema; the call stays open";
     NoCredential = NotFound, "there is no such credential or organization, or it is not the token's";
+    KeptInVault = Conflict, "the secret is in a vault, and a new one is put there";
     SealedStore = Unavailable, "the daemon has no root key to seal or open secrets with";
     TooManyCredentials = QuotaExceeded, "the organization has as many credentials as it can have";
     NobodyNeeded = Conflict, "the credential is of a kind that nobody has to connect";

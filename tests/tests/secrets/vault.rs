@@ -1,4 +1,4 @@
-//! A root key in a vault: OpenBao's own server, in its development mode over TLS (K1).
+//! A root key in a vault, and secrets that stay in one: OpenBao's own server, in its development mode over TLS (K1).
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::wait;
+use toolgate_tests::{CallReply, wait};
 
+use super::egress::upstream::{self, Upstream};
 use super::*;
 
 const TOKEN: &str = "token-canary";
@@ -160,22 +161,181 @@ fn k1_a_vaults_transit_engine_unwraps_the_root_key() {
     });
 }
 
+/// The same settings, for a vault that could be anybody's, and why it is not asked.
+fn unvouched(settings: &str) -> [(String, &'static str); 2] {
+    let without_ca: Vec<&str> = settings.lines().filter(|line| !line.starts_with("ca_file")).collect();
+    [
+        (format!("{}\n", without_ca.join("\n")), "TLS failed"),
+        (settings.replace("https://", "http://"), "plain HTTP"),
+    ]
+}
+
 #[test]
 fn k4_a_vault_that_nobody_vouches_for_gets_no_token() {
     let Some(vault) = Vault::start() else { return };
     vault.bao(&["kv", "put", "-mount=secret", "toolgate", &format!("root={KEY}")]);
     let settings = vault.settings("vault_kv = \"secret/toolgate#root\"");
-    let without_ca: String = settings
-        .lines()
-        .filter(|line| !line.starts_with("ca_file"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let plain = settings.replace("https://", "http://");
-    for (settings, why) in [(without_ca, "TLS failed"), (plain, "plain HTTP")] {
+    for (settings, why) in unvouched(&settings) {
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         assert_eq!(state(&daemon), "sealed");
         assert!(daemon.log_text().contains(why), "{}", daemon.log_text());
     }
     let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
     assert_eq!(state(&daemon), "ok");
+}
+
+/// Where the organization may have secrets, and how long one is used before it is read anew.
+const REFERENCES: &str = "vault_references = \"secret/tenants/{organization}/\"\nvault_kept_ms = 200";
+const SHOP: &str = "/v1/orgs/acme/credentials/shop";
+const PLACE: &str = "secret/tenants/acme/shop#key";
+
+/// A credential that names where in a vault its secret is.
+fn referring(reference: &str) -> Value {
+    json!({
+        "provider": "shop", "kind": "api_key", "header": "x-api-key", "vault": reference,
+        "bound_to": [{"host": "api.upstream.test", "port": 8443}],
+    })
+}
+
+/// A daemon whose agent `acme/bot` has a tool of a server, which it needs a secret for.
+struct Shop {
+    vault: Vault,
+    upstream: Upstream,
+    daemon: Daemon,
+    session: Session,
+}
+
+/// A session that has the tool.
+fn make_tool(operator: &Client, mut grant: Value) -> Session {
+    operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
+    grant["network"] = json!([{"host": "api.upstream.test", "port": 8443}]);
+    grant["credentials"] = json!(["shop"]);
+    operator.make("/v1/orgs/acme/tools/shop/grant", &grant).expect(201);
+    let tool = json!({
+        "description": "A shop.", "base_url": "https://api.upstream.test:8443",
+        "authentication": {"kind": "api_key", "provider": "shop"},
+        "actions": [{"name": "item", "description": "An item.", "method": "GET", "path": "/",
+            "input_schema": {"type": "object"}}],
+    });
+    operator.make("/v1/orgs/acme/tools/shop", &tool).expect(201);
+    operator.open_session("acme/bot")
+}
+
+impl Shop {
+    fn start() -> Option<Self> {
+        let (vault, upstream) = (Vault::start()?, Upstream::start());
+        let names = upstream.names.address;
+        upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
+        let egress = format!("[egress]\nname_servers = [\"{names}\"]\n[log]\nlevel = \"trace\"\n");
+        let settings = format!("{}{egress}", vault.settings(REFERENCES));
+        let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
+        let networks = json!({
+            "private_networks": [format!("{}/32", upstream.address)], "extra_ca": [upstream.authority],
+        });
+        let session = make_tool(&daemon.operator(), networks);
+        Some(Self { vault, upstream, daemon, session })
+    }
+
+    fn keep(&self, secret: &str) {
+        self.vault.bao(&[
+            "kv",
+            "put",
+            "-mount=secret",
+            "tenants/acme/shop",
+            &format!("key={secret}"),
+            "other=1",
+        ]);
+    }
+
+    fn call(&self) -> CallReply {
+        self.session.call("shop/item", json!({}))
+    }
+
+    /// The key that the server saw last.
+    fn sent(&self) -> Option<String> {
+        let request = self.upstream.requests().pop()?;
+        Some(request.split_once("x-api-key: ")?.1.lines().next()?.to_owned())
+    }
+}
+
+#[test]
+fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
+    let Some(mut shop) = Shop::start() else { return };
+    let (first, second) = ("first-canary-77c1d0", "second-canary-55aa11");
+    shop.upstream.answer(move |_| upstream::ok("application/json", &format!(r#"{{"said":"{first}"}}"#)));
+    let operator = shop.daemon.operator();
+    put(&operator, SHOP, &referring(PLACE)).expect(201);
+    // Nothing is there yet.
+    shop.call().failed("CREDENTIAL_MISSING");
+    assert_eq!(shop.upstream.requests().len(), 0);
+    shop.keep(first);
+    wait::until("the secret to be found", || (shop.call().error_type().is_none()).then_some(()));
+    assert_eq!(shop.sent().as_deref(), Some(first));
+    assert_eq!(*shop.call().output(), json!({"said": "*".repeat(first.len())}));
+    shop.keep(second);
+    wait::until("the new secret to be sent", || {
+        shop.call().output();
+        (shop.sent().as_deref() == Some(second)).then_some(())
+    });
+    let shown = operator.get(SHOP).expect(200);
+    assert_eq!((&shown.json()["vault"], &shown.json()["state"]), (&json!(PLACE), &json!("connected")));
+    shop.vault.stop();
+    let refused = wait::until("the kept secret to be over", || {
+        Some(shop.call()).filter(|reply| reply.error_type().is_some())
+    });
+    let refused = refused.failed("UNAVAILABLE");
+    assert!(refused.message().contains("the vault does not give the secret"), "{}", refused.0);
+    let records = Value::Array(operator.audit("limit=100")).to_string();
+    assert!(records.contains("credential shop@1/1") && records.contains("credential shop@1/2"), "{records}");
+    for place in [shown.text(), records, refused.0.to_string(), shop.daemon.log_text()] {
+        assert!(![first, second, TOKEN].iter().any(|canary| place.contains(canary)), "{place}");
+    }
+}
+
+/// The test above is the same path with a vault that is vouched for.
+#[test]
+fn k4_a_vault_that_nobody_vouches_for_is_not_asked_for_secrets_of_organizations() {
+    let Some(vault) = Vault::start() else { return };
+    vault.bao(&["kv", "put", "-mount=secret", "tenants/acme/shop", "key=canary-77c1d0"]);
+    for (settings, why) in unvouched(&vault.settings(REFERENCES)) {
+        let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
+        let session = make_tool(&daemon.operator(), json!({}));
+        put(&daemon.operator(), SHOP, &referring(PLACE)).expect(201);
+        // A request gets its credential before anybody is asked where its host is.
+        let refused = session.call("shop/item", json!({})).failed("UNAVAILABLE");
+        assert!(refused.message().contains(why), "{}", refused.0);
+    }
+}
+
+#[test]
+fn k1_an_organization_refers_to_its_own_part_of_the_vault_alone() {
+    // Nobody is asked for a secret here, so nobody has to be there.
+    let vault = "[credentials]\nvault_url = \"https://127.0.0.1:9\"\nvault_token_file = \"/none\"\n";
+    let (_daemon, operator) = daemon(&format!("{vault}{REFERENCES}\n"));
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    for reference in
+        ["secret/tenants/rival/shop#key", "secret/tenants/acme/../rival/shop#key", "secret/root#key"]
+    {
+        put(&owner, SHOP, &referring(reference)).refused(400, "INVALID_REQUEST");
+    }
+    owner.get(SHOP).refused(404, "NOT_FOUND");
+    put(&owner, SHOP, &referring(PLACE)).expect(201);
+    assert_eq!(owner.get(SHOP).expect(200).json()["vault"], PLACE);
+    owner.post(&format!("{SHOP}/rotate"), &json!({"secret": "new"})).refused(409, "CONFLICT");
+    // One whose secret is here has no such member, and is rotated.
+    put(&owner, STRIPE, &bearer(CANARY)).expect(201);
+    assert_eq!(owner.get(STRIPE).expect(200).json().get("vault"), None);
+    owner.post(&format!("{STRIPE}/rotate"), &json!({"secret": "new"})).expect(200);
+}
+
+#[test]
+fn k1_without_the_operators_word_nothing_refers_to_a_vault() {
+    let (_daemon, operator) = daemon("");
+    let refused = put(&operator, SHOP, &referring(PLACE)).refused(400, "INVALID_REQUEST");
+    assert!(refused.text().contains("credentials.vault_references"), "{}", refused.text());
+    let mut document = referring(PLACE);
+    document["secret"] = json!(CANARY);
+    put(&operator, SHOP, &document).refused(400, "INVALID_REQUEST");
+    document.as_object_mut().expect("an object").remove("vault");
+    put(&operator, SHOP, &document).expect(201);
 }

@@ -68,6 +68,15 @@ async fn a_document_gets_its_secret_from_elsewhere() {
 }
 
 #[tokio::test]
+async fn a_credential_can_name_where_in_a_vault_its_secret_is() {
+    let (_folder, document) = secret_file(r#"{"provider":"stripe"}"#);
+    let words = ["put", "acme/stripe", &document, "--vault", "kv/tenants/acme/stripe#key"];
+    let run = run_line(&words, vec![Canned::json(201, json!({}))]).await;
+    run.result.as_ref().expect("done");
+    assert_eq!(sent(&run), json!({"provider": "stripe", "vault": "kv/tenants/acme/stripe#key"}));
+}
+
+#[tokio::test]
 async fn a_rotation_without_a_secret_is_wrong_usage() {
     let run = run_line(&["rotate", "acme/stripe"], vec![]).await;
     assert!(run.result.expect_err("no secret").hint().contains("--secret-file"));
@@ -115,6 +124,7 @@ fn a_secret_is_no_argument_and_a_name_has_two_parts() {
         &["credential", "rotate", "acme/stripe", "sk"],
         &["credential", "rotate", "acme/stripe", "--secret-file", "a", "--secret-env", "B"],
         &["credential", "put", "acme/stripe"],
+        &["credential", "put", "acme/stripe", "d.json", "--vault", "kv/a#b", "--secret-file", "a"],
         &["credential", "put", "acme/stripe", "d.json", "--kind", "bearer"],
     ] {
         assert!(Line::try_parse_from(words).is_err(), "{words:?}");

@@ -61,10 +61,19 @@ pub struct CredentialRequest {
     /// When the secret is no longer good, in milliseconds since 1970. Not for OAuth2, where the provider says so.
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     expires_ms: Option<u64>,
-    /// The key, token, password or client secret. Needed but for a public client of `oauth2_authorization_code`. It
-    /// is never shown again.
+    /// The key, token, password or client secret. Needed but for a public client of `oauth2_authorization_code`, and
+    /// unless `vault` says where it is. It is never shown again.
     #[schema(value_type = Option<String>, write_only, required = false, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
     secret: Option<SecretText>,
+    /// In place of `secret`: where in the operator's vault it is, as `MOUNT/PATH#FIELD` of a KV engine of version 2. It
+    /// begins with what `credentials.vault_references` of the daemon's settings has for the organization. The secret is
+    /// read when a request needs it. Not for `oauth2_authorization_code`.
+    #[schema(
+        max_length = 500,
+        pattern = "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+#[A-Za-z0-9._-]+$",
+        example = "kv/tenants/acme/stripe#key"
+    )]
+    vault: Option<String>,
     /// `api_key`: the header that it goes into.
     #[schema(min_length = 1, max_length = 100, example = "x-api-key")]
     header: Option<String>,
@@ -187,7 +196,11 @@ pub struct CredentialView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<String>, required = false)]
     scopes: Option<Vec<String>>,
-    /// Counts its secrets, those that were renewed by themselves too.
+    /// Where in a vault its secret is; only where it is not stored here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    vault: Option<String>,
+    /// Counts its secrets, those that were renewed by themselves too; not those that a vault has one after another.
     #[schema(minimum = 1)]
     version: u64,
     /// When it was made, in milliseconds since 1970.
@@ -253,8 +266,15 @@ impl CredentialRequest {
         self.refuse_strangers()?;
         let secret = self.secret.take().map(SecretText::read).transpose()?;
         let may_be_without = self.kind == CredentialKind::AuthorizationCode;
-        if secret.is_none() && !may_be_without {
-            return Err(wrong("secret", "there is no secret", "send it as `secret`"));
+        match (&secret, &self.vault) {
+            (Some(_), Some(_)) => {
+                return Err(wrong("vault", "the secret is here and in a vault", "send `secret` or `vault`"));
+            }
+            (None, None) if !may_be_without => {
+                let hint = "send it as `secret`, or say where in a vault it is as `vault`";
+                return Err(wrong("secret", "there is no secret", hint));
+            }
+            _ => {}
         }
         let document = CredentialDocument {
             authentication: self.authentication(plain_http)?,
@@ -262,6 +282,7 @@ impl CredentialRequest {
             user: self.user()?,
             shared: self.shared.unwrap_or(self.user.is_none()),
             expires_ms: self.expires_ms,
+            vault: self.vault,
             provider: self.provider,
         };
         Ok(NewCredential { document, secret })
@@ -271,7 +292,8 @@ impl CredentialRequest {
     fn refuse_strangers(&self) -> Result<(), CallError> {
         use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
         const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
-        let fields: [(&str, bool, &[CredentialKind]); 10] = [
+        let fields: [(&str, bool, &[CredentialKind]); 11] = [
+            ("vault", self.vault.is_some(), &[ApiKey, Bearer, Basic, ClientCredentials]),
             ("header", self.header.is_some(), &[ApiKey]),
             ("prefix", self.prefix.is_some(), &[ApiKey]),
             ("query", self.query.is_some(), &[ApiKey]),
@@ -448,6 +470,7 @@ pub(super) fn view(credential: &Credential, state: &'static str) -> CredentialVi
         user: document.user.clone(),
         shared: document.shared,
         scopes: document.authentication.client().map(|client| client.scopes.clone()),
+        vault: document.vault.clone(),
         version: row.version,
         created_ms: row.created_ms,
         changed_ms: row.changed_ms,

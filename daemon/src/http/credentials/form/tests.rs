@@ -100,6 +100,30 @@ fn what_is_missing_or_wrong_is_named_by_its_place() {
 }
 
 #[test]
+fn a_secret_is_here_or_in_a_vault() {
+    let place = "kv/tenants/acme/stripe#key";
+    let oauth =
+        |kind: &str| json!({"kind": kind, "client_id": "c", "token_url": "https://idp.example/token"});
+    let referring = |changes: Value| {
+        let mut request = with(changes);
+        request["secret"] = Value::Null;
+        request["vault"] = json!(place);
+        request
+    };
+    for changes in
+        [json!({}), json!({"kind": "basic", "username": "ann"}), oauth("oauth2_client_credentials")]
+    {
+        let new = read(&referring(changes)).expect("sound");
+        assert_eq!((new.document.vault.as_deref(), new.secret.is_none()), (Some(place), true));
+    }
+    assert_eq!(refused(&with(json!({"vault": place}))), "/vault");
+    assert_eq!(refused(&with(json!({"secret": null}))), "/secret");
+    let mut of_person = referring(oauth("oauth2_authorization_code"));
+    of_person["authorization_url"] = json!("https://idp.example/authorize");
+    assert_eq!(refused(&of_person), "/vault");
+}
+
+#[test]
 fn a_public_client_needs_no_secret() {
     let mut request = with(json!({
         "kind": "oauth2_authorization_code", "client_id": "c", "token_url": "https://idp.example/token",
