@@ -87,6 +87,12 @@ pub(crate) fn refused(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a field of that name is nothing but the credential of the request.
+pub(crate) fn is_credential(name: &str) -> bool {
+    ["token", "auth", "authentication", "access_token", "access-token"]
+        .contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Whether what is called so, in small letters with hyphens, is a secret.
 pub(crate) fn lends_authority(plain: &str) -> bool {
     AUTHORITY.contains(&plain)

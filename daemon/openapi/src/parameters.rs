@@ -143,6 +143,8 @@ impl<'a> Read<'a, '_> {
     fn is_the_hosts(&self) -> bool {
         let name = self.text("name");
         match (self.text("in"), self.secret) {
+            // Some documents describe the credential as a security scheme, and again as a field.
+            ("header", Some(_)) if headers::is_credential(name) => true,
             ("header", _)
                 if ["accept", "authorization", "content-type"]
                     .contains(&name.to_ascii_lowercase().as_str()) =>

@@ -127,5 +127,6 @@ fn url(server: &Value) -> Option<String> {
             url = url.replace(&format!("{{{name}}}"), &default);
         }
     }
-    Some(url)
+    // Without a scheme it is that by which the document came, and documents come over TLS.
+    Some(if url.starts_with("//") { format!("https:{url}") } else { url })
 }

@@ -18,6 +18,7 @@ fn c2_the_base_url_is_the_first_server_with_tls() {
         ("[{url: 'https://a.example/'}]", "https://a.example"),
         ("[{url: 'http://a.example'}, {url: 'https://b.example/v1/'}]", "https://b.example/v1"),
         ("[{url: 'http://a.example:8080/x'}]", "http://a.example:8080/x"),
+        ("[{url: '//a.example/x'}]", "https://a.example/x"),
         (
             "[{url: 'https://{region}.example/{base}', variables: {region: {default: eu}, base: {default: 2}}}]",
             "https://eu.example/2",
@@ -131,6 +132,15 @@ paths: {/a: {get: {parameters: [{name: key, in: query, required: true, schema: {
     let action = &imported.definition["actions"][0];
     assert_eq!(action["input_schema"]["properties"], json!({"q": {"type": "string"}}));
     assert!(notes(&imported).contains("`key` is left out: the host puts the credential there"));
+}
+
+#[test]
+fn c2_a_field_that_repeats_the_credential_is_no_argument_and_one_without_a_scheme_ends_the_action() {
+    let operation = "paths: {/a: {get: {parameters: [{name: token, in: header, required: true}]}}}";
+    let scheme = "components: {securitySchemes: {s: {type: http, scheme: bearer}}}\nsecurity: [{s: []}]";
+    let imported = all(&format!("{scheme}\n{operation}"));
+    assert!(notes(&imported).contains("`token` is left out: the host puts the credential there"));
+    assert!(refused(operation).contains("lends authority"));
 }
 
 #[test]
