@@ -4,11 +4,6 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-#[path = "../egress"]
-#[allow(dead_code, reason = "less of it is needed here than where it is from")]
-mod egress {
-    pub mod upstream;
-}
 mod oauth;
 mod root_key;
 mod shown;

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use toolgate_tests::daemon::Options;
 use toolgate_tests::{CallReply, wait};
 
-use super::egress::upstream::{self, Upstream};
 use super::*;
+use toolgate_tests::upstream::{self, Upstream};
 
 const TOKEN: &str = "token-canary";
 const KEY: &str = "9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e56b1f0c5a";
