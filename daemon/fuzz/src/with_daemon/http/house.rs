@@ -193,6 +193,7 @@ async fn app(folder: &Path) -> (App, String) {
     let secrets = CredentialSettings {
         source: RootKeySource::Made(folder.join("root")),
         http: https_client(HttpsSettings::default()).expect("a client"),
+        references: None,
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
     };
     let credentials =
