@@ -57,6 +57,7 @@ impl House {
         let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
         let store = Store::open(&folder.path().join("state.db")).await.unwrap();
         let secrets = CredentialSettings {
+            references: None,
             source: RootKeySource::Made(folder.path().join("root")),
             http: https_client(HttpsSettings::default()).unwrap(),
             redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
