@@ -111,7 +111,8 @@ fn rules(list: &Value) -> Option<Arc<[NetworkRule]>> {
 fn b5_each_layer_narrows_by_itself_and_an_empty_list_leaves_nothing() {
     let whole = reach(&json!({"network": [{"host": "api.example.com"}]}));
     let narrow = rules(&json!([{"host": "api.example.com", "path": "/a"}, {"host": "b.example.com"}]));
-    let layers: [(DeniedBy, &str, fn(_) -> Left); 2] = [
+    type Layer = (DeniedBy, &'static str, fn(Option<Arc<[NetworkRule]>>) -> Left);
+    let layers: [Layer; 2] = [
         (DeniedBy::Organization, "the organization's policy", |rules| Left {
             organization: rules,
             ..Left::default()

@@ -9,6 +9,7 @@ use wasip2::io::streams::StreamError;
 
 /// Sends a request and answers with status, header fields and body of what came back, each on lines of its own.
 #[tool]
+#[expect(clippy::too_many_arguments, reason = "each is one oddity that a test may want")]
 pub fn fetch(
     /// The method
     method: String,
