@@ -7,6 +7,7 @@
 //! - `search`: `files/search` over 10,000 files, beside ripgrep with one thread (`rg`, or `RG=…`)
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
 //! - `endless`: a small call and `/healthz` next to guests that never end, on every core and more
+//! - `waiting`: what a call takes while it waits for a slow upstream, by a thousand of them, and a small call beside them
 //!
 //! What counts is the ratio; each part measures its floor in the same run.
 
@@ -16,6 +17,7 @@ mod endless;
 mod json;
 mod plugins;
 mod search;
+mod waiting;
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +26,13 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let parts: [(&str, fn()); 5] = [
+    let parts: [(&str, fn()); 6] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
         ("json", json::query),
         ("endless", endless::endless),
+        ("waiting", waiting::waiting),
     ];
     let is_part = |argument: &String| !argument.starts_with('-') && !argument.contains('=');
     let wanted: Vec<String> = std::env::args().skip(1).filter(is_part).collect();
