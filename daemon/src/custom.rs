@@ -18,13 +18,13 @@ use toolgate_admission::{
     AgentDocument, CallError, Capabilities, Catalogue, ErrorType, Grant, LimitsPatch, Name, OrgDocument,
     PlatformDocument, Plugin, Rules,
 };
-use toolgate_sandbox::{Component, Exchange};
+use toolgate_sandbox::Component;
 
-use crate::dispatch::{Dispatcher, Origin, RequestedCall, Trial, now_ms};
+use crate::dispatch::{Dispatcher, Origin, RequestedCall, Trial, Tried, now_ms};
 use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, ToolKey};
 use crate::plugins::{Definition, Kind, Plugins};
 use crate::registry::{Registry, Snapshot};
-use crate::sessions::{Recorded, Sessions};
+use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, Written};
 
 use definition::Read;
@@ -51,14 +51,6 @@ pub struct Parts {
     pub dispatcher: Dispatcher,
     /// Such calls have a session each.
     pub sessions: Arc<Sessions>,
-}
-
-/// What came of trying a tool.
-pub struct Tried {
-    /// The answer of the call.
-    pub answer: Arc<Recorded>,
-    /// Its requests.
-    pub exchanges: Vec<Exchange>,
 }
 
 /// What is tried.
@@ -112,18 +104,24 @@ impl CustomTools {
         let read = Read::parse(body)?;
         self.check_place(key)?;
         self.judge(key, precondition).await?;
-        let granted = self.granted(key).await?;
-        let mount = match read.kind {
-            Kind::Http => None,
-            Kind::Mcp => Some(self.consented(key, &read, granted.clone(), origin).await?),
+        let found = match read.kind == Kind::Mcp && !self.is_mounted_already(key, &read).await? {
+            true => Some(self.discover(key, &read, origin).await?),
+            false => None,
         };
-        let plugin = self.make(key, &read, mount.as_ref(), granted).await?;
+        // INVARIANT: what is read and what is put in force is of one moment. A grant, a consent or another definition that
+        // comes meanwhile comes before or after all of it.
+        let _in_order = self.1.lock().await;
+        let mount = match (read.kind, found) {
+            (Kind::Http, _) => None,
+            (Kind::Mcp, Some(found)) => Some(Mount::consented(found)),
+            (Kind::Mcp, None) => Some(self.same_mount(key, &read).await?),
+        };
+        let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
         let view = CustomToolView::of(key, read.kind, &plugin, mount.as_ref());
         let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
-        let _in_order = self.1.lock().await;
         let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
         self.serve(key, Some(plugin));
         Ok((written, view))
@@ -167,12 +165,17 @@ impl CustomTools {
 
     /// Asks the server of a mounted tool what it has now. What differs from what was consented to waits for consent.
     pub async fn refresh(&self, key: &ToolKey, origin: &Origin) -> Result<CustomToolView, CallError> {
+        let (asked, _) = self.mounted(key).await?;
+        let found = self.discover(key, &asked, origin).await?;
+        let _in_order = self.1.lock().await;
         let (read, mut mount) = self.mounted(key).await?;
-        let granted = self.granted(key).await?;
-        let found = self.discover(key, &read, granted.clone(), origin).await?;
+        if !read.mounts_the_same_as(&asked) {
+            return Err(mount::replaced(key));
+        }
         mount
-            .note(found, |discovered| async {
-                let plugin = self.make(key, &read, Some(&Mount::consented(discovered)), granted).await?;
+            .note(found, async |discovered| {
+                let mount = Mount::consented(discovered);
+                let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
                 Ok(plugin.digest.to_string())
             })
             .await?;
@@ -182,13 +185,13 @@ impl CustomTools {
 
     /// Consents to what waits, which must be what the digest names.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
+        let _in_order = self.1.lock().await;
         let (read, mount) = self.mounted(key).await?;
         let mount = mount.with_consent(key, digest)?;
         let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
         if plugin.digest.as_str() != digest {
             return Err(mount::not_that(key));
         }
-        let _in_order = self.1.lock().await;
         self.keep(key, &mount).await?;
         self.serve(key, Some(plugin));
         self.view(key).await
@@ -227,14 +230,11 @@ impl CustomTools {
             }
             Tryout::Unsaved { key, definition, action } => {
                 let read = Read::parse(definition)?;
-                let granted = self.granted(key).await?;
                 let mount = match read.kind {
                     Kind::Http => None,
-                    Kind::Mcp => {
-                        Some(Mount::consented(self.discover(key, &read, granted.clone(), origin).await?))
-                    }
+                    Kind::Mcp => Some(Mount::consented(self.discover(key, &read, origin).await?)),
                 };
-                let plugin = self.make(key, &read, mount.as_ref(), granted).await?;
+                let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
                 let limits = snapshot.limits().clone();
                 (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
@@ -246,8 +246,7 @@ impl CustomTools {
             ..RequestedCall::unnamed("try".to_owned())
         };
         let trial = Trial::new(organization.clone(), user, rules);
-        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await?;
-        Ok(Tried { answer: tried.answer, exchanges: tried.exchanges })
+        self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await
     }
 
     /// What is odd about a tool that is in force.
@@ -274,9 +273,9 @@ impl CustomTools {
         &self,
         key: &ToolKey,
         read: &Read<'_>,
-        granted: Option<Arc<Grant>>,
         origin: &Origin,
     ) -> Result<Box<serde_json::value::RawValue>, CallError> {
+        let granted = self.granted(key).await?;
         let plugin = self.make(key, read, None, granted.clone()).await?;
         let mut limits = self.0.registry.snapshot().limits().clone();
         mount::widen(&mut limits);
@@ -298,27 +297,24 @@ impl CustomTools {
         Ok(discovered)
     }
 
-    /// What is consented to by putting this definition: what is there already, where it is the same server's, or
-    /// else what is found now.
-    async fn consented(
-        &self,
-        key: &ToolKey,
-        read: &Read<'_>,
-        granted: Option<Arc<Grant>>,
-        origin: &Origin,
-    ) -> Result<Mount, CallError> {
+    /// Whether the same tools of the same server are mounted here, so that it need not be asked.
+    async fn is_mounted_already(&self, key: &ToolKey, read: &Read<'_>) -> Result<bool, CallError> {
         let before = match self.document(key).await {
-            Ok(document) => Some(document.body),
-            Err(StoreError::NotFound { .. }) => None,
+            Ok(document) => document.body,
+            Err(StoreError::NotFound { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let same = before.as_deref().and_then(|body| Read::parse(body).ok());
-        if same.is_some_and(|before| before.mounts_the_same_as(read))
-            && let Some(mount) = self.mount(key).await?
-        {
-            return Ok(mount);
+        let same = Read::parse(&before).is_ok_and(|before| before.mounts_the_same_as(read));
+        Ok(same && self.mount(key).await?.is_some())
+    }
+
+    /// What was consented to of the same server. What waits was made with the definition that is replaced.
+    async fn same_mount(&self, key: &ToolKey, read: &Read<'_>) -> Result<Mount, CallError> {
+        match self.is_mounted_already(key, read).await? {
+            true => self.mount(key).await?.map(|mount| Mount::consented(mount.discovered)),
+            false => None,
         }
-        Ok(Mount::consented(self.discover(key, read, granted, origin).await?))
+        .ok_or_else(|| mount::replaced(key))
     }
 
     async fn mounted(&self, key: &ToolKey) -> Result<(Read<'static>, Mount), CallError> {

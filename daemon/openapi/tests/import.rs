@@ -11,8 +11,6 @@
 mod bounds;
 #[path = "import/places.rs"]
 mod places;
-#[path = "import/published.rs"]
-mod published;
 #[path = "import/requests.rs"]
 mod requests;
 #[path = "import/schemas.rs"]

@@ -3,8 +3,6 @@
 //! A server can change its list, a description, or a schema at any time, and a description is what steers a model. So calls go
 //! by the list that somebody saw, and a changed one is another version of the tool.
 
-use std::future::Future;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
@@ -50,10 +48,10 @@ impl Mount {
     }
 
     /// Takes down what was found: it waits where it differs, under the digest that `make` says.
-    pub async fn note<F: Future<Output = Result<String, CallError>>>(
+    pub async fn note(
         &mut self,
         found: Box<RawValue>,
-        make: impl FnOnce(Box<RawValue>) -> F,
+        make: impl AsyncFnOnce(Box<RawValue>) -> Result<String, CallError>,
     ) -> Result<(), CallError> {
         // What is left out and the server's own version change without changing what a model is told.
         self.waiting = match tools_of(&found)?.get() == tools_of(&self.discovered)?.get() {
@@ -111,6 +109,15 @@ fn unreadable(error: &serde_json::Error) -> CallError {
         ErrorType::Internal,
         "what the server has cannot be read from the store",
         "remove the tool and make it again",
+    )
+}
+
+/// Somebody else changed the tool while its server was asked.
+pub(super) fn replaced(key: &ToolKey) -> CallError {
+    CallError::new(
+        ErrorType::Conflict,
+        format!("the tool `{}` was replaced meanwhile", key.namespace),
+        "look at what it is now, and do it again",
     )
 }
 

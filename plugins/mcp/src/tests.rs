@@ -5,7 +5,6 @@
 
 mod described;
 mod discovered;
-mod live;
 mod names;
 mod schemas;
 mod sessions;

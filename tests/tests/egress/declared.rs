@@ -1,6 +1,6 @@
 //! Tools that an organization declares of an HTTP API (C1), and what trying one shows (C3).
 
-use toolgate_tests::{CallReply, Client, Session, Value, json};
+use toolgate_tests::{CallReply, Client, PluginFile, Session, Value, json};
 
 use super::{Scene, upstream, with};
 
@@ -163,6 +163,48 @@ fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
         house.operator.send("DELETE", &house.path("shop"), &[("If-Match", &tag)], b"").expect(204);
         session.call("shop/order", json!({"items": []})).failed("TOOL_NOT_FOUND");
         house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+    });
+}
+
+/// Which of the two is meant is not for the daemon to guess, and nobody else is concerned.
+#[test]
+fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
+    with(|scene| {
+        let house = House::new(scene, "crossed");
+        let operator = &house.operator;
+        operator.make(&house.path("late"), &definition()).expect(201);
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        let session = house.session();
+        // No operator granted this one its network, so it is refused there, and is there.
+        session.call("late/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        operator.load("late", &PluginFile::new("late").build());
+        session.call("late/item", json!({"id": "1"})).failed("TOOL_NOT_FOUND");
+        session.call("late/answer", json!({})).failed("TOOL_NOT_FOUND");
+        operator.make_agent("uncrossed/bot", &json!({"enabled": ["*"]}));
+        operator.open_session("uncrossed/bot").call("late/answer", json!({})).output();
+        operator.make("/v1/orgs/uncrossed/tools/late", &definition()).refused(409, "CONFLICT");
+        operator.delete("/v1/plugins/late").expect(204);
+        session.call("late/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+    });
+}
+
+/// A grant is the operator's, and outlives what the owner writes.
+#[test]
+fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
+    with(|scene| {
+        let house = House::new(scene, "granted");
+        house.make(&definition());
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        let session = house.session();
+        session.call("shop/item", json!({"id": "1"})).output();
+        let mut less: Value = house.operator.get(&house.path("shop/grant")).expect(200).json();
+        less["network"] = json!([{"host": "api.upstream.test", "port": 8443, "methods": ["POST"]}]);
+        house.operator.replace(&house.path("shop/grant"), &less).expect(200);
+        session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        house.operator.replace(&house.path("shop"), &definition()).expect(200);
+        session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
+        session.call("shop/order", json!({"items": []})).output();
     });
 }
 

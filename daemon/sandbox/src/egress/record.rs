@@ -18,6 +18,9 @@ const RECORDED: usize = 1_000;
 /// When a call may be made again that found no connection: most requests take less.
 const RETRY_AFTER_MS: u64 = 1_000;
 
+/// Of a traced call, requests that are kept whole: a person reads them, and each is half a megabyte at most.
+const TRACED: usize = 32;
+
 /// Longest destination in a record, in characters.
 const DETAIL_CHARS: usize = 500;
 
@@ -119,7 +122,7 @@ impl Record {
         let mut kept = self.kept();
         kept.trouble = Some(CallError::from(denied));
         let effect = Effect { kind: "network_denied", detail };
-        let exchange = kept.is_traced.then(|| Box::new(Exchange::refused(destination, denied)));
+        let exchange = kept.has_room_to_trace().then(|| Box::new(Exchange::refused(destination, denied)));
         kept.push(Entry::Refused(effect, exchange));
     }
 
@@ -146,7 +149,7 @@ impl Record {
             sent: 0,
             received: 0,
             failed: None,
-            exchange: kept.is_traced.then(|| Box::new(Exchange::begin(permitted, credential))),
+            exchange: kept.has_room_to_trace().then(|| Box::new(Exchange::begin(permitted, credential))),
         };
         let is_traced = kept.is_traced;
         Noted { record: self.clone(), at: kept.push(Entry::Request(request)), is_traced }
@@ -184,6 +187,10 @@ impl Record {
 }
 
 impl Kept {
+    fn has_room_to_trace(&self) -> bool {
+        self.is_traced && self.entries.len() < TRACED
+    }
+
     fn push(&mut self, entry: Entry) -> Option<usize> {
         let at = self.entries.len();
         (at < RECORDED).then(|| {
