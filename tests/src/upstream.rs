@@ -3,7 +3,7 @@
 //! Everything listens on one address of the loopback network that is this process's own, so that ports can be the ones
 //! that a plugin's manifest names. What arrives is kept byte for byte.
 
-mod certificates;
+pub mod certificates;
 mod names;
 
 use std::io;
@@ -69,8 +69,7 @@ impl Upstream {
             .enable_all()
             .build()
             .expect("a runtime");
-        let [_, _, high, low] = std::process::id().to_be_bytes();
-        let address = IpAddr::V4(Ipv4Addr::new(127, 77, high, low));
+        let address = own_address();
         let seen = Arc::new(Seen::default());
         let script: Script = Arc::new(|_| ok("text/plain", "hello"));
         let script = Arc::new(Mutex::new(script));
@@ -121,6 +120,12 @@ impl Upstream {
             .unwrap_or_else(PoisonError::into_inner);
         assert!(!waited.1.timed_out(), "{what} did not come");
     }
+}
+
+/// An address of the loopback network that no other process of the tests takes.
+pub fn own_address() -> IpAddr {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(127, 77, high, low))
 }
 
 /// An answer that is whole and ends its connection.

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use toolgate_tests::daemon::{Ended, run_to_end};
+use toolgate_tests::upstream::{Upstream, answer};
 use toolgate_tests::{Daemon, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -28,7 +29,11 @@ const SUPERVISED: &str = r#"{"enabled": ["files/*"], "autonomy": "supervised"}"#
 
 impl Terminal {
     fn new() -> Self {
-        let daemon = Daemon::start(PROGRAM, "");
+        Self::with_settings("")
+    }
+
+    fn with_settings(settings: &str) -> Self {
+        let daemon = Daemon::start(PROGRAM, settings);
         let server = format!("--server=http://{}", daemon.address);
         let terminal = Self { daemon, folder: tempfile::tempdir().expect("a folder"), server };
         terminal.file("operator", &terminal.daemon.operator_token());
@@ -387,6 +392,101 @@ fn events_are_followed_until_the_session_or_the_person_ends_it() {
     assert_eq!(of_all.rest().1, None, "it ends by the signal");
     has(&terminal.fails(&["events", "nosuch"]), &["no such organization"]);
     has(&terminal.fails(&["session", "events", "s_nosuch"]), &["session"]);
+}
+
+/// A document of an API with two operations, of which one can be taken.
+const SHOP: &str = "\
+openapi: 3.1.0
+info: {title: Shop, description: What the shop has., version: '2'}
+servers: [{url: 'https://api.upstream.test:8443/shop'}]
+components:
+  securitySchemes: {key: {type: apiKey, in: header, name: X-Api-Key}}
+security: [{key: []}]
+paths:
+  /orders:
+    get:
+      operationId: listOrders
+      summary: Lists orders.
+      tags: [orders]
+      parameters: [{name: state, in: query, schema: {type: string, enum: [open, paid]}}]
+      responses: {'200': {description: They are listed.}}
+  /files:
+    post:
+      operationId: sendFile
+      tags: [orders]
+      requestBody: {required: true, content: {multipart/form-data: {schema: {type: object}}}}
+      responses: {'200': {description: It is there.}}
+";
+
+#[test]
+fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed() {
+    let upstream = Upstream::start();
+    upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    upstream.answer(|_| answer(200, &[("Content-Type", "application/json")], br#"{"orders": ["o_1"]}"#));
+    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+    let terminal = Terminal::with_settings(&settings);
+    terminal.does(&["org", "put", "acme", "--enabled", "shop/*"]);
+    terminal.does(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
+    terminal.file("shop.yaml", SHOP);
+
+    let import = ["plugin", "import", "openapi", "shop.yaml"];
+    has(
+        &terminal.fails(&[&import[..], &["acme/shop", "--select", "tag:ordres"]].concat()),
+        &["none of the 2 operations is selected"],
+    );
+    let wrong = terminal.types_as("operator", &[&import[..], &["acme"]].concat());
+    assert_eq!(wrong.status.code(), Some(2), "{}", wrong.stderr);
+    // Without a place the definition is shown, and nothing is made.
+    let shown: Value = serde_json::from_str(&terminal.does(&import)).expect("a definition");
+    assert_eq!(shown["actions"][0]["name"], "list_orders");
+    assert_eq!(terminal.gets(&["tool", "list", "acme"])["items"], json!([]));
+    let made =
+        terminal.types_as("operator", &[&import[..], &["acme/shop", "--select", "tag:orders"]].concat());
+    has(
+        &made.stdout,
+        &["shop is active: call_shop_list_orders; reaches https://api.upstream.test:8443/shop"],
+    );
+    has(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
+
+    let tried = ["tool", "try", "acme/shop/list_orders", r#"{"state": "open"}"#];
+    has(&terminal.fails(&tried), &["INTEGRATION_MISSING", "the integration `shop` is not connected"]);
+    terminal.file("key", "sk_live_of_the_shop_77a1");
+    terminal.file(
+        "grant.json",
+        &json!({
+            "network": [{"host": "api.upstream.test", "port": 8443}], "credentials": ["shop"],
+            "private_networks": [format!("{}/32", upstream.address)], "extra_ca": [upstream.authority],
+        })
+        .to_string(),
+    );
+    terminal.does(&["tool", "grant", "acme/shop", "grant.json"]);
+    terminal.does(&[
+        "credential",
+        "put",
+        "acme/shop",
+        "--provider",
+        "shop",
+        "--kind",
+        "api_key",
+        "--header",
+        "x-api-key",
+        "--to",
+        "https://api.upstream.test:8443/shop/",
+        "--secret-file",
+        "key",
+    ]);
+    let sent = terminal.types_as("operator", &tried);
+    assert_eq!(serde_json::from_str::<Value>(&sent.stdout).expect("a result"), json!({"orders": ["o_1"]}));
+    has(
+        &sent.stderr,
+        &["> GET https://api.upstream.test:8443/shop/orders?state=open", "> x-api-key: ***", "< 200"],
+    );
+
+    let list = terminal.does(&["tool", "list", "acme"]);
+    has(&list, &["NAMESPACE", "shop", "http", "active"]);
+    terminal.does(&["call", "acme/bot", "shop/list_orders", "{}"]);
+    terminal.does(&["tool", "remove", "acme/shop"]);
+    has(&terminal.fails(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
 }
 
 #[test]

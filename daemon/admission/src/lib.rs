@@ -55,5 +55,5 @@ pub use rules::{
     OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolList,
     ToolPattern, ToolSet, Warning,
 };
-pub use schema::{Schema, SchemaError, SchemaRole, Violation};
+pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
 pub use text::{is_hidden, show};

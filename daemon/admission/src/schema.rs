@@ -17,6 +17,7 @@ mod violation;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
+pub use graph::percent_decode;
 pub use violation::Violation;
 
 use crate::text::show;

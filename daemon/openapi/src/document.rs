@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use serde_json::{Map, Value};
-use toolgate_admission::show;
+use toolgate_admission::{percent_decode, show};
 
 use crate::import::ImportError;
 
@@ -209,20 +209,4 @@ fn check_version(root: &Value) -> Result<(), ImportError> {
 
 fn is_of(version: &str, line: &str) -> bool {
     version.strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// Undoes the percent-encoding of a URI fragment; none where it is broken.
-fn percent_decode(fragment: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || char::from(rest.next()?).to_digit(16);
-        let value = digit()? * 16 + digit()?;
-        bytes.push(u8::try_from(value).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }

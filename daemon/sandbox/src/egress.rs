@@ -143,13 +143,16 @@ impl Egress {
         let scheme = uri.scheme_str().unwrap_or_default();
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         let path = uri.path_and_query().map_or("", |path| path.as_str());
-        let target = Target::parse(scheme, authority, path, request.method().as_str());
-        let destination = match &target {
-            Ok(target) => target.to_string(),
-            Err(_) => format!("{} {scheme}://{}", request.method(), without_user_info(authority)),
+        let target = match Target::parse(scheme, authority, path, request.method().as_str()) {
+            Ok(target) => Arc::new(target),
+            Err(error) => {
+                let destination = format!("{} {scheme}://{}", request.method(), without_user_info(authority));
+                self.record.denied(&destination, &error.into());
+                return None;
+            }
         };
-        let permitted = target.map_err(Denied::from).and_then(|target| self.reach.permit(target));
-        permitted.inspect_err(|denied| self.record.denied(&destination, denied)).ok()
+        let permitted = self.reach.permit(Arc::clone(&target));
+        permitted.inspect_err(|denied| self.record.denied(&target.to_string(), denied)).ok()
     }
 }
 

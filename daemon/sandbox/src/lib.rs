@@ -17,6 +17,8 @@ mod engine;
 pub mod files;
 mod imports;
 mod limiter;
+#[cfg(feature = "measure")]
+pub mod measure;
 mod outcome;
 mod run;
 mod secret;

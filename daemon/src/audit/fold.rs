@@ -193,8 +193,12 @@ impl Batch {
     }
 
     /// Writes the rows; the caller's transaction holds them together with the position.
-    pub async fn store(&self, connection: &mut SqliteConnection, full: &Arc<str>) -> Result<(), sqlx::Error> {
-        self.insert_rows(connection, full).await?;
+    pub async fn store(
+        &self,
+        connection: &mut SqliteConnection,
+        inserts: &Inserts,
+    ) -> Result<(), sqlx::Error> {
+        self.insert_rows(connection, inserts).await?;
         self.update_rows(connection).await?;
         self.insert_span(connection).await
     }
@@ -202,30 +206,17 @@ impl Batch {
     async fn insert_rows(
         &self,
         connection: &mut SqliteConnection,
-        full: &Arc<str>,
+        Inserts(statements): &Inserts,
     ) -> Result<(), sqlx::Error> {
-        let count = self.rows.len();
-        if count == 0 {
-            return Ok(());
+        let mut left = &self.rows[..];
+        for (size, sql) in statements {
+            let (now, later) = left.split_at(left.len() / size * size);
+            for rows in now.chunks_exact(*size) {
+                insert(connection, sql, rows).await?;
+            }
+            left = later;
         }
-        let sql = if count == BATCH_ROWS { full.clone() } else { insert_sql(count) };
-        let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql)).persistent(count == BATCH_ROWS);
-        for row in &self.rows {
-            query = query
-                .bind(integer(row.sequence))
-                .bind(integer(row.at_ms))
-                .bind(kind_code(row.kind))
-                .bind(row.keys.organization.clone())
-                .bind(row.keys.agent.clone())
-                .bind(row.keys.session.clone())
-                .bind(row.keys.call.clone())
-                .bind(row.keys.tool.clone())
-                .bind(row.status.map(status_code))
-                .bind(row.error_type.clone())
-                .bind(row.place.packed())
-                .bind(row.closed.map(Place::packed));
-        }
-        query.execute(connection).await.map(drop)
+        Ok(())
     }
 
     async fn update_rows(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
@@ -271,10 +262,43 @@ impl Batch {
     }
 }
 
-/// The statement that inserts so many rows at once; SQLite allows 32,766 variables in one.
-pub fn insert_sql(rows: usize) -> Arc<str> {
-    let values = format!("({})", ["?"; COLUMNS.len()].join(", "));
-    format!("INSERT INTO rows ({}) VALUES {}", COLUMNS.join(", "), vec![values; rows].join(", ")).into()
+/// The statements that insert rows, the largest first: few, so that each is prepared once and kept, and none so large
+/// that its values need memory which the kernel has to clear each time.
+pub struct Inserts([(usize, Arc<str>); 3]);
+
+impl Default for Inserts {
+    fn default() -> Self {
+        let of = |rows: usize| {
+            let values = format!("({})", ["?"; COLUMNS.len()].join(", "));
+            let values = vec![values; rows].join(", ");
+            (rows, format!("INSERT INTO rows ({}) VALUES {values}", COLUMNS.join(", ")).into())
+        };
+        Self([128, 16, 1].map(of))
+    }
+}
+
+async fn insert(
+    connection: &mut SqliteConnection,
+    sql: &Arc<str>,
+    rows: &[NewRow],
+) -> Result<(), sqlx::Error> {
+    let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(Arc::clone(sql)));
+    for row in rows {
+        query = query
+            .bind(integer(row.sequence))
+            .bind(integer(row.at_ms))
+            .bind(kind_code(row.kind))
+            .bind(row.keys.organization.clone())
+            .bind(row.keys.agent.clone())
+            .bind(row.keys.session.clone())
+            .bind(row.keys.call.clone())
+            .bind(row.keys.tool.clone())
+            .bind(row.status.map(status_code))
+            .bind(row.error_type.clone())
+            .bind(row.place.packed())
+            .bind(row.closed.map(Place::packed));
+    }
+    query.execute(connection).await.map(drop)
 }
 
 /// The same text as the row before has, or a copy.

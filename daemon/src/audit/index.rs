@@ -17,7 +17,7 @@ use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, SqlitePool};
 use tokio::sync::watch;
 
 use super::error::{AuditError, StartError};
-use super::fold::{Batch, Keys, Running, insert_sql};
+use super::fold::{Batch, Inserts, Keys, Running};
 use super::folder::{Folder, remove_if_there};
 use super::head::Head;
 use super::place::Place;
@@ -69,9 +69,9 @@ impl Index {
         let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
         let (sender, reached) = watch::channel(Reached::default());
         let own_from = progress.durable().sequence;
-        let insert_full = insert_sql(BATCH_ROWS);
+        let inserts = Inserts::default();
         let mut indexer =
-            Indexer { connection, folder, progress: progress.clone(), own_from, insert_full, state: None };
+            Indexer { connection, folder, progress: progress.clone(), own_from, inserts, state: None };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| StartError::Index(error.to_string()))?;
         let thread = std::thread::Builder::new()
@@ -204,8 +204,7 @@ struct Indexer {
     progress: Arc<Progress>,
     /// Records after this one were written by this process, and are not judged again.
     own_from: u64,
-    /// The statement for a whole batch, prepared once.
-    insert_full: Arc<str>,
+    inserts: Inserts,
     /// What the file says; read again after a failure.
     state: Option<Loaded>,
 }
@@ -252,7 +251,7 @@ impl Indexer {
     async fn index_batch(&mut self, state: &mut Loaded, durable: Head) -> Result<(), IndexError> {
         let (batch, position) = self.read_batch(state, durable)?;
         let mut transaction = self.connection.begin().await?;
-        batch.store(&mut transaction, &self.insert_full).await?;
+        batch.store(&mut transaction, &self.inserts).await?;
         position.store(&mut transaction, batch.last).await?;
         transaction.commit().await?;
         batch.settle(&mut state.running);

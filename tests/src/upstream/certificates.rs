@@ -31,8 +31,8 @@ pub const TRUSTED: &str = "sound";
 /// Names of the certificate that is shown wherever there is no other.
 const COMMON: [&str; 4] = ["api", "other", "moving", "mixed"];
 
-/// An authority as PEM, and a server that shows what is asked for.
-pub(super) fn make() -> (String, TlsAcceptor) {
+/// An authority as PEM, and a server with TLS that shows what is asked for.
+pub fn make() -> (String, TlsAcceptor) {
     let provider = Arc::new(ring::default_provider());
     let (authority, issuer) = authority("the authority");
     let certificates = Certificates {

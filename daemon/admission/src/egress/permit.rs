@@ -42,8 +42,9 @@ pub struct Left {
 /// A request that the rules allow. Only [`Reach::permit`] makes one.
 #[derive(Clone, Debug)]
 pub struct Permitted {
-    target: Target,
-    rule: NetworkRule,
+    target: Arc<Target>,
+    /// The rule's place in the grant.
+    rule: usize,
     granted: Arc<Grant>,
 }
 
@@ -135,13 +136,14 @@ impl Reach {
     }
 
     /// Decides about a request, by the rules alone.
-    pub fn permit(&self, target: Target) -> Result<Permitted, Denied> {
+    pub fn permit(&self, target: impl Into<Arc<Target>>) -> Result<Permitted, Denied> {
+        let target = target.into();
         let is_allowed = |rules: &[NetworkRule]| rules.iter().any(|rule| rule.allows(&target));
         let denied = |by, rules: &[NetworkRule]| Denied::by_rules(by, rules, &target, &self.granted);
         if !is_allowed(&self.asked.network) {
             return Err(denied(DeniedBy::Plugin, &self.asked.network));
         }
-        let rule = self.granted.network.iter().find(|rule| rule.allows(&target));
+        let rule = self.granted.network.iter().position(|rule| rule.allows(&target));
         let Some(rule) = rule.filter(|_| self.granted.allows_plainness_of(&target)) else {
             return Err(denied(DeniedBy::Grant, &self.granted.network));
         };
@@ -151,29 +153,25 @@ impl Reach {
                 return Err(denied(by, rules));
             }
         }
-        Ok(Permitted { rule: rule.clone(), granted: Arc::clone(&self.granted), target })
+        Ok(Permitted { target, rule, granted: Arc::clone(&self.granted) })
     }
 }
 
 impl Permitted {
     /// Where the request goes.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &Arc<Target> {
         &self.target
     }
 
     /// The rule of the grant that allows it.
     pub fn rule(&self) -> &NetworkRule {
-        &self.rule
+        &self.granted.network[self.rule]
     }
 
-    /// Certificates that are trusted beside the public ones, as PEM.
-    pub fn extra_ca(&self) -> &[String] {
-        &self.granted.extra_ca
-    }
-
-    /// Networks that are reached beside the public one.
-    pub fn private_networks(&self) -> &[Network] {
-        &self.granted.private_networks
+    /// What the operator grants: the networks that are reached beside the public one, and the certificates that are
+    /// trusted beside the public ones.
+    pub fn granted(&self) -> &Arc<Grant> {
+        &self.granted
     }
 
     /// Whether a credential may travel with it: never over plain HTTP (K4).

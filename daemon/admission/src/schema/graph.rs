@@ -344,7 +344,7 @@ fn escape(segment: &str) -> String {
 }
 
 /// Undoes the percent-encoding of a URI fragment; none where it is broken.
-fn percent_decode(fragment: &str) -> Option<String> {
+pub fn percent_decode(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.bytes();
     while let Some(byte) = rest.next() {

@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,32 +22,23 @@ use super::pool::{Connection, Key, Pool};
 use super::record::Noted;
 use super::scan::Scanner;
 
-/// What an answer's body is made of.
-pub(super) struct Parts {
-    pub(super) incoming: Incoming,
-    pub(super) decoder: Decoder,
+/// What belongs to an answer beside its own bytes.
+pub(super) struct Around {
     pub(super) scanner: Option<Scanner>,
     pub(super) noted: Noted,
-    pub(super) host: String,
     pub(super) between_bytes: Duration,
     pub(super) header_bytes: usize,
-    pub(super) connection: Connection,
-    pub(super) home: (Pool, Key),
+    /// Until the end is read.
+    pub(super) connection: Option<Connection>,
+    pub(super) home: (Pool, Arc<Key>),
 }
 
 /// The body.
 pub(super) struct AnswerBody {
     incoming: Incoming,
     decoder: Decoder,
-    scanner: Option<Scanner>,
-    noted: Noted,
-    host: String,
-    between_bytes: Duration,
-    header_bytes: usize,
+    around: Around,
     patience: Pin<Box<Sleep>>,
-    /// Until the end is read.
-    connection: Option<Connection>,
-    home: (Pool, Key),
     /// Came and is not decoded yet.
     pending: Bytes,
     /// Anything was decoded: an answer to HEAD names a coding and has no content.
@@ -65,20 +57,12 @@ enum State {
 }
 
 impl AnswerBody {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { incoming, decoder, scanner, noted, host, between_bytes, header_bytes, connection, home } =
-            parts;
+    pub(super) fn new(incoming: Incoming, decoder: Decoder, around: Around) -> Self {
         Self {
             incoming,
             decoder,
-            scanner,
-            noted,
-            host,
-            between_bytes,
-            header_bytes,
-            patience: Box::pin(sleep(between_bytes)),
-            connection: Some(connection),
-            home,
+            patience: Box::pin(sleep(around.between_bytes)),
+            around,
             pending: Bytes::new(),
             has_content: false,
             trailers: None,
@@ -108,7 +92,7 @@ impl AnswerBody {
                 return Poll::Ready(Err(Error::ConnectionReadTimeout));
             }
         };
-        self.patience.as_mut().reset(Instant::now() + self.between_bytes);
+        self.patience.as_mut().reset(Instant::now() + self.around.between_bytes);
         Poll::Ready(match frame {
             None => {
                 self.state = State::Ended;
@@ -141,10 +125,10 @@ impl AnswerBody {
 
     fn take_trailers(&mut self, mut trailers: HeaderMap) -> Result<Option<Frame<Bytes>>, Error> {
         self.count(headers::bytes(&trailers))?;
-        if headers::bytes(&trailers) > self.header_bytes {
+        if headers::bytes(&trailers) > self.around.header_bytes {
             return Err(Error::HttpResponseTrailerSectionSize(None));
         }
-        headers::clean_answer(&mut trailers, self.scanner.as_ref());
+        headers::clean_answer(&mut trailers, self.around.scanner.as_ref());
         self.trailers = Some(trailers);
         self.state = State::Ended;
         Ok(None)
@@ -158,35 +142,35 @@ impl AnswerBody {
         };
         self.count(rest.len())?;
         let passed = self.scan(rest.into());
-        if let Some(connection) = self.connection.take() {
-            let (pool, key) = &self.home;
+        if let Some(connection) = self.around.connection.take() {
+            let (pool, key) = &self.around.home;
             pool.put(key, connection);
         }
-        let held = self.scanner.as_mut().map(Scanner::finish).unwrap_or_default();
+        let held = self.around.scanner.as_mut().map(Scanner::finish).unwrap_or_default();
         let passed = passed.and_then(|frame| frame.into_data().ok()).unwrap_or_default();
-        self.noted.trace(|exchange| exchange.answer.add(&held));
+        self.around.noted.trace(|exchange| exchange.answer.add(&held));
         let whole: Bytes = if held.is_empty() { passed } else { [&passed[..], &held].concat().into() };
         Ok((!whole.is_empty()).then(|| Frame::data(whole)))
     }
 
     fn scan(&mut self, data: Bytes) -> Option<Frame<Bytes>> {
-        let passed = match &mut self.scanner {
+        let passed = match &mut self.around.scanner {
             Some(scanner) => scanner.push(&data).into(),
             None => data,
         };
-        self.noted.trace(|exchange| exchange.answer.add(&passed));
+        self.around.noted.trace(|exchange| exchange.answer.add(&passed));
         (!passed.is_empty()).then(|| Frame::data(passed))
     }
 
     fn count(&self, bytes: usize) -> Result<(), Error> {
-        self.noted.received(bytes);
-        self.noted.record().take_bytes(bytes).map_err(|_| Error::HttpResponseBodySize(None))
+        self.around.noted.received(bytes);
+        self.around.noted.record().take_bytes(bytes).map_err(|_| Error::HttpResponseBodySize(None))
     }
 
     fn failed(&mut self, error: &Error) {
         self.state = State::Done;
-        self.connection = None;
-        self.noted.failed(headers::words(error), &self.host);
+        self.around.connection = None;
+        self.around.noted.failed(headers::words(error));
     }
 }
 

@@ -45,7 +45,7 @@ impl Connector {
         match vetted.permitted().target().scheme() {
             NetworkScheme::Http => handshake(TokioIo::new(stream), slot).await,
             NetworkScheme::Https => {
-                let config = self.configuration(vetted.permitted().extra_ca())?;
+                let config = self.configuration(&vetted.permitted().granted().extra_ca)?;
                 let name = server_name(vetted.permitted().target().host())?;
                 let stream = TlsConnector::from(config).connect(name, stream).await.map_err(tls_error)?;
                 handshake(TokioIo::new(stream), slot).await

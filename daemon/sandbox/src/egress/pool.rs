@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::http1::SendRequest;
 use tokio::task::JoinHandle;
-use toolgate_admission::{Network, NetworkScheme, Permitted};
+use toolgate_admission::{Grant, Host, NetworkScheme, Permitted};
 
 use super::body::GuestBody;
 use super::slots::{Full, Slot, Slots};
@@ -26,36 +27,60 @@ const IDLE_TIME: Duration = Duration::from_secs(20);
 const AGE: Duration = Duration::from_secs(300);
 
 /// Whose connection it is, and where it leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(super) struct Key {
-    organization: String,
-    plugin: String,
-    credential: Option<String>,
+    organization: Arc<str>,
+    plugin: Arc<str>,
+    credential: Option<Box<str>>,
     scheme: NetworkScheme,
-    host: String,
+    host: Host,
     port: u16,
-    private_networks: Vec<Network>,
-    extra_ca: Vec<String>,
+    /// Of which the networks and the authorities count.
+    granted: Arc<Grant>,
 }
 
 impl Key {
     pub(super) fn new(
-        organization: &str,
-        plugin: &str,
+        organization: &Arc<str>,
+        plugin: &Arc<str>,
         credential: Option<&str>,
         permitted: &Permitted,
     ) -> Self {
         let target = permitted.target();
         Self {
-            organization: organization.to_owned(),
-            plugin: plugin.to_owned(),
-            credential: credential.map(str::to_owned),
+            organization: Arc::clone(organization),
+            plugin: Arc::clone(plugin),
+            credential: credential.map(Box::from),
             scheme: target.scheme(),
-            host: target.host().to_string(),
+            host: target.host().clone(),
             port: target.port(),
-            private_networks: permitted.private_networks().to_vec(),
-            extra_ca: permitted.extra_ca().to_vec(),
+            granted: Arc::clone(permitted.granted()),
         }
+    }
+
+    fn parts(&self) -> impl PartialEq + Hash {
+        (&self.organization, &self.plugin, &self.credential, self.scheme, &self.host, self.port)
+    }
+
+    fn vetted_as(&self, other: &Self) -> bool {
+        let (own, others) = (&self.granted, &other.granted);
+        Arc::ptr_eq(own, others)
+            || own.private_networks == others.private_networks && own.extra_ca == others.extra_ca
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts() && self.vetted_as(other)
+    }
+}
+
+impl Eq for Key {}
+
+/// Certificates are compared and not hashed: there are few, and they are long.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
     }
 }
 
@@ -97,7 +122,7 @@ impl Drop for Driver {
 struct Idle {
     id: u64,
     connection: Connection,
-    _expiry: Driver,
+    since: Instant,
 }
 
 /// The idle connections, and how many there may be of both kinds. Cheap to clone.
@@ -109,9 +134,11 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Kept {
-    idle: HashMap<Key, Vec<Idle>>,
+    idle: HashMap<Arc<Key>, Vec<Idle>>,
     count: usize,
     last_id: u64,
+    /// Closes what has been idle for too long, as long as there is anything.
+    sweeping: Option<Driver>,
 }
 
 impl Pool {
@@ -127,7 +154,7 @@ impl Pool {
     /// Closes the connection that has been idle longest. One that its server closed has no slot any more.
     fn make_room(&self, full: Full, organization: &str) {
         let mut kept = lock(&self.kept);
-        let is_of_those = |key: &Key| full == Full::All || key.organization == organization;
+        let is_of_those = |key: &Key| full == Full::All || *key.organization == *organization;
         while let Some(idle) = kept.take_oldest(is_of_those) {
             if !idle.connection.sender.is_closed() {
                 return;
@@ -147,25 +174,39 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request, where there is room and nobody waits for its slot.
-    pub(super) fn put(&self, key: &Key, connection: Connection) {
+    pub(super) fn put(&self, key: &Arc<Key>, connection: Connection) {
         let mut kept = lock(&self.kept);
         let is_full = kept.count >= IDLE || kept.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_OF_ONE);
         if is_full || !connection.can_be_kept() || self.slots.is_wanted_of(&key.organization) {
             return;
         }
         kept.last_id += 1;
-        let id = kept.last_id;
-        let expiry = Driver(tokio::spawn(expire(Arc::downgrade(&self.kept), key.clone(), id)));
-        kept.idle.entry(key.clone()).or_default().push(Idle { id, connection, _expiry: expiry });
+        let idle = Idle { id: kept.last_id, connection, since: Instant::now() };
+        kept.idle.entry(Arc::clone(key)).or_default().push(idle);
         kept.count += 1;
+        if kept.sweeping.is_none() {
+            kept.sweeping = Some(Driver(tokio::spawn(sweep(Arc::downgrade(&self.kept)))));
+        }
     }
 }
 
-async fn expire(kept: Weak<Mutex<Kept>>, key: Key, id: u64) {
-    tokio::time::sleep(IDLE_TIME).await;
-    if let Some(kept) = kept.upgrade() {
-        let expired = lock(&kept).remove(&key, id);
+async fn sweep(kept: Weak<Mutex<Kept>>) {
+    let mut until = Instant::now() + IDLE_TIME;
+    loop {
+        tokio::time::sleep_until(until.into()).await;
+        let Some(kept) = kept.upgrade() else { return };
+        let mut kept = lock(&kept);
+        let expired = kept.take_expired();
+        match kept.all().map(|(idle, _)| idle.since).min() {
+            Some(oldest) => until = oldest + IDLE_TIME,
+            None => kept.sweeping = None,
+        }
+        let is_done = kept.sweeping.is_none();
+        drop(kept);
         drop(expired);
+        if is_done {
+            return;
+        }
     }
 }
 
@@ -186,10 +227,24 @@ impl Kept {
 
     /// The one of those that was put here first.
     fn take_oldest(&mut self, is_of_those: impl Fn(&Key) -> bool) -> Option<Idle> {
-        let those = self.idle.iter().filter(|(key, _)| is_of_those(key));
-        let all = those.flat_map(|(key, idle)| idle.iter().map(move |idle| (idle.id, key)));
-        let (id, key) = all.min_by_key(|(id, _)| *id).map(|(id, key)| (id, key.clone()))?;
+        let those = self.all().filter(|(_, key)| is_of_those(key));
+        let (id, key) =
+            those.min_by_key(|(idle, _)| idle.id).map(|(idle, key)| (idle.id, Arc::clone(key)))?;
         self.remove(&key, id)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&Idle, &Arc<Key>)> {
+        self.idle.iter().flat_map(|(key, idle)| idle.iter().map(move |idle| (idle, key)))
+    }
+
+    fn take_expired(&mut self) -> Vec<Idle> {
+        let (now, mut expired) = (Instant::now(), Vec::new());
+        self.idle.retain(|_, idle| {
+            expired.extend(idle.extract_if(.., |idle| now >= idle.since + IDLE_TIME));
+            !idle.is_empty()
+        });
+        self.count -= expired.len();
+        expired
     }
 
     fn remove(&mut self, key: &Key, id: u64) -> Option<Idle> {

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
-use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, show};
+use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, Target, show};
 
 use super::trace::Exchange;
 use crate::effect::Effect;
@@ -67,6 +67,7 @@ pub(super) struct TooManyBytes;
 #[derive(Clone)]
 pub(super) struct Noted {
     record: Record,
+    target: Arc<Target>,
     at: Option<usize>,
     is_traced: bool,
 }
@@ -152,7 +153,8 @@ impl Record {
             exchange: kept.has_room_to_trace().then(|| Box::new(Exchange::begin(permitted, credential))),
         };
         let is_traced = kept.is_traced;
-        Noted { record: self.clone(), at: kept.push(Entry::Request(request)), is_traced }
+        let at = kept.push(Entry::Request(request));
+        Noted { record: self.clone(), target: Arc::clone(permitted.target()), at, is_traced }
     }
 
     pub(crate) fn limit_refused(&self) -> Option<LimitName> {
@@ -236,9 +238,9 @@ impl Noted {
         });
     }
 
-    pub(super) fn failed(&self, why: &'static str, host: &str) {
+    pub(super) fn failed(&self, why: &'static str) {
         self.update(|request| request.failed = Some(why));
-        self.record.trouble(unavailable(why, host));
+        self.record.trouble(unavailable(why, &self.target.host().to_string()));
     }
 
     /// It was not sent for want of a connection: the daemon's trouble, and not the upstream's.

@@ -22,6 +22,8 @@ pub(super) struct Scanner {
     /// Length of the shortest form, which is how far a window reaches.
     window: usize,
     longest: usize,
+    /// The bytes that forms begin with.
+    begins: [bool; 256],
     held: Zeroizing<Vec<u8>>,
 }
 
@@ -31,10 +33,11 @@ impl Scanner {
         let forms = forms::of(secrets);
         let window = forms.iter().map(|form| form.len()).min()?;
         let longest = forms.iter().map(|form| form.len()).max()?;
-        let mut scanner =
-            Self { shifts: shifts(&forms, window), forms, window, longest, held: Zeroizing::default() };
-        scanner.held.reserve(2 * longest);
-        Some(scanner)
+        let mut begins = [false; 256];
+        forms.iter().for_each(|form| begins[usize::from(form[0])] = true);
+        // Room for all that is ever held back, so that no smaller copy is left behind unwiped.
+        let held = Zeroizing::new(Vec::with_capacity(2 * longest));
+        Some(Self { shifts: shifts(&forms, window), forms, window, longest, begins, held })
     }
 
     /// Takes a chunk and gives back what can be passed on. Empty where all of it is held back.
@@ -86,7 +89,9 @@ impl Scanner {
             }
             let start = end - self.window;
             // The longest comes first.
-            if let Some(form) = self.forms.iter().find(|form| bytes[start..].starts_with(form)) {
+            let begins = self.begins[usize::from(bytes[start])];
+            let mut forms = self.forms.iter().filter(|_| begins);
+            if let Some(form) = forms.find(|form| bytes[start..].starts_with(form)) {
                 found.push(start..start + form.len());
             }
             end += 1;
@@ -99,7 +104,8 @@ impl Scanner {
         let first = bytes.len().saturating_sub(self.longest - 1);
         let is_beginning =
             |end: &[u8]| self.forms.iter().any(|form| form.len() > end.len() && form.starts_with(end));
-        (first..bytes.len()).find(|at| is_beginning(&bytes[*at..])).unwrap_or(bytes.len())
+        let can_begin = |at: &usize| self.begins[usize::from(bytes[*at])] && is_beginning(&bytes[*at..]);
+        (first..bytes.len()).find(can_begin).unwrap_or(bytes.len())
     }
 }
 

@@ -14,7 +14,7 @@ use toolgate_admission::{CallError, Denied, Host, Permitted, Vetted};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use zeroize::Zeroizing;
 
-use super::answer::{AnswerBody, Parts};
+use super::answer::{AnswerBody, Around};
 use super::body::GuestBody;
 use super::decode::Decoder;
 use super::inject::{Credentials, Injection};
@@ -58,13 +58,12 @@ impl Sender {
         let injection = self.credential(&permitted).await?;
         let credential = injection.as_ref().map(|injection| injection.credential.as_str());
         let noted = self.record.begin(&permitted, credential);
-        let host = permitted.target().host().to_string();
         let sent = self.exchange(permitted, request, options, injection, &noted).await;
         sent.inspect_err(|error| match error {
             // A denial has said so already.
             Error::HttpRequestDenied => {}
             Error::ConnectionLimitReached => noted.crowded_out(headers::words(error)),
-            _ => noted.failed(headers::words(error), &host),
+            _ => noted.failed(headers::words(error)),
         })
     }
 
@@ -76,13 +75,8 @@ impl Sender {
         injection: Option<Injection>,
         noted: &Noted,
     ) -> Result<Response<WasiBody>, Error> {
-        let key = Key::new(
-            &self.organization,
-            &self.plugin,
-            injection.as_ref().map(|injection| injection.credential.as_str()),
-            &permitted,
-        );
-        let host = permitted.target().host().to_string();
+        let credential = injection.as_ref().map(|injection| injection.credential.as_str());
+        let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
         let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
         let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
         drop(injection);
@@ -109,7 +103,11 @@ impl Sender {
         let between_bytes =
             options.between_bytes_timeout.map_or(BETWEEN_BYTES_TIME, |asked| asked.min(BETWEEN_BYTES_TIME));
         let home = (self.upstreams.pool().clone(), key);
-        self.accept(answer, Around { scanner, noted: noted.clone(), host, between_bytes, connection, home })
+        let (noted, header_bytes) = (noted.clone(), self.header_bytes);
+        self.accept(
+            answer,
+            Around { scanner, noted, between_bytes, header_bytes, connection: Some(connection), home },
+        )
     }
 
     async fn recorded(&self) -> Result<(), Error> {
@@ -215,31 +213,9 @@ impl Sender {
         around.noted.answered(parts.status.as_u16());
         around.noted.trace(|exchange| exchange.answered(&parts.headers));
         parts.extensions.clear();
-        let Around { scanner, noted, host, between_bytes, connection, home } = around;
-        let header_bytes = self.header_bytes;
-        let body = AnswerBody::new(Parts {
-            incoming,
-            decoder,
-            scanner,
-            noted,
-            host,
-            between_bytes,
-            header_bytes,
-            connection,
-            home,
-        });
+        let body = AnswerBody::new(incoming, decoder, around);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }
-}
-
-/// What belongs to an answer beside its own bytes.
-struct Around {
-    scanner: Option<Scanner>,
-    noted: Noted,
-    host: String,
-    between_bytes: Duration,
-    connection: Connection,
-    home: (super::pool::Pool, Key),
 }
 
 fn unresolved(why: Unresolved) -> Error {

@@ -1,0 +1,150 @@
+//! Our egress in process, with the daemon's own store of credentials and no guest.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use toolgate::credentials::{
+    CredentialDocument, CredentialSettings, Credentials, HttpsSettings, NewCredential, RootKeySource, Wanted,
+    https_client,
+};
+use toolgate::dispatch::now_ms;
+use toolgate::documents::{DocumentKey, Precondition};
+use toolgate::registry::Registry;
+use toolgate::store::Store;
+use toolgate_admission::{
+    Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted, Reach,
+};
+use toolgate_sandbox::measure::Requests;
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, EgressSettings, ProgressSink, Secret, Upstreams,
+};
+use toolgate_tests::upstream::TLS_PORT;
+
+use super::server::{BOUND, HOST, LARGE_BYTES, SMALL_BYTES, Server, url};
+use super::{Requester, SECRET, runtime};
+
+/// Calls of one plugin of one organization.
+pub struct Calls {
+    runtime: Runtime,
+    upstreams: Upstreams,
+    credentials: Credentials,
+    reach: Arc<Reach>,
+    _folder: TempDir,
+}
+
+impl Calls {
+    pub fn new(server: &Server) -> Self {
+        let (runtime, folder) = (runtime(), tempfile::tempdir().unwrap());
+        let settings = EgressSettings { name_servers: vec![server.names.address], ..Default::default() };
+        let credentials = runtime.block_on(store(&folder));
+        Self {
+            upstreams: runtime.block_on(async { Upstreams::new(settings) }),
+            credentials,
+            reach: Arc::new(reach(server)),
+            runtime,
+            _folder: folder,
+        }
+    }
+
+    /// The context of a call, wired as the dispatcher does it.
+    fn context(&self) -> CallContext {
+        let store = self.credentials.clone();
+        let credentials = toolgate_sandbox::Credentials::new(move |permitted: Permitted| {
+            let store = store.clone();
+            async move {
+                let providers = ["stripe".to_owned()];
+                let rights = CredentialRights { providers: &providers, user: None, user_credentials: false };
+                let wanted = Wanted { organization: &acme(), rights, target: permitted.target() };
+                Ok(store.for_request(&wanted, now_ms()).await?)
+            }
+        });
+        CallContext {
+            call_id: "c1".into(),
+            session: "s_1".into(),
+            conversation: None,
+            organization: "acme".into(),
+            agent: "bot".into(),
+            user: None,
+            channel: None,
+            deadline: tokio::time::Instant::now() + Duration::from_secs(600),
+            workspace: None,
+            clock: CallClock::start(SystemTime::now()),
+            seed: [7; 32],
+            settings: "{}".into(),
+            upstreams: Some(self.upstreams.clone()),
+            credentials,
+            before_effect: BeforeEffect::new(|| async { Ok(()) }),
+            progress: ProgressSink::NONE,
+            traced: false,
+        }
+    }
+}
+
+impl Requester for Calls {
+    fn request(&self, connections: usize, of_each: usize, path: &str) {
+        let limits = Limits { requests: u64::MAX, egress_bytes: u64::MAX, ..Limits::default() };
+        let bytes = if path.ends_with("large") { LARGE_BYTES } else { SMALL_BYTES } as u64;
+        self.runtime.block_on(async {
+            let on_one = |_| {
+                let mut requests = Requests::new(&self.context(), &limits, &self.reach, "requests");
+                let url = url(path);
+                async move {
+                    for _ in 0..of_each {
+                        assert_eq!(requests.get(&url).await.unwrap(), bytes);
+                    }
+                }
+            };
+            (0..connections).map(on_one).collect::<JoinSet<()>>().join_all().await;
+        });
+    }
+}
+
+fn acme() -> Name {
+    Name::parse("acme").unwrap()
+}
+
+fn reach(server: &Server) -> Reach {
+    let grant = json!({
+        "network": [{"host": HOST, "port": TLS_PORT}], "credentials": ["stripe"],
+        "private_networks": [format!("{}/32", server.address)], "extra_ca": [server.authority],
+    });
+    let grant = Grant::parse(&grant.to_string()).unwrap();
+    let asked = Capabilities {
+        network: grant.network.clone(),
+        credentials: grant.credentials.clone(),
+        ..Capabilities::default()
+    };
+    Reach::new(Arc::new(asked), Arc::new(grant))
+}
+
+/// A store with one credential, as an owner makes it.
+async fn store(folder: &TempDir) -> Credentials {
+    let store = Store::open(&folder.path().join("state.db")).await.unwrap();
+    store
+        .put_document(&DocumentKey::Organization(acme()), "{}", &Precondition::Absent, now_ms())
+        .await
+        .unwrap();
+    let registry = Registry::new(LimitsPatch::default());
+    let settings = CredentialSettings {
+        references: None,
+        source: RootKeySource::Made(folder.path().join("root")),
+        http: https_client(HttpsSettings::default()).unwrap(),
+        redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+    };
+    let credentials = Credentials::open(store, registry, settings, now_ms()).await.unwrap();
+    let document: CredentialDocument = serde_json::from_value(json!({
+        "provider": "stripe", "authentication": {"kind": "bearer"}, "user": null, "shared": false,
+        "expires_ms": null, "bound_to": [{"host": HOST, "port": TLS_PORT, "path": format!("{BOUND}/")}],
+    }))
+    .unwrap();
+    let new = NewCredential { document, secret: Some(Secret::new(SECRET.into())) };
+    credentials
+        .put(&acme(), &Name::parse("stripe").unwrap(), new, &Precondition::Absent, now_ms())
+        .await
+        .unwrap();
+    credentials
+}

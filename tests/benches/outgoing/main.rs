@@ -1,0 +1,112 @@
+//! Outgoing HTTP beside what everybody uses for it, with one server on the same cores.
+//!
+//! (a) bare connections of hyper, (b) the client of hyper-util, which keeps connections as ours does, (c) our egress as
+//! `wasi:http` calls it: decided, vetted, recorded, sent and accounted, without and with a credential that is opened, put
+//! in and looked for in the answers, (d) the same from a plugin in a real daemon, whose sandbox then is what is measured.
+//! Then what looking for the credential costs in large answers.
+//!
+//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile` for half a minute of (c) alone, to
+//! look at with `perf`.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
+
+mod egress;
+mod plain;
+mod plugin;
+mod server;
+
+use std::time::{Duration, Instant};
+
+use server::Server;
+use tokio::runtime::Runtime;
+
+/// Connections at once.
+const CONNECTIONS: usize = 16;
+/// Requests of each in a round.
+const REQUESTS: usize = 3_000;
+const ROUNDS: usize = 5;
+
+const SECRET: &str = "sk_live_51Hq8x2KpLmN4vRtYw7Zc3Bd";
+
+include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
+
+/// A way to make requests: so many after one another, on each of so many connections at once, of one address.
+trait Requester {
+    fn request(&self, connections: usize, of_each: usize, path: &str);
+}
+
+fn main() {
+    let asked = std::env::args().find_map(|argument| argument.strip_prefix("connections=")?.parse().ok());
+    let connections = asked.unwrap_or(CONNECTIONS);
+    let server = Server::start();
+    if std::env::args().any(|argument| argument == "profile") {
+        let egress = egress::Calls::new(&server);
+        return (0..20)
+            .for_each(|_| egress.request(connections, REQUESTS, &format!("{}/small", server::BOUND)));
+    }
+    let plain = plain::Plain::new(&server);
+    let pooled = plain::pooled(&server);
+    let egress = egress::Calls::new(&server);
+    let plugin = plugin::Plugin::new(&server, connections);
+    let ways: [(&str, &dyn Requester, &str); 6] = [
+        ("(a) hyper, bare connections", &plain, server::BOUND),
+        ("(b) hyper-util's client", &pooled, server::BOUND),
+        ("(c) our egress, no credential", &egress, server::FREE),
+        ("    with a credential, scanned", &egress, server::BOUND),
+        ("(d) a plugin in a daemon, no credential", &plugin, server::FREE),
+        ("    with a credential, scanned", &plugin, server::BOUND),
+    ];
+    println!("{connections} connections, answers of {} bytes", server::SMALL_BYTES);
+    println!("{:42} {:>10} {:>8} {:>8}", "", "requests/s", "to (a)", "to (b)");
+    let times = medians(
+        &ways.map(|(_, way, place)| move || way.request(connections, REQUESTS, &format!("{place}/small"))),
+    );
+    for ((what, ..), took) in ways.iter().zip(&times) {
+        println!(
+            "{what:42} {:>10.0} {:>8.2} {:>8.2}",
+            (connections * REQUESTS) as f64 / took.as_secs_f64(),
+            took.as_secs_f64() / times[0].as_secs_f64(),
+            took.as_secs_f64() / times[1].as_secs_f64(),
+        );
+    }
+    scanning(&egress);
+}
+
+/// What takes longer where answers are scanned.
+fn scanning(egress: &dyn Requester) {
+    const ANSWERS: usize = 20;
+    let of = |place: &'static str| move || egress.request(1, ANSWERS, &format!("{place}/large"));
+    let [free, scanned] = medians(&[of(server::FREE), of(server::BOUND)]).map(|took| took.as_secs_f64());
+    let mib = (ANSWERS * server::LARGE_BYTES) as f64 / f64::from(1 << 20);
+    println!(
+        "answers of {} MiB, one after another: {:.0} MiB/s as they are, {:.0} MiB/s scanned, so that scanning passes {:.0} MiB/s",
+        server::LARGE_BYTES >> 20,
+        mib / free,
+        mib / scanned,
+        mib / (scanned - free),
+    );
+}
+
+/// The middle of some rounds of each, in turn so that the machine's mood meets all of them. The first round opens the
+/// connections and is not counted.
+fn medians<const N: usize>(acts: &[impl Fn(); N]) -> [Duration; N] {
+    let mut times = [const { Vec::new() }; N];
+    for round in 0..=ROUNDS {
+        for (act, times) in acts.iter().zip(&mut times) {
+            let began = Instant::now();
+            act();
+            if round > 0 {
+                times.push(began.elapsed());
+            }
+        }
+    }
+    times.map(|mut times| {
+        times.sort();
+        times[ROUNDS / 2]
+    })
+}
+
+/// A runtime like the daemon's.
+fn runtime() -> Runtime {
+    toolgate::serve::runtime().unwrap()
+}
