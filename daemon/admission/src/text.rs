@@ -33,6 +33,10 @@ pub(crate) fn hidden_character(text: &str) -> Option<char> {
 
 /// At most `max_chars` characters of a text on one line, with hidden ones written out.
 pub fn show(text: &str, max_chars: usize) -> String {
+    // As most texts are.
+    if text.len() <= max_chars && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return text.to_owned();
+    }
     let mut shown = String::new();
     let mut left = max_chars;
     for letter in text.chars() {

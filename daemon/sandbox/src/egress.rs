@@ -4,13 +4,14 @@
 //! resolves, connects to what was vetted, and passes on. No proxy of the environment is asked, no redirect followed, no
 //! other protocol spoken. A call without [`Upstreams`] reaches nothing.
 //!
-//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`slots`], [`connect`], [`pool`], then the bytes:
+//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`slots`], [`connect`], [`connection`], [`pool`], then the bytes:
 //! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what
 //! a person who tries a tool is shown).
 
 mod answer;
 mod body;
 mod connect;
+mod connection;
 mod decode;
 mod headers;
 mod inject;

@@ -40,6 +40,12 @@ pub struct Place<'a> {
     pub document: &'a str,
 }
 
+/// A place as the cipher takes it: the same bytes each time, so whoever opens often keeps them.
+pub struct Bound {
+    key: Vec<u8>,
+    secret: Vec<u8>,
+}
+
 /// A secret as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
@@ -80,9 +86,9 @@ pub fn seal(root: &RootKey, place: &Place<'_>, secret: &[u8]) -> Result<Sealed, 
 }
 
 /// Opens what was sealed for this place.
-pub fn open(root: &RootKey, place: &Place<'_>, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
-    let data_key = unwrap(root, place, sealed)?;
-    decrypt(data_key.expose(), &place.of_secret(), &sealed.secret)
+pub fn open(root: &RootKey, bound: &Bound, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
+    let data_key = unwrap(root, &bound.key, sealed)?;
+    decrypt(data_key.expose(), &bound.secret, &sealed.secret)
 }
 
 /// The same secret with its data key wrapped under another root key. The secret itself is not opened.
@@ -92,7 +98,7 @@ pub fn rewrap(
     place: &Place<'_>,
     sealed: &Sealed,
 ) -> Result<Sealed, EnvelopeError> {
-    let data_key = unwrap(from, place, sealed)?;
+    let data_key = unwrap(from, &place.of_key(sealed.root_key), sealed)?;
     let wrapped_key = encrypt(to.expose(), &place.of_key(to.id()), data_key.expose())?;
     Ok(Sealed { root_key: to.id(), wrapped_key, secret: sealed.secret.clone() })
 }
@@ -109,14 +115,19 @@ pub fn unwrap_root(under: &RootKey, id: RootKeyId, wrapped: &[u8]) -> Result<Roo
     if key.id() == id { Ok(key) } else { Err(EnvelopeError::Tampered) }
 }
 
-fn unwrap(root: &RootKey, place: &Place<'_>, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
+fn unwrap(root: &RootKey, bound: &[u8], sealed: &Sealed) -> Result<Secret, EnvelopeError> {
     if root.id() != sealed.root_key {
         return Err(EnvelopeError::OtherRootKey(sealed.root_key));
     }
-    decrypt(root.expose(), &place.of_key(root.id()), &sealed.wrapped_key)
+    decrypt(root.expose(), bound, &sealed.wrapped_key)
 }
 
 impl Place<'_> {
+    /// What secrets of this place under that root key are bound to.
+    pub fn bind(&self, root: RootKeyId) -> Bound {
+        Bound { key: self.of_key(root), secret: self.of_secret() }
+    }
+
     fn of_secret(&self) -> Vec<u8> {
         self.bound(b"toolgate credential secret", b"")
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::envelope::{self, EnvelopeError, Place, Sealed};
+use super::envelope::{self, Bound, EnvelopeError, Place, Sealed};
 use super::root_key::{RootKey, RootKeyId};
 use crate::store::{RootKeyRow, RootKeyWrap};
 
@@ -45,12 +45,8 @@ impl Keyring {
     }
 
     /// Opens a secret under whichever key it is.
-    pub fn open(
-        &self,
-        place: &Place<'_>,
-        sealed: &Sealed,
-    ) -> Result<toolgate_sandbox::Secret, EnvelopeError> {
-        envelope::open(self.find(sealed.root_key)?, place, sealed)
+    pub fn open(&self, bound: &Bound, sealed: &Sealed) -> Result<toolgate_sandbox::Secret, EnvelopeError> {
+        envelope::open(self.find(sealed.root_key)?, bound, sealed)
     }
 
     /// Seals a secret.
@@ -157,11 +153,11 @@ mod tests {
             let keyring = opened(&known, seed);
             assert_eq!(keyring.serving.id(), key(2).id());
             for sealed in [&old, &new] {
-                assert_eq!(keyring.open(&place(), sealed).unwrap().expose(), b"secret");
+                assert_eq!(keyring.open(&place().bind(sealed.root_key), sealed).unwrap().expose(), b"secret");
             }
         }
         assert!(during.rewrap(&place(), &new).unwrap().is_none());
-        assert!(Keyring::of(key(2)).open(&place(), &old).is_err());
+        assert!(Keyring::of(key(2)).open(&place().bind(old.root_key), &old).is_err());
     }
 
     #[test]

@@ -205,7 +205,7 @@ impl Heard {
         }
         match &self.said {
             Ok(kept) => {
-                let secret = keys.open(&credential.place(), &kept.sealed).ok()?;
+                let secret = keys.open(&credential.place().bind(kept.sealed.root_key), &kept.sealed).ok()?;
                 Some(Ok(Referred { secret, version: kept.version }))
             }
             Err(refused) => Some(Err(refused.clone())),

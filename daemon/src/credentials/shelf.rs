@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use toolgate_admission::{CredentialCandidate, CredentialOwner, Name, Unusable};
 
 use super::document::CredentialDocument;
-use super::envelope::{EnvelopeError, Place, Sealed};
+use super::envelope::{Bound, EnvelopeError, Place, Sealed};
 use super::fields::SecretFields;
 use super::keyring::Keyring;
 use super::reference::Heard;
@@ -50,6 +50,7 @@ pub struct Credential {
     pub owner: CredentialOwner,
     pub state: State,
     pub sealed: Sealed,
+    bound: Bound,
     /// Shared by all versions of it.
     pub shared: Arc<Shared>,
 }
@@ -103,11 +104,13 @@ impl Credential {
         let bytes = |text: &str| BASE64_STANDARD.decode(text).ok();
         let document: CredentialDocument = serde_json::from_str(&row.document).ok()?;
         shared.last_used_ms.fetch_max(row.last_used_ms.unwrap_or(0), Ordering::Relaxed);
+        let root_key = RootKeyId::parse(&row.sealed.root_key)?;
         Some(Self {
             owner: document.owner(),
             state: State::parse(&row.state)?,
+            bound: place_of(&row, &document).bind(root_key),
             sealed: Sealed {
-                root_key: RootKeyId::parse(&row.sealed.root_key)?,
+                root_key,
                 wrapped_key: bytes(&row.sealed.wrapped_key)?,
                 secret: bytes(&row.sealed.secret)?,
             },
@@ -124,7 +127,7 @@ impl Credential {
 
     /// Its secret.
     pub fn open(&self, keys: &Keyring) -> Result<SecretFields, EnvelopeError> {
-        let secret = keys.open(&self.place(), &self.sealed)?;
+        let secret = keys.open(&self.bound, &self.sealed)?;
         SecretFields::decode(secret.expose()).ok_or(EnvelopeError::UnknownFormat)
     }
 

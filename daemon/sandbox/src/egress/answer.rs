@@ -16,9 +16,10 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep};
 use wasmtime_wasi_http::Error;
 
+use super::connection::Connection;
 use super::decode::{Decoder, STEP_BYTES};
 use super::headers;
-use super::pool::{Connection, Key, Pool};
+use super::pool::{Key, Pool};
 use super::record::Noted;
 use super::scan::Scanner;
 
@@ -85,7 +86,7 @@ impl AnswerBody {
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, Error>> {
-        let frame = match Pin::new(&mut self.incoming).poll_frame(context) {
+        let frame = match self.poll_incoming(context) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 std::task::ready!(self.patience.as_mut().poll(context));
@@ -104,6 +105,16 @@ impl AnswerBody {
                 Err(frame) => self.take_trailers(frame.into_trailers().unwrap_or_default()),
             },
         })
+    }
+
+    /// What is there, or comes when the connection is driven.
+    fn poll_incoming(&mut self, context: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let there = Pin::new(&mut self.incoming).poll_frame(context);
+        if there.is_ready() {
+            return there;
+        }
+        self.around.connection.iter_mut().for_each(|connection| connection.drive(context));
+        Pin::new(&mut self.incoming).poll_frame(context)
     }
 
     fn take(&mut self, data: Bytes) -> Result<Option<Frame<Bytes>>, Error> {

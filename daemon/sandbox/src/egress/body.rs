@@ -1,6 +1,7 @@
 //! The body that a guest sends: counted, framed by us, without its trailers.
 
 use std::pin::Pin;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -15,11 +16,27 @@ pub(super) struct GuestBody {
     /// What the guest announced. Held to by `wasi:http`, and again by the framing that is made of it.
     length: Option<u64>,
     noted: Noted,
+    /// Goes with this, once all of it is taken or nobody will take it; none where there is no content.
+    unsent: Option<Arc<()>>,
+}
+
+/// Whether content of a request is still to be sent.
+pub(super) struct Unsent(Option<Weak<()>>);
+
+impl Unsent {
+    pub(super) fn is_any(&self) -> bool {
+        self.0.as_ref().is_some_and(|unsent| unsent.strong_count() > 0)
+    }
 }
 
 impl GuestBody {
     pub(super) fn new(inner: WasiBody, length: Option<u64>, noted: Noted) -> Self {
-        Self { inner, length, noted }
+        let unsent = (!inner.is_end_stream()).then(Arc::default);
+        Self { inner, length, noted, unsent }
+    }
+
+    pub(super) fn unsent(&self) -> Unsent {
+        Unsent(self.unsent.as_ref().map(Arc::downgrade))
     }
 
     fn count(&self, data: &Bytes) -> Result<(), Error> {

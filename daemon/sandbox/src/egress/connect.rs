@@ -19,7 +19,7 @@ use toolgate_admission::{Host, NetworkScheme, Vetted};
 use wasmtime_wasi_http::Error;
 
 use super::body::GuestBody;
-use super::pool::Connection;
+use super::connection::Connection;
 use super::slots::Slot;
 
 /// Addresses of one host that are tried, in the order of the answer.

@@ -1,20 +1,17 @@
 //! Connections that are kept for the next request, of the same owner only.
 //!
 //! A connection belongs to an organization, a plugin, a credential and the grant that vetted it; whoever differs in any
-//! of them opens one of their own. The task that drives a connection is owned by it: dropped with the call that uses
-//! it, or with the pool, and closed after a while in which nobody wanted it, or before where somebody else wants its slot.
+//! of them opens one of their own. It is closed after a while in which nobody wanted it, or before where somebody else
+//! wants its slot.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hyper::client::conn::http1::SendRequest;
-use tokio::task::JoinHandle;
 use toolgate_admission::{Grant, Host, NetworkScheme, Permitted};
 
-use super::body::GuestBody;
+use super::connection::{Connection, Task};
 use super::slots::{Full, Slot, Slots};
 
 /// Idle connections of all owners. Each is a socket and some buffers.
@@ -23,8 +20,6 @@ const IDLE: usize = 1_024;
 const IDLE_OF_ONE: usize = 32;
 /// How long one is kept without use. Servers commonly close after a minute; using one they just closed is a failure.
 const IDLE_TIME: Duration = Duration::from_secs(20);
-/// How long one is used at all, so that a host that moved is found again.
-const AGE: Duration = Duration::from_secs(300);
 
 /// Whose connection it is, and where it leads.
 #[derive(Clone, Debug)]
@@ -84,41 +79,6 @@ impl Hash for Key {
     }
 }
 
-/// One connection and what drives it.
-pub(super) struct Connection {
-    pub(super) sender: SendRequest<GuestBody>,
-    _driver: Driver,
-    opened: Instant,
-}
-
-impl Connection {
-    /// Its slot is free again when what drives it has let go of the socket.
-    pub(super) fn new(
-        sender: SendRequest<GuestBody>,
-        slot: Slot,
-        drive: impl Future<Output = ()> + Send + 'static,
-    ) -> Self {
-        let driver = tokio::spawn(async move {
-            let _slot = slot;
-            drive.await;
-        });
-        Self { sender, _driver: Driver(driver), opened: Instant::now() }
-    }
-
-    fn can_be_kept(&self) -> bool {
-        !self.sender.is_closed() && self.opened.elapsed() < AGE
-    }
-}
-
-/// A task that ends with whoever holds it.
-struct Driver(JoinHandle<()>);
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 struct Idle {
     id: u64,
     connection: Connection,
@@ -138,7 +98,7 @@ struct Kept {
     count: usize,
     last_id: u64,
     /// Closes what has been idle for too long, as long as there is anything.
-    sweeping: Option<Driver>,
+    sweeping: Option<Task>,
 }
 
 impl Pool {
@@ -151,33 +111,32 @@ impl Pool {
         self.slots.take(&key.organization, |full| self.make_room(full, &key.organization)).await
     }
 
-    /// Closes the connection that has been idle longest. One that its server closed has no slot any more.
+    /// Closes the connection that has been idle longest.
     fn make_room(&self, full: Full, organization: &str) {
-        let mut kept = lock(&self.kept);
         let is_of_those = |key: &Key| full == Full::All || *key.organization == *organization;
-        while let Some(idle) = kept.take_oldest(is_of_those) {
-            if !idle.connection.sender.is_closed() {
-                return;
-            }
-        }
+        let oldest = lock(&self.kept).take_oldest(is_of_those);
+        drop(oldest);
     }
 
-    /// The connection of this owner that was used last and is still open.
+    /// The connection of this owner that was used last and can be used again.
     pub(super) fn take(&self, key: &Key) -> Option<Connection> {
-        let mut kept = lock(&self.kept);
-        while let Some(idle) = kept.pop(key) {
-            if idle.connection.can_be_kept() && idle.connection.sender.is_ready() {
-                return Some(idle.connection);
+        loop {
+            let idle = lock(&self.kept).pop(key);
+            let mut connection = idle?.connection;
+            if connection.is_usable() {
+                return Some(connection);
             }
         }
-        None
     }
 
     /// Keeps a connection for the next request, where there is room and nobody waits for its slot.
-    pub(super) fn put(&self, key: &Arc<Key>, connection: Connection) {
+    pub(super) fn put(&self, key: &Arc<Key>, mut connection: Connection) {
+        if !connection.is_usable() {
+            return;
+        }
         let mut kept = lock(&self.kept);
         let is_full = kept.count >= IDLE || kept.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_OF_ONE);
-        if is_full || !connection.can_be_kept() || self.slots.is_wanted_of(&key.organization) {
+        if is_full || self.slots.is_wanted_of(&key.organization) {
             return;
         }
         kept.last_id += 1;
@@ -185,7 +144,7 @@ impl Pool {
         kept.idle.entry(Arc::clone(key)).or_default().push(idle);
         kept.count += 1;
         if kept.sweeping.is_none() {
-            kept.sweeping = Some(Driver(tokio::spawn(sweep(Arc::downgrade(&self.kept)))));
+            kept.sweeping = Some(Task(tokio::spawn(sweep(Arc::downgrade(&self.kept)))));
         }
     }
 }

@@ -104,8 +104,16 @@ impl Scanner {
         let first = bytes.len().saturating_sub(self.longest - 1);
         let is_beginning =
             |end: &[u8]| self.forms.iter().any(|form| form.len() > end.len() && form.starts_with(end));
-        let can_begin = |at: &usize| self.begins[usize::from(bytes[*at])] && is_beginning(&bytes[*at..]);
+        let can_begin = |at: &usize| self.can_begin(&bytes[*at..]) && is_beginning(&bytes[*at..]);
         (first..bytes.len()).find(can_begin).unwrap_or(bytes.len())
+    }
+
+    /// Whether some form can begin like this, by its first letter and, as the shifts know it, the one behind.
+    fn can_begin(&self, bytes: &[u8]) -> bool {
+        self.begins[usize::from(bytes[0])]
+            && bytes
+                .get(1)
+                .is_none_or(|next| usize::from(self.shifts[folded(bytes[0], *next)]) < self.window - 1)
     }
 }
 

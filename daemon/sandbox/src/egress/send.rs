@@ -16,9 +16,10 @@ use zeroize::Zeroizing;
 
 use super::answer::{AnswerBody, Around};
 use super::body::GuestBody;
+use super::connection::Connection;
 use super::decode::Decoder;
 use super::inject::{Credentials, Injection};
-use super::pool::{Connection, Key};
+use super::pool::Key;
 use super::record::{Noted, Record};
 use super::resolve::Unresolved;
 use super::scan::Scanner;
@@ -79,6 +80,7 @@ impl Sender {
         let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
         let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
         let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
+        let unsent = request.body().unsent();
         drop(injection);
         let opening = |permitted| self.open(permitted, &key, options.connect_timeout);
         let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
@@ -86,7 +88,7 @@ impl Sender {
             None => (opening(permitted.clone()).await?, true),
         };
         let patience = options.first_byte_timeout.map_or(FIRST_BYTE_TIME, |asked| asked.min(FIRST_BYTE_TIME));
-        let mut sent = timeout(patience, connection.sender.try_send_request(request)).await;
+        let mut sent = timeout(patience, connection.send(request)).await;
         // A kept connection that its server closed meanwhile gives the request back untouched.
         if let Ok(Err(error)) = &mut sent
             && let Some(request) = error.take_message().filter(|_| !is_new)
@@ -94,12 +96,15 @@ impl Sender {
             // Its slot comes first, where there is no other.
             drop(connection);
             connection = opening(permitted).await?;
-            sent = timeout(patience, connection.sender.try_send_request(request)).await;
+            sent = timeout(patience, connection.send(request)).await;
         }
         let answer = match sent {
             Ok(answer) => answer.map_err(|error| answer_error(error.error()))?,
             Err(_) => return Err(Error::ConnectionReadTimeout),
         };
+        if unsent.is_any() {
+            connection.drive_apart();
+        }
         let between_bytes =
             options.between_bytes_timeout.map_or(BETWEEN_BYTES_TIME, |asked| asked.min(BETWEEN_BYTES_TIME));
         let home = (self.upstreams.pool().clone(), key);

@@ -21,6 +21,10 @@ fn place() -> Place<'static> {
     }
 }
 
+fn open(root: &RootKey, place: &Place<'_>, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
+    super::open(root, &place.bind(sealed.root_key), sealed)
+}
+
 /// The property and its twin in one: it opens where it belongs.
 fn opens(place: &Place<'_>, sealed: &Sealed) -> bool {
     open(&root(1), place, sealed).is_ok_and(|secret| secret.expose() == SECRET)

@@ -116,20 +116,24 @@ impl Forms {
 
     /// The letters of a secret that stands so many bytes behind a border between groups of three, in both alphabets.
     fn add_base64(&mut self, secret: &[u8], offset: usize) {
-        let byte_at = |at: usize| at.checked_sub(offset).and_then(|at| secret.get(at)).copied().unwrap_or(0);
-        let letter = |at: usize| {
-            let (byte, bit) = (at * 6 / 8, at * 6 % 8);
-            let pair = u16::from_be_bytes([byte_at(byte), byte_at(byte + 1)]);
-            STANDARD[usize::from((pair >> (10 - bit)) & 63)]
-        };
+        let bits = (offset + secret.len()) * 8;
+        let mut all = Bytes::new(Vec::with_capacity(bits / 6 + 3));
+        let (mut left, mut count) = (0_u16, 0);
+        for byte in [0, 0][..offset].iter().chain(secret).chain(&[0, 0]) {
+            (left, count) = (left << 8 | u16::from(*byte), count + 8);
+            while count >= 6 {
+                count -= 6;
+                all.push(STANDARD[usize::from(left >> count & 63)]);
+            }
+        }
         // The first letter that has no bit of what stands before, and one behind the last that has none of what follows.
         let first = (offset * 8).div_ceil(6);
-        let bits = (offset + secret.len()) * 8;
         for end in [bits / 6, bits.div_ceil(6)] {
-            let letters: Bytes = Bytes::new((first..end).map(letter).collect());
-            let other = letters.iter().any(|letter| b"+/".contains(letter)).then(|| url_safe(&letters));
-            self.add(letters);
-            other.into_iter().for_each(|letters| self.add(letters));
+            let letters = &all[first..end];
+            self.add(Bytes::new(letters.to_vec()));
+            if letters.iter().any(|letter| b"+/".contains(letter)) {
+                self.add(url_safe(letters));
+            }
         }
     }
 }

@@ -1,0 +1,102 @@
+//! One connection to an upstream, driven by whoever uses it.
+//!
+//! Nothing drives it beside the request that it carries: no task is woken to read what this one waits for, and what is
+//! dropped with the call is closed with it. One that is idle is looked at when it is wanted again. Only where an answer
+//! begins before its request was sent whole does a task of its own go on sending: a guest may write all of it first.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::SendRequest;
+use tokio::task::JoinHandle;
+
+use super::body::GuestBody;
+use super::slots::Slot;
+
+/// How long one is used at all, so that a host that moved is found again.
+const AGE: Duration = Duration::from_secs(300);
+
+type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(super) struct Connection {
+    sender: SendRequest<GuestBody>,
+    driving: Driver,
+    opened: Instant,
+}
+
+/// What moves bytes. The slot is free once the socket is closed, so it goes with it and behind it.
+enum Driver {
+    Here(Driving, Slot),
+    Apart(#[expect(dead_code, reason = "it ends the task when it is dropped")] Task),
+    Ended,
+}
+
+/// A task that ends with whoever holds it.
+pub(super) struct Task(pub(super) JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        sender: SendRequest<GuestBody>,
+        slot: Slot,
+        driving: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        Self { sender, driving: Driver::Here(Box::pin(driving), slot), opened: Instant::now() }
+    }
+
+    /// Sends a request and waits for the head of its answer. What was not begun to be sent comes back with the error.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<GuestBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<GuestBody>>> {
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driving;
+        poll_fn(|context| {
+            driver.drive(context);
+            answer.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Moves bytes as far as they go.
+    pub(super) fn drive(&mut self, context: &mut Context<'_>) {
+        self.driving.drive(context);
+    }
+
+    /// Has a task of its own move bytes from now on.
+    pub(super) fn drive_apart(&mut self) {
+        self.driving = match std::mem::replace(&mut self.driving, Driver::Ended) {
+            Driver::Here(driving, slot) => Driver::Apart(Task(tokio::spawn(async move {
+                driving.await;
+                drop(slot);
+            }))),
+            other => other,
+        };
+    }
+
+    /// Whether the next request can go by it, as far as its server was heard.
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        !self.sender.is_closed() && self.sender.is_ready() && self.opened.elapsed() < AGE
+    }
+}
+
+impl Driver {
+    fn drive(&mut self, context: &mut Context<'_>) {
+        if let Self::Here(driving, _) = self
+            && driving.as_mut().poll(context) == Poll::Ready(())
+        {
+            *self = Self::Ended;
+        }
+    }
+}
