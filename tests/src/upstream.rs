@@ -32,9 +32,16 @@ pub enum Piece {
     Repeat(Vec<u8>, usize),
     /// Nothing more until the other side hangs up.
     Hang,
+    /// Nothing more until the rest of a request in chunks is here.
+    Rest,
 }
 
-type Script = Arc<dyn Fn(&str) -> Vec<Piece> + Send + Sync>;
+#[derive(Clone)]
+struct Script {
+    answer: Arc<dyn Fn(&str) -> Vec<Piece> + Send + Sync>,
+    /// Whether it answers the head of a request, before there is more.
+    early: bool,
+}
 
 /// The servers.
 pub struct Upstream {
@@ -71,7 +78,7 @@ impl Upstream {
             .expect("a runtime");
         let address = own_address();
         let seen = Arc::new(Seen::default());
-        let script: Script = Arc::new(|_| ok("text/plain", "hello"));
+        let script = Script { answer: Arc::new(|_| ok("text/plain", "hello")), early: false };
         let script = Arc::new(Mutex::new(script));
         let (authority, acceptor) = certificates::make();
         // The servers of the test before may still be ending.
@@ -87,7 +94,16 @@ impl Upstream {
 
     /// What every request is answered with from now on; the script gets its head and content.
     pub fn answer(&self, script: impl Fn(&str) -> Vec<Piece> + Send + Sync + 'static) {
-        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
+        self.script(Script { answer: Arc::new(script), early: false });
+    }
+
+    /// The same once the head of a request is there.
+    pub fn answer_early(&self, script: impl Fn(&str) -> Vec<Piece> + Send + Sync + 'static) {
+        self.script(Script { answer: Arc::new(script), early: true });
+    }
+
+    fn script(&self, script: Script) {
+        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
     }
 
     /// Every request so far, as it came.
@@ -181,10 +197,11 @@ async fn converse(
     script: &Mutex<Script>,
 ) -> io::Result<()> {
     loop {
-        let Some(request) = read_request(&mut stream, seen).await? else { return Ok(()) };
+        let is_early = || script.lock().unwrap_or_else(PoisonError::into_inner).early;
+        let Some(request) = read_request(&mut stream, seen, is_early).await? else { return Ok(()) };
         seen.change(|kept| kept.requests.push(request.clone()));
-        let script = Arc::clone(&*script.lock().unwrap_or_else(PoisonError::into_inner));
-        let pieces = script(&request);
+        let script = script.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let pieces = (script.answer)(&request);
         let mut closes = false;
         for piece in pieces {
             match piece {
@@ -195,6 +212,13 @@ async fn converse(
                 Piece::Repeat(bytes, times) => {
                     for _ in 0..times {
                         stream.write_all(&bytes).await?;
+                    }
+                }
+                Piece::Rest => {
+                    let mut end = Vec::new();
+                    while !end.ends_with(b"0\r\n\r\n") {
+                        end.push(stream.read_u8().await?);
+                        seen.change(|kept| kept.heard += 1);
                     }
                 }
                 Piece::Hang => {
@@ -213,7 +237,11 @@ async fn converse(
 }
 
 /// Head and content of one request, framed as it says.
-async fn read_request(stream: &mut (impl AsyncRead + Unpin), seen: &Seen) -> io::Result<Option<String>> {
+async fn read_request(
+    stream: &mut (impl AsyncRead + Unpin),
+    seen: &Seen,
+    is_early: impl Fn() -> bool,
+) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -228,7 +256,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin), seen: &Seen) -> io:
                 }
                 None => true,
             };
-            if is_whole {
+            if is_whole || is_early() {
                 return Ok(Some(text));
             }
         }

@@ -124,6 +124,23 @@ fn b3_an_answer_without_end_is_stopped() {
     });
 }
 
+/// A guest may write all of its request before it reads anything of an answer that began meanwhile.
+#[test]
+fn b3_an_answer_may_begin_before_the_request_was_sent_whole() {
+    with(|scene| {
+        scene.upstream.answer_early(|_| {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n".to_vec();
+            vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec())]
+        });
+        let heard = scene.upstream.heard();
+        let body = "x".repeat(512 * 1024);
+        let arguments = json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": body});
+        let reply = scene.session().call("caller/fetch", arguments);
+        assert!(reply.output().as_str().is_some_and(|output| output.ends_with("\n\nwhole")), "{}", reply.0);
+        assert!(scene.upstream.heard() - heard > body.len());
+    });
+}
+
 #[test]
 fn b3_an_answer_that_is_broken_is_no_answer() {
     let head = |rest: &str| {
