@@ -134,7 +134,9 @@ fn b3_an_answer_may_begin_before_the_request_was_sent_whole() {
         });
         let heard = scene.upstream.heard();
         let body = "x".repeat(512 * 1024);
-        let arguments = json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": body});
+        let arguments = json!({
+            "method": "POST", "url": format!("{API}/"), "headers": [], "body": body, "answer_first": true,
+        });
         let reply = scene.session().call("caller/fetch", arguments);
         assert!(reply.output().as_str().is_some_and(|output| output.ends_with("\n\nwhole")), "{}", reply.0);
         assert!(scene.upstream.heard() - heard > body.len());

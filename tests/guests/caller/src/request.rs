@@ -27,6 +27,8 @@ pub fn fetch(
     between_bytes_ms: Option<u64>,
     /// How long connecting may take
     connect_ms: Option<u64>,
+    /// Whether the content is written once there is an answer
+    answer_first: Option<bool>,
 ) -> Result<String, Error> {
     let request = OutgoingRequest::new(fields(&headers)?);
     address(&request, &method, &url).map_err(|()| Error::new("the request cannot be made"))?;
@@ -37,6 +39,9 @@ pub fn fetch(
     let _ = options.set_first_byte_timeout(nanoseconds(first_byte_ms));
     let _ = options.set_between_bytes_timeout(nanoseconds(between_bytes_ms));
     let answer = handle(request, Some(options)).map_err(|code| Error::new(format!("{code:?}")))?;
+    if answer_first == Some(true) {
+        answer.subscribe().block();
+    }
     if let (Some(Ok(outgoing)), Some(body)) = (outgoing, body) {
         send(outgoing, body.as_bytes(), trailer.as_deref())?;
     }
