@@ -36,9 +36,11 @@ pub enum Piece {
     Rest,
 }
 
+type Answer = dyn Fn(&str) -> Vec<Piece> + Send + Sync;
+
 #[derive(Clone)]
 struct Script {
-    answer: Arc<dyn Fn(&str) -> Vec<Piece> + Send + Sync>,
+    answer: Arc<Answer>,
     /// Whether it answers the head of a request, before there is more.
     early: bool,
 }

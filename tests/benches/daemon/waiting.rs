@@ -20,8 +20,7 @@ const LOOKED_AT: Duration = Duration::from_secs(8);
 const ROUNDS: usize = 3;
 
 /// Room for all of them, for longer than a round takes.
-const SETTINGS: &str =
-    "[sandbox]\ninstances = 1_100\n[http]\nconnections = 4_096\n[limits]\ndeadline_ms = 120_000\n";
+const SETTINGS: &str = "[sandbox]\ninstances = 1_100\n[http]\nconnections = 4_096\n[limits]\ndeadline_ms = 120_000\n[egress]\nconnections = 2_000\nconnections_per_organization = 2_000\n";
 
 const URL: &str = "https://api.upstream.test:8443/v1/slow";
 
@@ -29,7 +28,7 @@ pub fn waiting() {
     let count = argument("waiting").and_then(|count| count.parse().ok()).unwrap_or(WAITING);
     let upstream = Upstream::start();
     upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
-    let settings = format!("{SETTINGS}[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+    let settings = format!("{SETTINGS}name_servers = [\"{}\"]\n", upstream.names.address);
     let daemon = Daemon::start(PROGRAM, &settings);
     let operator = daemon.operator();
     prepare(&operator, &upstream);

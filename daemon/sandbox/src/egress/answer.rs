@@ -31,7 +31,8 @@ pub(super) struct Around {
     pub(super) header_bytes: usize,
     /// Until the end is read.
     pub(super) connection: Option<Connection>,
-    pub(super) home: (Pool, Arc<Key>),
+    /// Where the connection goes then; nowhere where its server ends it.
+    pub(super) home: Option<(Pool, Arc<Key>)>,
 }
 
 /// The body.
@@ -39,7 +40,9 @@ pub(super) struct AnswerBody {
     incoming: Incoming,
     decoder: Decoder,
     around: Around,
-    patience: Pin<Box<Sleep>>,
+    /// What is waited for at most; nothing before the first wait.
+    patience: Option<Pin<Box<Sleep>>>,
+    is_waiting: bool,
     /// Came and is not decoded yet.
     pending: Bytes,
     /// Anything was decoded: an answer to HEAD names a coding and has no content.
@@ -62,7 +65,8 @@ impl AnswerBody {
         Self {
             incoming,
             decoder,
-            patience: Box::pin(sleep(around.between_bytes)),
+            patience: None,
+            is_waiting: false,
             around,
             pending: Bytes::new(),
             has_content: false,
@@ -89,11 +93,11 @@ impl AnswerBody {
         let frame = match self.poll_incoming(context) {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
-                std::task::ready!(self.patience.as_mut().poll(context));
+                std::task::ready!(self.wait(context));
                 return Poll::Ready(Err(Error::ConnectionReadTimeout));
             }
         };
-        self.patience.as_mut().reset(Instant::now() + self.around.between_bytes);
+        self.is_waiting = false;
         Poll::Ready(match frame {
             None => {
                 self.state = State::Ended;
@@ -105,6 +109,18 @@ impl AnswerBody {
                 Err(frame) => self.take_trailers(frame.into_trailers().unwrap_or_default()),
             },
         })
+    }
+
+    /// Ready when it was waited for too long.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let between_bytes = self.around.between_bytes;
+        let begins = !std::mem::replace(&mut self.is_waiting, true);
+        match &mut self.patience {
+            Some(patience) if begins => patience.as_mut().reset(Instant::now() + between_bytes),
+            Some(_) => {}
+            None => self.patience = Some(Box::pin(sleep(between_bytes))),
+        }
+        self.patience.as_mut().map_or(Poll::Pending, |patience| patience.as_mut().poll(context))
     }
 
     /// What is there, or comes when the connection is driven.
@@ -153,8 +169,7 @@ impl AnswerBody {
         };
         self.count(rest.len())?;
         let passed = self.scan(rest.into());
-        if let Some(connection) = self.around.connection.take() {
-            let (pool, key) = &self.around.home;
+        if let (Some(connection), Some((pool, key))) = (self.around.connection.take(), &self.around.home) {
             pool.put(key, connection);
         }
         let held = self.around.scanner.as_mut().map(Scanner::finish).unwrap_or_default();
@@ -174,8 +189,7 @@ impl AnswerBody {
     }
 
     fn count(&self, bytes: usize) -> Result<(), Error> {
-        self.around.noted.received(bytes);
-        self.around.noted.record().take_bytes(bytes).map_err(|_| Error::HttpResponseBodySize(None))
+        self.around.noted.received(bytes).map_err(|_| Error::HttpResponseBodySize(None))
     }
 
     fn failed(&mut self, error: &Error) {

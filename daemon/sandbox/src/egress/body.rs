@@ -40,10 +40,8 @@ impl GuestBody {
     }
 
     fn count(&self, data: &Bytes) -> Result<(), Error> {
-        self.noted.sent(data.len());
         self.noted.trace(|exchange| exchange.body.add(data));
-        let taken = self.noted.record().take_bytes(data.len());
-        taken.map_err(|_| Error::HttpRequestBodySize(None))
+        self.noted.sent(data.len()).map_err(|_| Error::HttpRequestBodySize(None))
     }
 }
 

@@ -87,7 +87,12 @@ impl Connection {
     /// Whether the next request can go by it, as far as its server was heard.
     pub(super) fn is_usable(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
-        !self.sender.is_closed() && self.sender.is_ready() && self.opened.elapsed() < AGE
+        self.sender.is_ready() && !self.is_spent()
+    }
+
+    /// Whether no request will go by it, as far as is known without looking.
+    pub(super) fn is_spent(&self) -> bool {
+        self.sender.is_closed() || self.opened.elapsed() >= AGE
     }
 }
 

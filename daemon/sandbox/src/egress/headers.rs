@@ -1,6 +1,7 @@
 //! The header fields of both directions: what is about one connection, or about how content is framed and coded, is
 //! said by us.
 
+use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use toolgate_admission::Target;
 use wasmtime_wasi_http::Error;
@@ -40,7 +41,7 @@ pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
 
 /// Makes a guest's fields those of a request.
 pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target) -> Result<(), Error> {
-    OF_THE_CONNECTION.iter().chain(&OURS).for_each(|name| drop(headers.remove(name)));
+    remove(headers, |name| OF_THE_CONNECTION.contains(name) || OURS.contains(name));
     let host = HeaderValue::try_from(target.authority()).map_err(|_| Error::HttpRequestUriInvalid)?;
     headers.insert(header::HOST, host);
     // A part of something coded cannot be decoded.
@@ -52,16 +53,26 @@ pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target) -> Result<
 
 /// Makes an upstream's fields those of an answer: nothing about the connection, no secret.
 pub(super) fn clean_answer(headers: &mut HeaderMap, scanner: Option<&Scanner>) {
-    OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(name)));
+    remove(headers, |name| OF_THE_CONNECTION.contains(name));
     let Some(scanner) = scanner else { return };
-    let is_named_so = |name: &&HeaderName| scanner.clean(name.as_str().as_bytes()).is_some();
-    let telling: Vec<HeaderName> = headers.keys().filter(is_named_so).cloned().collect();
-    telling.iter().for_each(|name| drop(headers.remove(name)));
+    remove(headers, |name| scanner.clean(name.as_str().as_bytes()).is_some());
     for value in headers.values_mut() {
         if let Some(cleaned) = scanner.clean(value.as_bytes()) {
             *value = HeaderValue::from_bytes(&cleaned).unwrap_or(HeaderValue::from_static("***"));
         }
     }
+}
+
+fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
+    let unwanted: Vec<HeaderName> = headers.keys().filter(|name| is_unwanted(name)).cloned().collect();
+    unwanted.iter().for_each(|name| drop(headers.remove(name)));
+}
+
+/// Whether the connection ends with this answer.
+pub(super) fn is_last(version: Version, headers: &HeaderMap) -> bool {
+    let words = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let closes = |word: &str| word.trim().eq_ignore_ascii_case("close");
+    version != Version::HTTP_11 || words.flat_map(|words| words.split(',')).any(closes)
 }
 
 /// The coding of an answer, as one text.

@@ -130,8 +130,8 @@ impl Pool {
     }
 
     /// Keeps a connection for the next request, where there is room and nobody waits for its slot.
-    pub(super) fn put(&self, key: &Arc<Key>, mut connection: Connection) {
-        if !connection.is_usable() {
+    pub(super) fn put(&self, key: &Arc<Key>, connection: Connection) {
+        if connection.is_spent() {
             return;
         }
         let mut kept = lock(&self.kept);

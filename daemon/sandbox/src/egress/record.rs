@@ -102,22 +102,6 @@ impl Record {
         left.is_some()
     }
 
-    /// Counts bytes, whichever way they go.
-    pub(super) fn take_bytes(&self, bytes: usize) -> Result<(), TooManyBytes> {
-        let mut kept = self.kept();
-        let bytes = bytes as u64;
-        kept.bytes = kept.bytes.saturating_add(bytes);
-        match kept.bytes_left.checked_sub(bytes) {
-            Some(left) => kept.bytes_left = left,
-            None => {
-                kept.bytes_left = 0;
-                kept.limit_refused = Some(LimitName::EgressBytes);
-                return Err(TooManyBytes);
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn denied(&self, destination: &str, denied: &Denied) {
         let detail = format!("{}: {}", show(destination, DETAIL_CHARS), show(&denied.message, DETAIL_CHARS));
         let mut kept = self.kept();
@@ -193,6 +177,24 @@ impl Kept {
         self.is_traced && self.entries.len() < TRACED
     }
 
+    /// Counts bytes, whichever way they go.
+    fn take_bytes(&mut self, bytes: u64) -> Result<(), TooManyBytes> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let left = self.bytes_left.checked_sub(bytes);
+        self.bytes_left = left.unwrap_or(0);
+        if left.is_none() {
+            self.limit_refused = Some(LimitName::EgressBytes);
+        }
+        left.map(drop).ok_or(TooManyBytes)
+    }
+
+    fn request(&mut self, at: Option<usize>) -> Option<&mut Request> {
+        match self.entries.get_mut(at?) {
+            Some(Entry::Request(request)) => Some(request),
+            _ => None,
+        }
+    }
+
     fn push(&mut self, entry: Entry) -> Option<usize> {
         let at = self.entries.len();
         (at < RECORDED).then(|| {
@@ -204,24 +206,29 @@ impl Kept {
 
 impl Noted {
     fn update(&self, change: impl FnOnce(&mut Request)) {
-        let mut kept = self.record.kept();
-        if let Some(Entry::Request(request)) = self.at.and_then(|at| kept.entries.get_mut(at)) {
+        if let Some(request) = self.record.kept().request(self.at) {
             change(request);
         }
     }
 
-    pub(super) fn sent(&self, bytes: usize) {
-        self.update(|request| request.sent += bytes as u64);
+    pub(super) fn sent(&self, bytes: usize) -> Result<(), TooManyBytes> {
+        self.moved(bytes, |request| &mut request.sent)
     }
 
-    pub(super) fn received(&self, bytes: usize) {
-        self.update(|request| request.received += bytes as u64);
+    pub(super) fn received(&self, bytes: usize) -> Result<(), TooManyBytes> {
+        self.moved(bytes, |request| &mut request.received)
+    }
+
+    fn moved(&self, bytes: usize, count: impl Fn(&mut Request) -> &mut u64) -> Result<(), TooManyBytes> {
+        let (mut kept, bytes) = (self.record.kept(), bytes as u64);
+        kept.request(self.at).into_iter().for_each(|request| *count(request) += bytes);
+        kept.take_bytes(bytes)
     }
 
     /// The upstream answered. What went wrong before is not why the call ends.
     pub(super) fn answered(&self, status: u16) {
-        self.update(|request| request.status = Some(status));
         let mut kept = self.record.kept();
+        kept.request(self.at).into_iter().for_each(|request| request.status = Some(status));
         kept.trouble = None;
         kept.last_status = Some(status);
     }
@@ -247,10 +254,6 @@ impl Noted {
     pub(super) fn crowded_out(&self, why: &'static str) {
         self.update(|request| request.failed = Some(why));
         self.record.trouble(overloaded(why));
-    }
-
-    pub(super) fn record(&self) -> &Record {
-        &self.record
     }
 }
 

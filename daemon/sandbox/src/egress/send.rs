@@ -107,7 +107,7 @@ impl Sender {
         }
         let between_bytes =
             options.between_bytes_timeout.map_or(BETWEEN_BYTES_TIME, |asked| asked.min(BETWEEN_BYTES_TIME));
-        let home = (self.upstreams.pool().clone(), key);
+        let home = Some((self.upstreams.pool().clone(), key));
         let (noted, header_bytes) = (noted.clone(), self.header_bytes);
         self.accept(
             answer,
@@ -163,10 +163,7 @@ impl Sender {
         noted.trace(|exchange| exchange.sent(target, injection, &parts.headers));
         parts.uri = Uri::try_from(path.as_str()).map_err(|_| Error::HttpRequestUriInvalid)?;
         parts.version = Version::HTTP_11;
-        noted.sent(headers::bytes(&parts.headers));
-        self.record
-            .take_bytes(headers::bytes(&parts.headers))
-            .map_err(|_| Error::HttpRequestBodySize(None))?;
+        noted.sent(headers::bytes(&parts.headers)).map_err(|_| Error::HttpRequestBodySize(None))?;
         Ok(Request::from_parts(parts, GuestBody::new(body, length, noted.clone())))
     }
 
@@ -196,14 +193,13 @@ impl Sender {
         })
     }
 
-    fn accept(&self, answer: Response<Incoming>, around: Around) -> Result<Response<WasiBody>, Error> {
+    fn accept(&self, answer: Response<Incoming>, mut around: Around) -> Result<Response<WasiBody>, Error> {
         let (mut parts, incoming) = answer.into_parts();
         if parts.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Error::HttpUpgradeFailed);
         }
         let head = headers::bytes(&parts.headers);
-        around.noted.received(head);
-        self.record.take_bytes(head).map_err(|_| Error::HttpResponseBodySize(None))?;
+        around.noted.received(head).map_err(|_| Error::HttpResponseBodySize(None))?;
         if head > self.header_bytes {
             return Err(Error::HttpResponseHeaderSectionSize(None));
         }
@@ -214,6 +210,7 @@ impl Sender {
             parts.headers.remove(header::CONTENT_ENCODING);
             parts.headers.remove(header::CONTENT_LENGTH);
         }
+        around.home = around.home.filter(|_| !headers::is_last(parts.version, &parts.headers));
         headers::clean_answer(&mut parts.headers, around.scanner.as_ref());
         around.noted.answered(parts.status.as_u16());
         around.noted.trace(|exchange| exchange.answered(&parts.headers));
