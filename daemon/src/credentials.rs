@@ -182,11 +182,11 @@ impl Credentials {
         let current = current.filter(|current| current.row.id == credential.row.id).unwrap_or(&credential);
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
         let mut fields = current.open(keys).map_err(|error| damaged(current, error))?;
-        let mut label = format!("{}@{}", current.row.name, current.row.version);
+        let mut label = Arc::clone(&current.label);
         // A client's secret is for its provider alone; what a request has is the token.
         if current.document.vault.is_some() && current.document.authentication.client().is_none() {
             let referred = self.referred(current, keys, now_ms).await?;
-            label = format!("{label}/{}", referred.version);
+            label = format!("{label}/{}", referred.version).into();
             fields.given = Some(referred.secret);
         }
         inject::injection(current, fields, label).map(Some)

@@ -22,7 +22,7 @@ pub const SECRET_BYTES: usize = 12 * 1024;
 pub(super) fn injection(
     credential: &Credential,
     fields: SecretFields,
-    label: String,
+    label: Arc<str>,
 ) -> Result<Injection, CredentialRefusal> {
     let missing = || {
         let provider = credential.document.provider.clone();

@@ -51,6 +51,8 @@ pub struct Credential {
     pub state: State,
     pub sealed: Sealed,
     bound: Bound,
+    /// What its requests are recorded with: its name, and which of its secrets.
+    pub label: Arc<str>,
     /// Shared by all versions of it.
     pub shared: Arc<Shared>,
 }
@@ -109,6 +111,7 @@ impl Credential {
             owner: document.owner(),
             state: State::parse(&row.state)?,
             bound: place_of(&row, &document).bind(root_key),
+            label: format!("{}@{}", row.name, row.version).into(),
             sealed: Sealed {
                 root_key,
                 wrapped_key: bytes(&row.sealed.wrapped_key)?,

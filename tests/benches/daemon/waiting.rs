@@ -32,7 +32,8 @@ pub fn waiting() {
     let daemon = Daemon::start(PROGRAM, &settings);
     let operator = daemon.operator();
     prepare(&operator, &upstream);
-    let quiet = operator.open_session("quiet/bot");
+    // A session remembers so many calls and no more.
+    let quiet = || operator.open_session("quiet/bot");
     let slow: Vec<Session> = (0..SESSIONS).map(|_| operator.open_session("slow/bot")).collect();
     // Both plugins are loaded, and one connection is made and closed.
     upstream.answer(|_| {
@@ -40,15 +41,15 @@ pub fn waiting() {
     });
     let reply = slow[0].call("caller/fetch", arguments());
     assert_eq!(reply.status(), "ok", "{reply:?}");
-    look(&quiet, LOOKED_AT / 8);
+    look(&quiet(), LOOKED_AT / 8);
     upstream.answer(|_| vec![Piece::Hang]);
     println!("a small call on a new connection each time; p50 / p99");
     for round in 1..=ROUNDS {
-        let alone = Looked::at(&quiet);
+        let alone = Looked::at(&quiet());
         let before = resident_bytes(daemon.pid());
         let pending = hold(&upstream, &slow, count, round);
         let held = resident_bytes(daemon.pid());
-        let beside = Looked::at(&quiet);
+        let beside = Looked::at(&quiet());
         println!(
             "round {round}: alone {alone}, beside {count} that wait {beside}; {:.0} KiB resident for each ({:.0} MiB before, \
              {:.0} MiB with all)",

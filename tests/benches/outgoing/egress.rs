@@ -24,7 +24,7 @@ use toolgate_sandbox::{
 };
 use toolgate_tests::upstream::TLS_PORT;
 
-use super::server::{BOUND, HOST, LARGE_BYTES, SMALL_BYTES, Server, url};
+use super::server::{BOUND, HOST, Server, bytes_of, url};
 use super::{Requester, SECRET, runtime};
 
 /// Calls of one plugin of one organization.
@@ -52,13 +52,13 @@ impl Calls {
 
     /// The context of a call, wired as the dispatcher does it.
     fn context(&self) -> CallContext {
-        let store = self.credentials.clone();
+        let (store, session) = (self.credentials.clone(), Arc::new((acme(), ["stripe".to_owned()])));
         let credentials = toolgate_sandbox::Credentials::new(move |permitted: Permitted| {
-            let store = store.clone();
+            let (store, session) = (store.clone(), Arc::clone(&session));
             async move {
-                let providers = ["stripe".to_owned()];
-                let rights = CredentialRights { providers: &providers, user: None, user_credentials: false };
-                let wanted = Wanted { organization: &acme(), rights, target: permitted.target() };
+                let (organization, providers) = &*session;
+                let rights = CredentialRights { providers, user: None, user_credentials: false };
+                let wanted = Wanted { organization, rights, target: permitted.target() };
                 Ok(store.for_request(&wanted, now_ms()).await?)
             }
         });
@@ -87,7 +87,7 @@ impl Calls {
 impl Requester for Calls {
     fn request(&self, connections: usize, of_each: usize, path: &str) {
         let limits = Limits { requests: u64::MAX, egress_bytes: u64::MAX, ..Limits::default() };
-        let bytes = if path.ends_with("large") { LARGE_BYTES } else { SMALL_BYTES } as u64;
+        let bytes = bytes_of(path) as u64;
         self.runtime.block_on(async {
             let on_one = |_| {
                 let mut requests = Requests::new(&self.context(), &limits, &self.reach, "requests");

@@ -25,6 +25,8 @@ const CONNECTIONS: usize = 16;
 /// Requests of each in a round.
 const REQUESTS: usize = 3_000;
 const ROUNDS: usize = 5;
+/// Bytes of an answer: one thing from an API, and a page of them.
+const ANSWERS: [usize; 2] = [1 << 10, 16 << 10];
 
 const SECRET: &str = "sk_live_51Hq8x2KpLmN4vRtYw7Zc3Bd";
 
@@ -42,7 +44,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "profile") {
         let egress = egress::Calls::new(&server);
         return (0..20)
-            .for_each(|_| egress.request(connections, REQUESTS, &format!("{}/small", server::BOUND)));
+            .for_each(|_| egress.request(connections, REQUESTS, &format!("{}/1024", server::BOUND)));
     }
     let plain = plain::Plain::new(&server);
     let pooled = plain::pooled(&server);
@@ -56,18 +58,21 @@ fn main() {
         ("(d) a plugin in a daemon, no credential", &plugin, server::FREE),
         ("    with a credential, scanned", &plugin, server::BOUND),
     ];
-    println!("{connections} connections, answers of {} bytes", server::SMALL_BYTES);
-    println!("{:42} {:>10} {:>8} {:>8}", "", "requests/s", "to (a)", "to (b)");
-    let times = medians(
-        &ways.map(|(_, way, place)| move || way.request(connections, REQUESTS, &format!("{place}/small"))),
-    );
-    for ((what, ..), took) in ways.iter().zip(&times) {
-        println!(
-            "{what:42} {:>10.0} {:>8.2} {:>8.2}",
-            (connections * REQUESTS) as f64 / took.as_secs_f64(),
-            took.as_secs_f64() / times[0].as_secs_f64(),
-            took.as_secs_f64() / times[1].as_secs_f64(),
-        );
+    for bytes in ANSWERS {
+        println!("{connections} connections, answers of {bytes} bytes");
+        println!("{:42} {:>10} {:>8} {:>8}", "", "requests/s", "to (a)", "to (b)");
+        let times =
+            medians(&ways.map(|(_, way, place)| {
+                move || way.request(connections, REQUESTS, &format!("{place}/{bytes}"))
+            }));
+        for ((what, ..), took) in ways.iter().zip(&times) {
+            println!(
+                "{what:42} {:>10.0} {:>8.2} {:>8.2}",
+                (connections * REQUESTS) as f64 / took.as_secs_f64(),
+                took.as_secs_f64() / times[0].as_secs_f64(),
+                took.as_secs_f64() / times[1].as_secs_f64(),
+            );
+        }
     }
     scanning(&egress);
 }
@@ -75,12 +80,13 @@ fn main() {
 /// What takes longer where answers are scanned.
 fn scanning(egress: &dyn Requester) {
     const ANSWERS: usize = 20;
-    let of = |place: &'static str| move || egress.request(1, ANSWERS, &format!("{place}/large"));
+    let bytes = server::MOST_BYTES;
+    let of = |place: &'static str| move || egress.request(1, ANSWERS, &format!("{place}/{bytes}"));
     let [free, scanned] = medians(&[of(server::FREE), of(server::BOUND)]).map(|took| took.as_secs_f64());
-    let mib = (ANSWERS * server::LARGE_BYTES) as f64 / f64::from(1 << 20);
+    let mib = (ANSWERS * bytes) as f64 / f64::from(1 << 20);
     println!(
         "answers of {} MiB, one after another: {:.0} MiB/s as they are, {:.0} MiB/s scanned, so that scanning passes {:.0} MiB/s",
-        server::LARGE_BYTES >> 20,
+        bytes >> 20,
         mib / free,
         mib / scanned,
         mib / (scanned - free),

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use toolgate_tests::upstream::TLS_PORT;
 
-use super::server::{HOST, SMALL_BYTES, Server, url};
+use super::server::{HOST, Server, bytes_of, url};
 use super::{Requester, SECRET, runtime};
 
 /// Bare connections, opened for a round.
@@ -56,7 +56,7 @@ impl Plain {
         for _ in 0..requests {
             let request = request(&path).header("host", format!("{HOST}:{TLS_PORT}"));
             let answer = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
-            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), SMALL_BYTES);
+            assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), bytes_of(&path));
             sender.ready().await.unwrap();
         }
         drop(sender);
@@ -91,12 +91,12 @@ pub fn pooled(server: &Server) -> impl Requester + use<> {
 impl<C: Connect + Clone + Send + Sync + 'static> Requester for Pooled<C> {
     fn request(&self, connections: usize, of_each: usize, path: &str) {
         let on_one = |_| {
-            let (client, url) = (self.client.clone(), url(path));
+            let (client, url, bytes) = (self.client.clone(), url(path), bytes_of(path));
             async move {
                 for _ in 0..of_each {
                     let request = request(&url).body(Empty::new()).unwrap();
                     let answer = client.request(request).await.unwrap();
-                    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), SMALL_BYTES);
+                    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes().len(), bytes);
                 }
             }
         };

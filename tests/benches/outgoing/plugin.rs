@@ -6,7 +6,7 @@ use serde_json::json;
 use toolgate_tests::upstream::TLS_PORT;
 use toolgate_tests::{Daemon, Session};
 
-use super::server::{BOUND, HOST, SMALL_BYTES, Server, url};
+use super::server::{BOUND, HOST, Server, bytes_of, url};
 use super::{BENCH_GUESTS, Requester, SECRET};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -48,7 +48,7 @@ impl Requester for Plugin {
     fn request(&self, connections: usize, of_each: usize, path: &str) {
         let call = |session: &Session, times: usize| {
             let reply = session.call("requests/repeat", json!({"url": url(path), "times": times}));
-            assert_eq!(*reply.output(), json!(times * SMALL_BYTES), "{reply:?}");
+            assert_eq!(*reply.output(), json!(times * bytes_of(path)), "{reply:?}");
         };
         let calls = |session| {
             (0..of_each).step_by(OF_A_CALL).for_each(|done| call(session, OF_A_CALL.min(of_each - done)));

@@ -1,6 +1,7 @@
 //! A server with TLS that answers from memory, and keeps its connections.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -20,9 +21,8 @@ pub const BOUND: &str = "/v1";
 /// Below this none has.
 pub const FREE: &str = "/open";
 
-/// What a common answer of an API has.
-pub const SMALL_BYTES: usize = 1024;
-pub const LARGE_BYTES: usize = 10 << 20;
+/// The longest answer.
+pub const MOST_BYTES: usize = 10 << 20;
 
 pub struct Server {
     pub address: IpAddr,
@@ -38,14 +38,12 @@ impl Server {
         let (authority, acceptor) = certificates::make();
         let address = own_address();
         let listener = runtime.block_on(TcpListener::bind((address, TLS_PORT))).unwrap();
-        let (small, large) = (Bytes::from(text(SMALL_BYTES)), Bytes::from(text(LARGE_BYTES)));
+        let text = Bytes::from(text(MOST_BYTES));
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
-                let (acceptor, small, large) = (acceptor.clone(), small.clone(), large.clone());
-                let service = service_fn(move |request| {
-                    std::future::ready(Ok::<_, Infallible>(answer(&request, &small, &large)))
-                });
+                let (acceptor, text) = (acceptor.clone(), text.clone());
+                let service = service_fn(move |request| ready(Ok::<_, Infallible>(answer(&request, &text))));
                 tokio::spawn(async move {
                     let stream = TokioIo::new(acceptor.accept(stream).await.unwrap());
                     // Whoever hangs up is done.
@@ -63,12 +61,16 @@ pub fn url(path: &str) -> String {
     format!("https://{HOST}:{TLS_PORT}{path}")
 }
 
+/// As many bytes as a path asks for.
+pub fn bytes_of(path: &str) -> usize {
+    path.rsplit('/').next().unwrap().parse().unwrap()
+}
+
 /// Whoever is to have the credential has it, and nobody else.
-fn answer(request: &Request<Incoming>, small: &Bytes, large: &Bytes) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, text: &Bytes) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     assert_eq!(request.headers().contains_key("authorization"), path.starts_with(BOUND));
-    let body = if path.ends_with("large") { large } else { small };
-    Response::new(Full::new(body.clone()))
+    Response::new(Full::new(text.slice(..bytes_of(path))))
 }
 
 /// JSON as APIs answer it, cut where it is long enough.

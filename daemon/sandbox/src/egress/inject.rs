@@ -15,7 +15,7 @@ use crate::secret::Secret;
 /// What is put into one request.
 pub struct Injection {
     /// Which credential it is, for the record and so that no connection is shared with another.
-    pub credential: String,
+    pub credential: Arc<str>,
     /// Where it goes.
     pub place: InjectionPlace,
     /// What goes there.
@@ -111,7 +111,7 @@ impl Injection {
         }
     }
 
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> + Clone {
         std::iter::once(&self.secret).chain(&self.also_hidden).map(Arc::as_ref)
     }
 }

@@ -26,7 +26,7 @@ const IDLE_TIME: Duration = Duration::from_secs(20);
 pub(super) struct Key {
     organization: Arc<str>,
     plugin: Arc<str>,
-    credential: Option<Box<str>>,
+    credential: Option<Arc<str>>,
     scheme: NetworkScheme,
     host: Host,
     port: u16,
@@ -38,14 +38,14 @@ impl Key {
     pub(super) fn new(
         organization: &Arc<str>,
         plugin: &Arc<str>,
-        credential: Option<&str>,
+        credential: Option<Arc<str>>,
         permitted: &Permitted,
     ) -> Self {
         let target = permitted.target();
         Self {
             organization: Arc::clone(organization),
             plugin: Arc::clone(plugin),
-            credential: credential.map(Box::from),
+            credential,
             scheme: target.scheme(),
             host: target.host().clone(),
             port: target.port(),

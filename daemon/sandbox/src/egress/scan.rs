@@ -7,6 +7,7 @@
 
 mod forms;
 
+use forms::Forms;
 use zeroize::Zeroizing;
 
 use crate::secret::Secret;
@@ -16,8 +17,7 @@ const SHIFTS: usize = 4096;
 
 /// Looks for the forms of some secrets.
 pub(super) struct Scanner {
-    /// Longest first, each at least [`forms::SHORTEST`] long.
-    forms: Vec<Zeroizing<Vec<u8>>>,
+    forms: Forms,
     shifts: Box<[u8; SHIFTS]>,
     /// Length of the shortest form, which is how far a window reaches.
     window: usize,
@@ -29,10 +29,10 @@ pub(super) struct Scanner {
 
 impl Scanner {
     /// For these secrets; none where nothing is to be looked for.
-    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Option<Self> {
-        let forms = forms::of(secrets);
-        let window = forms.iter().map(|form| form.len()).min()?;
-        let longest = forms.iter().map(|form| form.len()).max()?;
+    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Option<Self> {
+        let forms = Forms::of(secrets);
+        let window = forms.iter().map(<[u8]>::len).min()?;
+        let longest = forms.iter().map(<[u8]>::len).max()?;
         let mut begins = [false; 256];
         forms.iter().for_each(|form| begins[usize::from(form[0])] = true);
         // Room for all that is ever held back, so that no smaller copy is left behind unwiped.
@@ -131,10 +131,10 @@ fn folded(first: u8, second: u8) -> usize {
 }
 
 /// How far the window can move when it ends in two bytes: to where they stand last in the beginning of any form.
-fn shifts(forms: &[Zeroizing<Vec<u8>>], window: usize) -> Box<[u8; SHIFTS]> {
+fn shifts(forms: &Forms, window: usize) -> Box<[u8; SHIFTS]> {
     let most = u8::try_from(window - 1).unwrap_or(u8::MAX);
     let mut shifts = Box::new([most; SHIFTS]);
-    for form in forms {
+    for form in forms.iter() {
         for (at, pair) in form[..window].windows(2).enumerate() {
             let shift = u8::try_from(window - 2 - at).unwrap_or(u8::MAX);
             let known = &mut shifts[folded(pair[0], pair[1])];

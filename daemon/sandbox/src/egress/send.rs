@@ -57,7 +57,7 @@ impl Sender {
         let Outgoing { permitted, request, options } = outgoing;
         self.recorded().await?;
         let injection = self.credential(&permitted).await?;
-        let credential = injection.as_ref().map(|injection| injection.credential.as_str());
+        let credential = injection.as_ref().map(|injection| &*injection.credential);
         let noted = self.record.begin(&permitted, credential);
         let sent = self.exchange(permitted, request, options, injection, &noted).await;
         sent.inspect_err(|error| match error {
@@ -76,7 +76,7 @@ impl Sender {
         injection: Option<Injection>,
         noted: &Noted,
     ) -> Result<Response<WasiBody>, Error> {
-        let credential = injection.as_ref().map(|injection| injection.credential.as_str());
+        let credential = injection.as_ref().map(|injection| Arc::clone(&injection.credential));
         let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
         let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
         let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;

@@ -151,7 +151,7 @@ async fn k2_another_secret_of_the_vault_shares_no_connection() {
         scene.elsewhere.has("secret", version);
         labels.push(ask(&scene.credentials, "acme", None, now_ms).await.unwrap().unwrap().credential);
     }
-    assert_eq!(labels, ["stripe@1/4", "stripe@1/5"]);
+    assert_eq!(labels.iter().map(|label| &**label).collect::<Vec<_>>(), ["stripe@1/4", "stripe@1/5"]);
 }
 
 #[tokio::test]

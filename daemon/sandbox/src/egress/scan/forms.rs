@@ -5,6 +5,7 @@
 //! secret alone, and the same with the last letter as it is where the secret ends the data.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use zeroize::Zeroizing;
 
@@ -12,8 +13,6 @@ use crate::secret::Secret;
 
 /// Shorter forms are not looked for: they would blank ordinary text. A secret that short is no secret.
 pub(super) const SHORTEST: usize = 6;
-
-type Bytes = Zeroizing<Vec<u8>>;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
@@ -25,29 +24,38 @@ const PLAIN: &[u8] = b"-._";
 /// How one byte is written: at most six bytes, and how many.
 type Written = ([u8; 6], usize);
 
-/// Every form of every secret once, the longest first.
-pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Vec<Bytes> {
-    let mut forms = Forms(Vec::new());
-    for secret in secrets {
-        forms.add_all(secret.expose());
-    }
-    let Forms(mut forms) = forms;
-    forms.sort_unstable_by_key(|form| Reverse(form.len()));
-    forms
+/// Every form of some secrets once, the longest first.
+pub(super) struct Forms {
+    /// One behind the other. INVARIANT: never grown, so that no smaller copy is left behind unwiped.
+    bytes: Zeroizing<Vec<u8>>,
+    places: Vec<Range<usize>>,
 }
 
-/// Those that were found, each once.
-struct Forms(Vec<Bytes>);
-
 impl Forms {
+    pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Self {
+        let most = secrets.clone().map(|secret| most_bytes(secret.expose())).sum();
+        let mut forms =
+            Self { bytes: Zeroizing::new(Vec::with_capacity(most)), places: Vec::with_capacity(32) };
+        for secret in secrets {
+            forms.add_all(secret.expose());
+        }
+        debug_assert!(forms.bytes.len() <= most, "it was grown");
+        forms.places.sort_unstable_by_key(|place| Reverse(place.len()));
+        forms
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().map(|place| &self.bytes[place.clone()])
+    }
+
     fn add_all(&mut self, secret: &[u8]) {
-        self.add(Bytes::new(secret.to_vec()));
+        self.add(|out| out.extend_from_slice(secret));
         (0..3).for_each(|offset| self.add_base64(secret, offset));
         for digits in [LOWER, UPPER] {
             self.add_each(secret, |byte| written(&hex(byte, digits)));
             self.add_each(secret, |byte| percent(byte, digits));
         }
-        if secret.iter().all(|byte| is_kept(*byte, PLAIN)) {
+        if secret.iter().all(|byte| is_plain(*byte)) {
             return;
         }
         for digits in [LOWER, UPPER] {
@@ -56,22 +64,25 @@ impl Forms {
         }
     }
 
-    fn add(&mut self, form: Bytes) {
-        if form.len() >= SHORTEST && !self.0.contains(&form) {
-            self.0.push(form);
+    /// Adds a form, unless it is there or too short to be looked for.
+    fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let form = &self.bytes[start..];
+        match form.len() < SHORTEST || self.iter().any(|other| other == form) {
+            true => self.bytes.truncate(start),
+            false => self.places.push(start..self.bytes.len()),
         }
     }
 
-    /// The secret with each byte written in some way. Sized before it is written, so that no smaller copy is left behind
-    /// unwiped and nothing beyond it has to be wiped.
+    /// The secret with each byte written in some way.
     fn add_each(&mut self, secret: &[u8], write: impl Fn(u8) -> Written) {
-        let length = secret.iter().map(|byte| write(*byte).1).sum();
-        let mut form = Bytes::new(Vec::with_capacity(length));
-        for byte in secret {
-            let (written, length) = write(*byte);
-            form.extend_from_slice(&written[..length]);
-        }
-        self.add(form);
+        self.add(|out| {
+            for byte in secret {
+                let (written, length) = write(*byte);
+                out.extend_from_slice(&written[..length]);
+            }
+        });
     }
 
     /// As in a URL: what must be encoded, what a careful encoder does, and a form's spaces.
@@ -117,7 +128,7 @@ impl Forms {
     /// The letters of a secret that stands so many bytes behind a border between groups of three, in both alphabets.
     fn add_base64(&mut self, secret: &[u8], offset: usize) {
         let bits = (offset + secret.len()) * 8;
-        let mut all = Bytes::new(Vec::with_capacity(bits / 6 + 3));
+        let mut all = Zeroizing::new(Vec::with_capacity(bits / 6 + 3));
         let (mut left, mut count) = (0_u16, 0);
         for byte in [0, 0][..offset].iter().chain(secret).chain(&[0, 0]) {
             (left, count) = (left << 8 | u16::from(*byte), count + 8);
@@ -130,21 +141,32 @@ impl Forms {
         let first = (offset * 8).div_ceil(6);
         for end in [bits / 6, bits.div_ceil(6)] {
             let letters = &all[first..end];
-            self.add(Bytes::new(letters.to_vec()));
+            self.add(|out| out.extend_from_slice(letters));
             if letters.iter().any(|letter| b"+/".contains(letter)) {
-                self.add(url_safe(letters));
+                self.add(|out| out.extend(letters.iter().copied().map(url_safe)));
             }
         }
     }
 }
 
-fn url_safe(letters: &[u8]) -> Bytes {
-    let other = |letter: &u8| match letter {
+/// What the forms of a secret have together, or less.
+fn most_bytes(secret: &[u8]) -> usize {
+    let letters = 12 * ((secret.len() + 2) * 4 / 3 + 3);
+    let special = secret.iter().filter(|byte| !is_plain(**byte)).count();
+    let escaped = if special == 0 { 0 } else { 12 * secret.len() + 42 * special };
+    secret.len() * (1 + 2 * 2 + 2 * 3) + letters + escaped
+}
+
+fn url_safe(letter: u8) -> u8 {
+    match letter {
         b'+' => b'-',
         b'/' => b'_',
-        letter => *letter,
-    };
-    Bytes::new(letters.iter().map(other).collect())
+        letter => letter,
+    }
+}
+
+fn is_plain(byte: u8) -> bool {
+    is_kept(byte, PLAIN)
 }
 
 fn is_kept(byte: u8, marks: &[u8]) -> bool {

@@ -146,6 +146,21 @@ fn a_secret_too_short_to_be_one_is_not_looked_for() {
 }
 
 /// Against a search that tries every form at every place, on text made of pieces of the secret.
+/// A copy that is left behind when memory grows is a copy that nobody wipes; there is an assertion where it would.
+#[test]
+fn k2_the_forms_of_no_secret_need_more_room_than_was_made() {
+    for byte in 0..=255 {
+        for length in [1, 2, 3, 6, 31, 32, 33, 1000] {
+            let secret = vec![byte; length];
+            assert_eq!(
+                Scanner::new([&Secret::new(secret.clone())].into_iter()).is_some(),
+                length >= 2,
+                "{secret:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn k2_the_shifts_find_what_a_plain_search_finds() {
     let mut state = 7_u64;
@@ -165,7 +180,7 @@ fn k2_the_shifts_find_what_a_plain_search_finds() {
         }
         let one = scanner(&[&secret]);
         let mut expected = text.clone();
-        for form in &one.forms {
+        for form in one.forms.iter() {
             for at in 0..text.len() {
                 if text[at..].starts_with(form) {
                     expected[at..at + form.len()].fill(b'*');
