@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, ErrorType};
 use toolgate_openapi::{ImportError, Imported, Selector, Wanted};
 use utoipa::ToSchema;
@@ -25,6 +26,9 @@ use crate::documents::Precondition;
 
 /// Most selectors of one import.
 const SELECTORS: usize = 100;
+
+/// Imports at once. A large document takes a processor for a second, and ten times its size while it is read.
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// What to import, and how.
 #[derive(Deserialize, ToSchema)]
@@ -116,8 +120,13 @@ pub async fn post(
         return Err(Problem::not_found("organization"));
     }
     let is_dry = request.dry_run.unwrap_or(false);
-    // A large document takes a second.
-    let imported = tokio::task::spawn_blocking(move || request.import()).await.map_err(|_| {
+    // Whoever hangs up leaves the work to its end, and the turn with it.
+    let turn = TURNS.acquire().await;
+    let importing = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        request.import()
+    });
+    let imported = importing.await.map_err(|_| {
         Problem::new(
             ErrorType::Internal,
             "the import failed",
