@@ -1,6 +1,6 @@
 //! For benchmarks alone: the requests of one call as `wasi:http` hands them over, without a guest that makes them.
 //!
-//! They are decided, recorded, sent and scanned as a guest's are. The daemon is built without this.
+//! They are decided, recorded, sent and scanned as a guest's are. A daemon that is built by itself is without this.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The body that a guest sends: counted, framed by us, without its trailers.
 
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,30 +17,39 @@ pub(super) struct GuestBody {
     /// What the guest announced. Held to by `wasi:http`, and again by the framing that is made of it.
     length: Option<u64>,
     noted: Noted,
-    /// Goes with this, once all of it is taken or nobody will take it; none where there is no content.
-    unsent: Option<Arc<()>>,
+    /// Bytes that were taken so far. None where there is no content.
+    taken: Option<Arc<AtomicUsize>>,
 }
 
-/// Whether content of a request is still to be sent.
-pub(super) struct Unsent(Option<Weak<()>>);
+/// So much of a request is surely sent when all of it was taken: a socket has room for it when nothing else was sent.
+const SENT_AT_ONCE_BYTES: usize = 16 * 1024;
 
-impl Unsent {
-    pub(super) fn is_any(&self) -> bool {
-        self.0.as_ref().is_some_and(|unsent| unsent.strong_count() > 0)
+/// How far the content of a request is, for who cannot see the body any more.
+pub(super) struct Sending(Option<Arc<AtomicUsize>>);
+
+impl Sending {
+    /// Whether some of it may lie in a buffer, or is not taken yet. A body is dropped once all of it is taken.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.0.as_ref().is_some_and(|taken| {
+            Arc::strong_count(taken) > 1 || taken.load(Ordering::Relaxed) > SENT_AT_ONCE_BYTES
+        })
     }
 }
 
 impl GuestBody {
     pub(super) fn new(inner: WasiBody, length: Option<u64>, noted: Noted) -> Self {
-        let unsent = (!inner.is_end_stream()).then(Arc::default);
-        Self { inner, length, noted, unsent }
+        let taken = (!inner.is_end_stream()).then(Arc::default);
+        Self { inner, length, noted, taken }
     }
 
-    pub(super) fn unsent(&self) -> Unsent {
-        Unsent(self.unsent.as_ref().map(Arc::downgrade))
+    pub(super) fn sending(&self) -> Sending {
+        Sending(self.taken.clone())
     }
 
     fn count(&self, data: &Bytes) -> Result<(), Error> {
+        if let Some(taken) = &self.taken {
+            taken.fetch_add(data.len(), Ordering::Relaxed);
+        }
         self.noted.trace(|exchange| exchange.body.add(data));
         self.noted.sent(data.len()).map_err(|_| Error::HttpRequestBodySize(None))
     }

@@ -2,18 +2,20 @@
 //!
 //! Nothing drives it beside the request that it carries: no task is woken to read what this one waits for, and what is
 //! dropped with the call is closed with it. One that is idle is looked at when it is wanted again. Only where an answer
-//! begins before its request was sent whole does a task of its own go on sending: a guest may write all of it first.
+//! begins while some of its request may not be sent does a task of its own go on sending, for as long as the connection
+//! lasts: a guest may write all of it before it reads, or read all of the answer while the server still listens.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::body::GuestBody;
 use super::slots::Slot;
@@ -38,6 +40,12 @@ enum Driver {
 
 /// A task that ends with whoever holds it.
 pub(super) struct Task(pub(super) JoinHandle<()>);
+
+impl Task {
+    pub(super) fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
+}
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -92,7 +100,12 @@ impl Connection {
 
     /// Whether no request will go by it, as far as is known without looking.
     pub(super) fn is_spent(&self) -> bool {
-        self.sender.is_closed() || self.opened.elapsed() >= AGE
+        self.is_closed() || self.opened.elapsed() >= AGE
+    }
+
+    /// Whether it ended, as far as is known without looking.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
     }
 }
 

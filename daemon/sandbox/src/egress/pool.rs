@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
 use toolgate_admission::{Grant, Host, NetworkScheme, Permitted};
 
 use super::connection::{Connection, Task};
@@ -111,11 +112,15 @@ impl Pool {
         self.slots.take(&key.organization, |full| self.make_room(full, &key.organization)).await
     }
 
-    /// Closes the connection that has been idle longest.
+    /// Closes the connection that has been idle longest. One that its server closed may have no slot any more.
     fn make_room(&self, full: Full, organization: &str) {
         let is_of_those = |key: &Key| full == Full::All || *key.organization == *organization;
-        let oldest = lock(&self.kept).take_oldest(is_of_those);
-        drop(oldest);
+        loop {
+            let oldest = lock(&self.kept).take_oldest(is_of_those);
+            if oldest.is_none_or(|idle| !idle.connection.is_closed()) {
+                return;
+            }
+        }
     }
 
     /// The connection of this owner that was used last and can be used again.
@@ -143,7 +148,7 @@ impl Pool {
         let idle = Idle { id: kept.last_id, connection, since: Instant::now() };
         kept.idle.entry(Arc::clone(key)).or_default().push(idle);
         kept.count += 1;
-        if kept.sweeping.is_none() {
+        if kept.sweeping.as_ref().is_none_or(Task::has_ended) {
             kept.sweeping = Some(Task(tokio::spawn(sweep(Arc::downgrade(&self.kept)))));
         }
     }
@@ -152,7 +157,7 @@ impl Pool {
 async fn sweep(kept: Weak<Mutex<Kept>>) {
     let mut until = Instant::now() + IDLE_TIME;
     loop {
-        tokio::time::sleep_until(until.into()).await;
+        sleep_until(until).await;
         let Some(kept) = kept.upgrade() else { return };
         let mut kept = lock(&kept);
         let expired = kept.take_expired();

@@ -80,7 +80,7 @@ impl Sender {
         let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
         let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
         let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
-        let unsent = request.body().unsent();
+        let sending = request.body().sending();
         drop(injection);
         let opening = |permitted| self.open(permitted, &key, options.connect_timeout);
         let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
@@ -102,7 +102,7 @@ impl Sender {
             Ok(answer) => answer.map_err(|error| answer_error(error.error()))?,
             Err(_) => return Err(Error::ConnectionReadTimeout),
         };
-        if unsent.is_any() {
+        if sending.may_go_on() {
             connection.drive_apart();
         }
         let between_bytes =

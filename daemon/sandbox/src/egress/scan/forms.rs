@@ -140,7 +140,7 @@ impl Forms {
         // The first letter that has no bit of what stands before, and one behind the last that has none of what follows.
         let first = (offset * 8).div_ceil(6);
         for end in [bits / 6, bits.div_ceil(6)] {
-            let letters = &all[first..end];
+            let letters = &all[first.min(end)..end];
             self.add(|out| out.extend_from_slice(letters));
             if letters.iter().any(|letter| b"+/".contains(letter)) {
                 self.add(|out| out.extend(letters.iter().copied().map(url_safe)));
