@@ -34,6 +34,8 @@ pub enum Piece {
     Hang,
     /// Nothing more until the rest of a request in chunks is here.
     Rest,
+    /// The end of the connection, which nothing told of.
+    End,
 }
 
 type Answer = dyn Fn(&str) -> Vec<Piece> + Send + Sync;
@@ -216,6 +218,7 @@ async fn converse(
                         stream.write_all(&bytes).await?;
                     }
                 }
+                Piece::End => return stream.shutdown().await,
                 Piece::Rest => {
                     let mut end = Vec::new();
                     while !end.ends_with(b"0\r\n\r\n") {

@@ -4,9 +4,9 @@
 //! resolves, connects to what was vetted, and passes on. No proxy of the environment is asked, no redirect followed, no
 //! other protocol spoken. A call without [`Upstreams`] reaches nothing.
 //!
-//! In order: [`send`] (one request), [`record`] (what the call did), [`resolve`], [`slots`], [`connect`], [`connection`], [`pool`], then the bytes:
-//! [`headers`], [`body`] (out), [`answer`] with [`decode`] and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what
-//! a person who tries a tool is shown).
+//! In order: [`upstreams`] (what all calls share), [`send`] (one request), [`record`] (what the call did), [`resolve`],
+//! [`slots`], [`connect`], [`connection`], [`pool`], then the bytes: [`headers`], [`body`] (out), [`answer`] with [`decode`]
+//! and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what a person who tries a tool is shown).
 
 mod answer;
 mod body;
@@ -22,8 +22,8 @@ mod scan;
 mod send;
 mod slots;
 mod trace;
+mod upstreams;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::Request;
@@ -38,78 +38,12 @@ pub use inject::{Credentials, Injection, InjectionPlace};
 pub(crate) use record::Record;
 use send::{Outgoing, Sender};
 pub use trace::{Excerpt, Exchange};
+pub use upstreams::{EgressSettings, Upstreams};
 
 /// Bytes of a request body that a guest may hand over at once. The library's megabyte is host memory.
 const OUTGOING_CHUNK_BYTES: usize = 64 * 1024;
 
 type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
-
-/// Connections of all organizations where nobody says otherwise: four organizations at their most, and a fraction of the
-/// open files that a system usually allows.
-const CONNECTIONS: usize = 1_024;
-/// Those of one organization: as many as calls run at once.
-const CONNECTIONS_PER_ORGANIZATION: usize = 256;
-
-/// How outgoing requests are made.
-#[derive(Clone, Debug)]
-pub struct EgressSettings {
-    /// The name servers that are asked; those of the system where there are none.
-    pub name_servers: Vec<SocketAddr>,
-    /// Connections that may be open or being opened at once, of all organizations.
-    pub connections: usize,
-    /// Those of one organization.
-    pub connections_per_organization: usize,
-}
-
-impl Default for EgressSettings {
-    fn default() -> Self {
-        Self {
-            name_servers: Vec::new(),
-            connections: CONNECTIONS,
-            connections_per_organization: CONNECTIONS_PER_ORGANIZATION,
-        }
-    }
-}
-
-/// What all calls share to reach upstreams: name service and connections. Cheap to clone.
-#[derive(Clone)]
-pub struct Upstreams(Arc<Shared>);
-
-struct Shared {
-    resolver: resolve::Resolver,
-    connector: connect::Connector,
-    pool: pool::Pool,
-}
-
-impl Upstreams {
-    /// Opens nothing yet.
-    pub fn new(settings: EgressSettings) -> Self {
-        let slots = slots::Slots::new(settings.connections, settings.connections_per_organization);
-        Self(Arc::new(Shared {
-            resolver: resolve::Resolver::new(settings.name_servers),
-            connector: connect::Connector::default(),
-            pool: pool::Pool::new(slots),
-        }))
-    }
-
-    fn resolver(&self) -> &resolve::Resolver {
-        &self.0.resolver
-    }
-
-    fn connector(&self) -> &connect::Connector {
-        &self.0.connector
-    }
-
-    fn pool(&self) -> &pool::Pool {
-        &self.0.pool
-    }
-}
-
-impl std::fmt::Debug for Upstreams {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Upstreams")
-    }
-}
 
 /// The requests of one call.
 pub(crate) struct Egress {

@@ -3,6 +3,7 @@
 use toolgate_tests::client::Pending;
 use toolgate_tests::{CallReply, Daemon, Session, guests, json};
 
+use super::upstream::Piece;
 use super::{API, PROGRAM, Scene, TRUSTED, grant, upstream, with};
 
 /// Where an upstream of [`crowded`] answers nothing, so that a connection stays open.
@@ -93,6 +94,30 @@ fn an_organization_that_has_all_its_connections_leaves_the_others_theirs() {
         fetch(&quiet, API, None).output();
         fetch(&session(&daemon, "third"), API, None).output();
         drop(many);
+    });
+}
+
+/// It was driven by a task of its own, since its answer came first, and has no slot any more once that task has ended.
+#[test]
+fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
+    with(|scene| {
+        let daemon = started(scene, 2, 2);
+        scene.upstream.answer_early(|request| match request.starts_with("POST") {
+            true => {
+                let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec();
+                vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec()), Piece::End]
+            }
+            false => upstream::answer(200, &[], b"hello"),
+        });
+        let ended = scene.upstream.closed();
+        let body = "x".repeat(512 * 1024);
+        let arguments =
+            json!({"method": "POST", "url": API, "headers": [], "body": body, "answer_first": true});
+        session(&daemon, "one").call("caller/fetch", arguments).output();
+        scene.upstream.wait_until("the end of that connection", |_, closed| closed > ended);
+        for organization in ["two", "three", "four"] {
+            fetch(&session(&daemon, organization), API, None).output();
+        }
     });
 }
 

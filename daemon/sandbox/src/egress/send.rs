@@ -18,12 +18,13 @@ use super::answer::{AnswerBody, Around};
 use super::body::GuestBody;
 use super::connection::Connection;
 use super::decode::Decoder;
+use super::headers;
 use super::inject::{Credentials, Injection};
 use super::pool::Key;
 use super::record::{Noted, Record};
 use super::resolve::Unresolved;
 use super::scan::Scanner;
-use super::{Upstreams, headers};
+use super::upstreams::Upstreams;
 use crate::effect::BeforeEffect;
 
 /// Resolving, waiting for a slot, connecting and agreeing on TLS, together.
