@@ -12,6 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 pub use certificates::{TRUSTED, UNTRUSTED};
@@ -34,7 +35,7 @@ pub enum Piece {
     Hang,
     /// Nothing more until the rest of a request in chunks is here.
     Rest,
-    /// The end of the connection, which nothing told of.
+    /// The end of the connection, which nothing told of, once [`Upstream::end_one`] says so.
     End,
 }
 
@@ -62,6 +63,7 @@ pub struct Upstream {
 struct Seen {
     kept: Mutex<Kept>,
     changed: Condvar,
+    end: Notify,
 }
 
 #[derive(Clone, Default)]
@@ -128,6 +130,11 @@ impl Upstream {
     /// Bytes of requests that came, whole ones or not.
     pub fn heard(&self) -> usize {
         self.seen.lock().heard
+    }
+
+    /// Ends a connection that has come to its [`Piece::End`], or the first that will.
+    pub fn end_one(&self) {
+        self.seen.end.notify_one();
     }
 
     /// Waits until what was seen is so.
@@ -218,7 +225,10 @@ async fn converse(
                         stream.write_all(&bytes).await?;
                     }
                 }
-                Piece::End => return stream.shutdown().await,
+                Piece::End => {
+                    seen.end.notified().await;
+                    return stream.shutdown().await;
+                }
                 Piece::Rest => {
                     let mut end = Vec::new();
                     while !end.ends_with(b"0\r\n\r\n") {

@@ -114,6 +114,7 @@ fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
         let arguments =
             json!({"method": "POST", "url": API, "headers": [], "body": body, "answer_first": true});
         session(&daemon, "one").call("caller/fetch", arguments).output();
+        scene.upstream.end_one();
         scene.upstream.wait_until("the end of that connection", |_, closed| closed > ended);
         for organization in ["two", "three", "four"] {
             fetch(&session(&daemon, organization), API, None).output();
