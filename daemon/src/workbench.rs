@@ -16,8 +16,8 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Credentials, Effect, EgressSettings, LogLine, Output,
-    PagemapScan, ProgressSink, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
+    BeforeEffect, CallClock, CallContext, Component, Effect, EgressSettings, LogLine, Output, PagemapScan,
+    Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
 };
 
 use crate::audit::Sha256;
@@ -162,25 +162,18 @@ async fn context(
         (FilesystemAccess::Workspace, Some(folder)) => Some(open_workspace(folder, limits).await?),
         _ => None,
     };
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(limits.deadline_ms);
     Ok(CallContext {
-        call_id: "c_workbench".into(),
         session: "s_workbench".into(),
-        conversation: None,
         organization: "workbench".into(),
         agent: "author".into(),
-        user: None,
-        channel: None,
-        deadline: tokio::time::Instant::now() + std::time::Duration::from_millis(limits.deadline_ms),
         workspace,
         clock: circumstances.clock.clone(),
         seed: circumstances.seed,
-        settings: "{}".into(),
         upstreams: Some(Upstreams::new(EgressSettings::default())),
-        credentials: Credentials::NONE,
         // There is no log that an effect would have to wait for.
         before_effect: BeforeEffect::new(|| async { Ok(()) }),
-        progress: ProgressSink::NONE,
-        traced: false,
+        ..CallContext::powerless("c_workbench", deadline)
     })
 }
 

@@ -138,8 +138,8 @@ impl Sandbox {
         component: &Component,
         definition: Option<Arc<str>>,
     ) -> Result<String, CallError> {
-        let context = CallContext::describing();
-        let deadline = context.deadline;
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
+        let context = CallContext::powerless("describe", deadline);
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition);
         let finished = self
             .enter(component, &DESCRIBE_LIMITS, deadline, state, async |plugin, store| {
@@ -314,16 +314,18 @@ fn unfinished(operations: u64) -> Option<Effect> {
 }
 
 impl CallContext {
-    fn describing() -> Self {
+    /// A call that nobody is told of and that reaches nothing: no files, no upstreams, no credentials, no effects, and
+    /// a clock that stands still. What a call may do is added to it.
+    pub fn powerless(call_id: &str, deadline: tokio::time::Instant) -> Self {
         Self {
-            call_id: "describe".into(),
+            call_id: call_id.into(),
             session: String::new(),
             conversation: None,
             organization: String::new(),
             agent: String::new(),
             user: None,
             channel: None,
-            deadline: tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms),
+            deadline,
             workspace: None,
             clock: CallClock::Stopped { at: Duration::ZERO },
             seed: [0; 32],

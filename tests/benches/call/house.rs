@@ -19,8 +19,7 @@ use toolgate_admission::{
     PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Credentials, EgressSettings, ProgressSink, Sandbox,
-    SandboxSettings, Upstreams, precompile,
+    CallClock, CallContext, Component, EgressSettings, Sandbox, SandboxSettings, Upstreams, precompile,
 };
 
 use super::ARGUMENTS;
@@ -175,24 +174,13 @@ impl House {
 }
 
 fn context(setup: &SessionSetup) -> CallContext {
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
     CallContext {
-        call_id: "c1".into(),
         session: setup.id.clone(),
-        conversation: None,
         organization: setup.organization.to_string(),
         agent: setup.agent.to_string(),
-        user: None,
-        channel: None,
-        deadline: tokio::time::Instant::now() + std::time::Duration::from_secs(30),
-        workspace: None,
         clock: CallClock::start(std::time::SystemTime::now()),
-        seed: [7; 32],
-        settings: "{}".into(),
-        upstreams: None,
-        credentials: Credentials::NONE,
-        before_effect: BeforeEffect::refused(),
-        progress: ProgressSink::NONE,
-        traced: false,
+        ..CallContext::powerless("c1", deadline)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Our egress in process, with the daemon's own store of credentials and no guest.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -19,9 +19,7 @@ use toolgate_admission::{
     Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted, Reach,
 };
 use toolgate_sandbox::measure::Requests;
-use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, EgressSettings, ProgressSink, Secret, Upstreams,
-};
+use toolgate_sandbox::{BeforeEffect, CallContext, EgressSettings, Secret, Upstreams};
 use toolgate_tests::upstream::TLS_PORT;
 
 use super::server::{BOUND, HOST, Server, bytes_of, url};
@@ -63,23 +61,11 @@ impl Calls {
             }
         });
         CallContext {
-            call_id: "c1".into(),
-            session: "s_1".into(),
-            conversation: None,
             organization: "acme".into(),
-            agent: "bot".into(),
-            user: None,
-            channel: None,
-            deadline: tokio::time::Instant::now() + Duration::from_secs(600),
-            workspace: None,
-            clock: CallClock::start(SystemTime::now()),
-            seed: [7; 32],
-            settings: "{}".into(),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
-            progress: ProgressSink::NONE,
-            traced: false,
+            ..CallContext::powerless("c1", tokio::time::Instant::now() + Duration::from_secs(600))
         }
     }
 }

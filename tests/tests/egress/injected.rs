@@ -3,15 +3,15 @@
 //! The sandbox runs here by itself, with a hook that answers as a credential store would.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use toolgate_admission::{
     Catalogue, Descriptor, Digest, Grant, Ledger, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts,
     ToolCall, Verdict, check,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Credentials, EgressSettings, Finished, Injection,
-    InjectionPlace, Output, ProgressSink, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
+    BeforeEffect, CallContext, Component, Credentials, EgressSettings, Finished, Injection, InjectionPlace,
+    Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
 };
 use toolgate_tests::{guests, json};
 
@@ -58,24 +58,13 @@ impl Bench {
         let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
         let organization = Name::parse("acme").expect("a name");
         let admitted = ledger.charge(&organization, checked, 0).expect("charged");
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let context = CallContext {
-            call_id: "c1".into(),
-            session: "s1".into(),
-            conversation: None,
             organization: "acme".into(),
-            agent: "bot".into(),
-            user: None,
-            channel: None,
-            deadline: tokio::time::Instant::now() + Duration::from_secs(30),
-            workspace: None,
-            clock: CallClock::start(SystemTime::now()),
-            seed: [7; 32],
-            settings: "{}".into(),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
-            progress: ProgressSink::NONE,
-            traced: false,
+            ..CallContext::powerless("c1", deadline)
         };
         self.runtime.block_on(self.sandbox.run(&admitted, context))
     }
