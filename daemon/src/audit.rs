@@ -165,7 +165,7 @@ impl Audit {
     /// Records an intent, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
     pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
         let record = self.encode(RecordKind::CallOpen, 0, &intent)?;
-        let sequence = self.log.queue.append(RecordKind::CallOpen, 0, record)?;
+        let sequence = self.log.queue.append(RecordKind::CallOpen, 0, &record)?;
         Ok(Entry::new(self.log.queue.clone(), sequence))
     }
 
@@ -183,7 +183,7 @@ impl Audit {
     /// Records an administrative act; it counts when the returned future says so.
     pub fn admin(&self, act: AdminRecord<'_>) -> Durable {
         match self.encode(RecordKind::Admin, 0, &act) {
-            Ok(record) => self.log.queue.append_durably(RecordKind::Admin, 0, record),
+            Ok(record) => self.log.queue.append_durably(RecordKind::Admin, 0, &record),
             Err(error) => Durable::decided(Err(error)),
         }
     }
@@ -302,10 +302,10 @@ impl Opened {
         let outcome = CallOutcome::abandoned(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
             let record = entry::encode(RecordKind::CallClose, *sequence, &outcome);
-            self.queue.append(RecordKind::CallClose, *sequence, record)?;
+            self.queue.append(RecordKind::CallClose, *sequence, &record)?;
         }
         let record = entry::encode(RecordKind::Recovery, 0, &self.recovery);
-        self.queue.append_durably(RecordKind::Recovery, 0, record).await?;
+        self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
 }

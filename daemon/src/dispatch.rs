@@ -306,15 +306,9 @@ impl Dispatcher {
                 Some(opened.map_err(|error| record::workspace_unavailable(&error))?)
             }
         };
-        let setup = &session.setup;
         Ok(CallContext {
-            call_id: call.id.clone(),
-            session: setup.id.clone(),
-            conversation: setup.conversation.clone(),
-            organization: setup.organization.to_string(),
-            agent: setup.agent.to_string(),
-            user: setup.user.clone(),
-            channel: setup.channel.clone(),
+            call_id: call.id.as_str().into(),
+            made_for: Arc::clone(&session.made_for),
             deadline: after(arrived, limits.deadline_ms),
             workspace,
             clock: CallClock::start(SystemTime::now()),

@@ -17,8 +17,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{Name, SessionFacts};
-use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{FilePool, Quota, WorkspaceError};
+use toolgate_sandbox::{MadeFor, Workspace};
 
 pub use calls::{
     CallBook, CallState, ClientCall, Ending, Opened, PostedResult, Recorded, ResultOpened, RunningCall,
@@ -51,10 +51,27 @@ pub struct SessionSetup {
     pub created_ms: u64,
 }
 
+impl SessionSetup {
+    /// For whom its calls are made.
+    pub fn made_for(&self) -> MadeFor {
+        let text = |text: &Option<String>| text.as_deref().map(Box::from);
+        MadeFor {
+            session: self.id.as_str().into(),
+            conversation: text(&self.conversation),
+            organization: self.organization.as_str().into(),
+            agent: self.agent.as_str().into(),
+            user: text(&self.user),
+            channel: text(&self.channel),
+        }
+    }
+}
+
 /// An open session.
 pub struct Session {
     /// What it was opened with.
     pub setup: SessionSetup,
+    /// The same for its calls.
+    pub made_for: Arc<MadeFor>,
     /// How it goes on, and what a decision looks at.
     pub conduct: Conduct,
     /// Its calls by id.
@@ -178,6 +195,7 @@ impl Sessions {
 
     fn make(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
         Arc::new(Session {
+            made_for: Arc::new(setup.made_for()),
             folder: self.workspaces.join(&setup.id),
             files: self.files.clone(),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),

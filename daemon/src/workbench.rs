@@ -16,8 +16,8 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Effect, EgressSettings, LogLine, Output, PagemapScan,
-    Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
+    BeforeEffect, CallClock, CallContext, Component, Effect, EgressSettings, LogLine, MadeFor, Output,
+    PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
 };
 
 use crate::audit::Sha256;
@@ -164,9 +164,12 @@ async fn context(
     };
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(limits.deadline_ms);
     Ok(CallContext {
-        session: "s_workbench".into(),
-        organization: "workbench".into(),
-        agent: "author".into(),
+        made_for: Arc::new(MadeFor {
+            session: "s_workbench".into(),
+            organization: "workbench".into(),
+            agent: "author".into(),
+            ..MadeFor::default()
+        }),
         workspace,
         clock: circumstances.clock.clone(),
         seed: circumstances.seed,

@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// Longest namespace, in bytes; the published schema says the same.
 const NAMESPACE_BYTES: usize = 40;
@@ -65,7 +66,7 @@ macro_rules! text_type {
 
 /// The name of a plugin: lower-case words joined by hyphens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Namespace(Box<str>);
+pub struct Namespace(Arc<str>);
 text_type!(Namespace);
 
 impl Namespace {
@@ -81,7 +82,7 @@ impl Namespace {
 
 /// The name of a tool within its plugin: lower-case words joined by underscores.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ToolName(Box<str>);
+pub struct ToolName(Arc<str>);
 text_type!(ToolName);
 
 impl ToolName {
@@ -137,7 +138,7 @@ text_type!(WireName);
 
 /// The name of an organization or of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(Box<str>);
+pub struct Name(Arc<str>);
 text_type!(Name);
 
 /// So that a table by names is asked with text.

@@ -24,7 +24,7 @@ impl toolgate::plugin::types::Host for CallState {}
 
 impl toolgate::plugin::context::Host for CallState {
     fn call_id(&mut self) -> String {
-        self.context.call_id.clone()
+        self.context.call_id.to_string()
     }
 
     fn deadline_ms(&mut self) -> u64 {
@@ -33,16 +33,17 @@ impl toolgate::plugin::context::Host for CallState {
     }
 
     fn get(&mut self, key: String) -> Option<String> {
-        let context = &self.context;
-        match key.as_str() {
-            "session" => Some(context.session.clone()),
-            "conversation" => context.conversation.clone(),
-            "organization" => Some(context.organization.clone()),
-            "agent" => Some(context.agent.clone()),
-            "user" => context.user.clone(),
-            "channel" => context.channel.clone(),
+        let made_for = &*self.context.made_for;
+        let text = match key.as_str() {
+            "session" => Some(&*made_for.session),
+            "conversation" => made_for.conversation.as_deref(),
+            "organization" => Some(&*made_for.organization),
+            "agent" => Some(&*made_for.agent),
+            "user" => made_for.user.as_deref(),
+            "channel" => made_for.channel.as_deref(),
             _ => None,
-        }
+        };
+        text.map(str::to_owned)
     }
 }
 
@@ -52,7 +53,7 @@ impl toolgate::plugin::config::Host for CallState {
     }
 
     fn settings(&mut self) -> String {
-        self.context.settings.clone()
+        self.context.settings.to_string()
     }
 }
 

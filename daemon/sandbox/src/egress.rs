@@ -61,7 +61,7 @@ impl Egress {
             credentials: context.credentials.clone(),
             before_effect: context.before_effect.clone(),
             record: record.clone(),
-            organization: context.organization.as_str().into(),
+            organization: Arc::clone(&context.made_for.organization),
             plugin: plugin.into(),
             header_bytes: saturating(limits.header_bytes),
         });

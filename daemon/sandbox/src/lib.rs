@@ -34,6 +34,6 @@ pub use egress::{
 };
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
-pub use run::{CallClock, CallContext};
+pub use run::{CallClock, CallContext, MadeFor};
 pub use secret::Secret;
 pub use workspace::Workspace;

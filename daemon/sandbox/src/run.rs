@@ -4,6 +4,7 @@
 //! passes no epoch check: dropping the future is what stops it. Usage is read from the store after the
 //! end, whichever end it was; the store outlives the future for that reason.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,19 +41,9 @@ const FAILURE_DETAILS_BYTES: usize = 16 * 1024;
 /// Everything about a call that its limits and its component do not say.
 pub struct CallContext {
     /// Id of the call, unique in its session.
-    pub call_id: String,
-    /// Id of the session.
-    pub session: String,
-    /// The orchestrator's conversation.
-    pub conversation: Option<String>,
-    /// The organization's name.
-    pub organization: String,
-    /// The agent's name.
-    pub agent: String,
-    /// Whom the orchestrator says it acts for.
-    pub user: Option<String>,
-    /// Where the conversation takes place.
-    pub channel: Option<String>,
+    pub call_id: Arc<str>,
+    /// For whom it is made; the calls of a session share it.
+    pub made_for: Arc<MadeFor>,
     /// When the call is stopped; time in the queue counts.
     pub deadline: tokio::time::Instant,
     /// The session's files. Reached only where they are granted.
@@ -62,7 +53,7 @@ pub struct CallContext {
     /// Seed of the guest's random numbers.
     pub seed: [u8; 32],
     /// The organization's settings for the plugin, as JSON text.
-    pub settings: String,
+    pub settings: Cow<'static, str>,
     /// How upstreams are reached, by calls that may reach any.
     pub upstreams: Option<Upstreams>,
     /// Asked for what goes into their requests.
@@ -73,6 +64,23 @@ pub struct CallContext {
     pub progress: ProgressSink,
     /// Whether its requests are kept as they were sent, with what came back: for a person who tries a tool.
     pub traced: bool,
+}
+
+/// For whom a call is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MadeFor {
+    /// Id of the session.
+    pub session: Box<str>,
+    /// The orchestrator's conversation.
+    pub conversation: Option<Box<str>>,
+    /// The organization's name.
+    pub organization: Arc<str>,
+    /// The agent's name.
+    pub agent: Box<str>,
+    /// Whom the orchestrator says it acts for.
+    pub user: Option<Box<str>>,
+    /// Where the conversation takes place.
+    pub channel: Option<Box<str>>,
 }
 
 /// The guest's clock, so that a call can be run again with the same time.
@@ -319,12 +327,7 @@ impl CallContext {
     pub fn powerless(call_id: &str, deadline: tokio::time::Instant) -> Self {
         Self {
             call_id: call_id.into(),
-            session: String::new(),
-            conversation: None,
-            organization: String::new(),
-            agent: String::new(),
-            user: None,
-            channel: None,
+            made_for: Arc::default(),
             deadline,
             workspace: None,
             clock: CallClock::Stopped { at: Duration::ZERO },

@@ -67,7 +67,7 @@ impl Entry {
             self.sequence,
             &EffectRecord { effect: name.into(), detail: detail.into() },
         );
-        let appended = self.queue.append(RecordKind::Effect, self.sequence, record);
+        let appended = self.queue.append(RecordKind::Effect, self.sequence, &record);
         if appended.is_err() {
             self.effects_lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -77,7 +77,7 @@ impl Entry {
     pub(super) fn close(mut self, outcome: CallOutcome<'_>) -> Durable {
         self.closed = true;
         let record = self.outcome_record(outcome);
-        self.queue.append_durably(RecordKind::CallClose, self.sequence, record)
+        self.queue.append_durably(RecordKind::CallClose, self.sequence, &record)
     }
 
     fn outcome_record(&self, outcome: CallOutcome<'_>) -> Vec<u8> {
@@ -105,7 +105,7 @@ impl Drop for Entry {
         let outcome =
             CallOutcome { duration_us, ..CallOutcome::abandoned(status, error_type, Executed::Unknown) };
         let record = self.outcome_record(outcome);
-        if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, record) {
+        if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, &record) {
             let sequence = self.sequence;
             tracing::warn!(event = "audit_outcome_lost", sequence, %error, "recovery will call it unknown");
         }

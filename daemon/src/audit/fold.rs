@@ -253,17 +253,25 @@ impl Batch {
     }
 
     /// After the commit: who is running now.
-    pub fn settle(self, running: &mut Running) {
+    pub fn settle(&mut self, running: &mut Running) {
         for close in &self.closes {
             running.remove(&close.of);
         }
-        let still = self.rows.into_iter().filter(|row| row.status == Some(Status::Running));
+        let still = self.rows.drain(..).filter(|row| row.status == Some(Status::Running));
         running.extend(still.map(|row| (row.sequence, row.keys)));
+    }
+
+    /// Forgets what is in it, and keeps the memory for the next.
+    pub fn empty(&mut self) {
+        self.rows.clear();
+        self.calls.clear();
+        self.closes.clear();
     }
 }
 
 /// The statements that insert rows, the largest first: few, so that each is prepared once and kept, and none so large
-/// that its values need memory which the kernel has to clear each time.
+/// that its values need memory which the kernel has to clear each time. `OR FAIL`: one that fails takes the whole
+/// transaction with it, so SQLite need not keep a journal to take back the statement alone.
 pub struct Inserts([(usize, Arc<str>); 3]);
 
 impl Default for Inserts {
@@ -271,7 +279,7 @@ impl Default for Inserts {
         let of = |rows: usize| {
             let values = format!("({})", ["?"; COLUMNS.len()].join(", "));
             let values = vec![values; rows].join(", ");
-            (rows, format!("INSERT INTO rows ({}) VALUES {values}", COLUMNS.join(", ")).into())
+            (rows, format!("INSERT OR FAIL INTO rows ({}) VALUES {values}", COLUMNS.join(", ")).into())
         };
         Self([128, 16, 1].map(of))
     }

@@ -69,9 +69,9 @@ impl Index {
         let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
         let (sender, reached) = watch::channel(Reached::default());
         let own_from = progress.durable().sequence;
-        let inserts = Inserts::default();
+        let (inserts, batch) = (Inserts::default(), Batch::default());
         let mut indexer =
-            Indexer { connection, folder, progress: progress.clone(), own_from, inserts, state: None };
+            Indexer { connection, folder, progress: progress.clone(), own_from, inserts, batch, state: None };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| StartError::Index(error.to_string()))?;
         let thread = std::thread::Builder::new()
@@ -205,6 +205,7 @@ struct Indexer {
     /// Records after this one were written by this process, and are not judged again.
     own_from: u64,
     inserts: Inserts,
+    batch: Batch,
     /// What the file says; read again after a failure.
     state: Option<Loaded>,
 }
@@ -249,21 +250,22 @@ impl Indexer {
     }
 
     async fn index_batch(&mut self, state: &mut Loaded, durable: Head) -> Result<(), IndexError> {
-        let (batch, position) = self.read_batch(state, durable)?;
+        let position = self.read_batch(state, durable)?;
         let mut transaction = self.connection.begin().await?;
-        batch.store(&mut transaction, &self.inserts).await?;
-        position.store(&mut transaction, batch.last).await?;
+        self.batch.store(&mut transaction, &self.inserts).await?;
+        position.store(&mut transaction, self.batch.last).await?;
         transaction.commit().await?;
-        batch.settle(&mut state.running);
+        self.batch.settle(&mut state.running);
         state.position = position;
         Ok(())
     }
 
-    fn read_batch(&self, state: &Loaded, durable: Head) -> Result<(Batch, Position), IndexError> {
-        let mut batch = Batch::default();
+    /// Fills the batch; answers where it ends.
+    fn read_batch(&mut self, state: &Loaded, durable: Head) -> Result<Position, IndexError> {
+        self.batch.empty();
         let mut position = state.position;
-        while position.sequence < durable.sequence && !batch.is_full() {
-            let next = self.read_segment(&mut batch, &state.running, position, durable)?;
+        while position.sequence < durable.sequence && !self.batch.is_full() {
+            let next = self.read_segment(&state.running, position, durable)?;
             if next == position {
                 let what = format!("it ends before record {}, which is on disk", durable.sequence);
                 return Err(IndexError::Log {
@@ -273,13 +275,12 @@ impl Indexer {
             }
             position = next;
         }
-        Ok((batch, position))
+        Ok(position)
     }
 
     /// Reads on in one segment until it ends or the batch is full.
     fn read_segment(
-        &self,
-        batch: &mut Batch,
+        &mut self,
         running: &Running,
         from: Position,
         durable: Head,
@@ -290,10 +291,10 @@ impl Indexer {
             reader = reader.unjudged();
         }
         let mut link = Link { hash: from.hash.0, sequence: from.sequence + 1 };
-        while !batch.is_full() {
+        while !self.batch.is_full() {
             match reader.next(&mut link)? {
                 Step::Record { offset, header, payload } => {
-                    batch.add(running, &header, payload, Place { segment: from.segment, offset })?
+                    self.batch.add(running, &header, payload, Place { segment: from.segment, offset })?
                 }
                 Step::Bad(what) => {
                     return Err(IndexError::Log {

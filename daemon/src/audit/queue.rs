@@ -42,9 +42,13 @@ const PATIENCE_MAX: Duration = Duration::from_millis(2);
 /// The part of the most that is waited where waiting brought nobody.
 const PATIENCE_LEAST: u32 = 16;
 
+/// Bytes that a group keeps room for: one burst must not hold its size in memory for ever.
+const KEPT_BYTES: usize = 1024 * 1024;
+
 /// A record on its way to the writer.
 pub struct Pending {
-    pub bytes: Vec<u8>,
+    /// Its size in the bytes of its group.
+    pub length: usize,
     pub kind: RecordKind,
     pub of: u64,
     pub sequence: u64,
@@ -54,6 +58,8 @@ pub struct Pending {
 /// What the writer takes at once.
 #[derive(Default)]
 pub struct Group {
+    /// The records, one behind the other.
+    pub bytes: Vec<u8>,
     pub records: Vec<Pending>,
     pub waiters: Vec<Waiter>,
     pub sync: bool,
@@ -65,6 +71,8 @@ pub struct Group {
 impl Group {
     /// Keeps the capacity, so that a group costs no allocations of its own.
     fn empty(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
         self.records.clear();
         self.waiters.clear();
         (self.sync, self.wants_spare, self.sync_took) = (false, false, Duration::ZERO);
@@ -128,7 +136,6 @@ pub struct Queue {
 
 struct State {
     group: Group,
-    unwritten_bytes: usize,
     last_sequence: u64,
     open_calls: u64,
     room: Room,
@@ -160,7 +167,6 @@ impl Queue {
     pub fn new(last_sequence: u64, open_calls: u64, room: Room) -> Self {
         let state = State {
             group: Group::default(),
-            unwritten_bytes: 0,
             last_sequence,
             open_calls,
             room,
@@ -182,17 +188,17 @@ impl Queue {
     }
 
     /// Appends a record, to be written when somebody waits or the writer gets to it. Returns its sequence.
-    pub fn append(&self, kind: RecordKind, of: u64, bytes: Vec<u8>) -> Result<u64, AuditError> {
+    pub fn append(&self, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
         let mut state = self.lock();
-        let sequence = self.push(&mut state, kind, of, bytes)?;
+        let sequence = self.push(&mut state, kind, of, record)?;
         self.rouse(state, false);
         Ok(sequence)
     }
 
     /// Appends a record, and asks for it to be on disk.
-    pub fn append_durably(&self, kind: RecordKind, of: u64, bytes: Vec<u8>) -> Durable {
+    pub fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
         let mut state = self.lock();
-        match self.push(&mut state, kind, of, bytes) {
+        match self.push(&mut state, kind, of, record) {
             Err(error) => Durable::decided(Err(error)),
             Ok(_) => self.wait(state),
         }
@@ -226,12 +232,12 @@ impl Queue {
         self.wake.notify_all();
     }
 
-    fn push(&self, state: &mut State, kind: RecordKind, of: u64, bytes: Vec<u8>) -> Result<u64, AuditError> {
+    fn push(&self, state: &mut State, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
         if let Some(error) = &state.refusal {
             return Err(error.clone());
         }
         let claim = claim_of(kind);
-        let Some(place) = state.room.place(claim, bytes.len() as u64, state.open_calls) else {
+        let Some(place) = state.room.place(claim, record.len() as u64, state.open_calls) else {
             self.ask_for_spare(state);
             return Err(AuditError::Full { reason: state.no_spare_because.clone() });
         };
@@ -241,9 +247,11 @@ impl Queue {
             _ => {}
         }
         state.last_sequence += 1;
-        state.unwritten_bytes += bytes.len();
-        let sequence = state.last_sequence;
-        state.group.records.push(Pending { bytes, kind, of, sequence, begins_segment: place.begins_segment });
+        let (sequence, length) = (state.last_sequence, record.len());
+        let begins_segment = place.begins_segment;
+        // Copied, so that what it was built in is free again at once, in the thread that it came from.
+        state.group.bytes.extend_from_slice(record);
+        state.group.records.push(Pending { length, kind, of, sequence, begins_segment });
         Ok(sequence)
     }
 
@@ -258,7 +266,7 @@ impl Queue {
     fn rouse(&self, mut state: MutexGuard<'_, State>, now: bool) {
         let asleep = match state.writer {
             WriterIs::Busy => false,
-            WriterIs::Lingering => now || state.unwritten_bytes >= UNWRITTEN_BYTES_MAX,
+            WriterIs::Lingering => now || state.group.bytes.len() >= UNWRITTEN_BYTES_MAX,
             WriterIs::Gathering => state.group.waiters.len() >= state.expected_waiters,
             WriterIs::Idle => true,
         };
@@ -304,7 +312,6 @@ impl Queue {
         loop {
             if state.is_ripe(lingered) {
                 state = self.gather(state);
-                state.unwritten_bytes = 0;
                 std::mem::swap(&mut state.group, group);
                 return true;
             }
@@ -389,7 +396,7 @@ impl Queue {
 impl State {
     fn is_ripe(&self, lingered: bool) -> bool {
         let group = &self.group;
-        let written_anyway = lingered || self.closing || self.unwritten_bytes >= UNWRITTEN_BYTES_MAX;
+        let written_anyway = lingered || self.closing || group.bytes.len() >= UNWRITTEN_BYTES_MAX;
         group.sync || group.wants_spare || (written_anyway && !group.records.is_empty())
     }
 }

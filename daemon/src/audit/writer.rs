@@ -23,10 +23,6 @@ use super::queue::{Group, Pending, Queue};
 use super::record::Sha256;
 use super::recover::Recovered;
 
-/// A group larger than this is written in pieces, so that one burst does not hold its size in memory for
-/// ever.
-const BUFFER_BYTES: usize = 1024 * 1024;
-
 /// Zeros written ahead at once: some hundred calls' worth, so that they cost a call little.
 const ZERO_AHEAD_BYTES: u64 = 512 * 1024;
 
@@ -68,7 +64,6 @@ pub struct Writer {
     last_sequence: u64,
     /// Intents written, outcomes not.
     open_calls: BTreeSet<u64>,
-    buffer: Vec<u8>,
 }
 
 /// The running writer; dropping it closes the log and waits until the last record is on disk.
@@ -115,19 +110,17 @@ impl Writer {
         from: Recovered,
     ) -> Self {
         let Recovered { current, last_hash, last_sequence, open_calls, head, .. } = from;
-        let (spare, buffer) = (None, Vec::new());
         let mut writer = Self {
             queue,
             progress,
             folder,
             segment_bytes,
             current,
-            spare,
+            spare: None,
             head,
             last_hash,
             last_sequence,
             open_calls,
-            buffer,
         };
         writer.prepare_spare();
         writer
@@ -157,15 +150,19 @@ impl Writer {
     }
 
     fn commit(&mut self, group: &mut Group) -> io::Result<()> {
-        for record in &mut group.records {
+        // Behind what is written, and behind what is sealed.
+        let (mut written, mut sealed) = (0, 0);
+        for record in &group.records {
             if record.begins_segment {
+                self.write(&group.bytes[written..sealed])?;
+                written = sealed;
                 self.rotate(record.sequence)?;
-            } else if self.buffer.len() >= BUFFER_BYTES {
-                self.write()?;
             }
-            self.add(record);
+            let end = sealed + record.length;
+            self.seal(record, &mut group.bytes[sealed..end]);
+            sealed = end;
         }
-        self.write()?;
+        self.write(&group.bytes[written..])?;
         let counters = &self.queue.counters;
         counters.records.fetch_add(group.records.len() as u64, Ordering::Relaxed);
         counters.groups.fetch_add(1, Ordering::Relaxed);
@@ -177,11 +174,9 @@ impl Writer {
         Ok(())
     }
 
-    fn add(&mut self, record: &mut Pending) {
-        self.last_hash =
-            format::seal(&mut record.bytes, record.sequence, self.current.durable, &self.last_hash);
+    fn seal(&mut self, record: &Pending, bytes: &mut [u8]) {
+        self.last_hash = format::seal(bytes, record.sequence, self.current.durable, &self.last_hash);
         self.last_sequence = record.sequence;
-        self.buffer.extend_from_slice(&record.bytes);
         match record.kind {
             RecordKind::CallOpen => drop(self.open_calls.insert(record.sequence)),
             RecordKind::CallClose => drop(self.open_calls.remove(&record.of)),
@@ -189,11 +184,10 @@ impl Writer {
         }
     }
 
-    fn write(&mut self) -> io::Result<()> {
-        self.current.file.write_all_at(&self.buffer, self.current.end)?;
-        self.current.end += self.buffer.len() as u64;
-        self.queue.counters.bytes.fetch_add(self.buffer.len() as u64, Ordering::Relaxed);
-        self.buffer.clear();
+    fn write(&mut self, records: &[u8]) -> io::Result<()> {
+        self.current.file.write_all_at(records, self.current.end)?;
+        self.current.end += records.len() as u64;
+        self.queue.counters.bytes.fetch_add(records.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -218,7 +212,6 @@ impl Writer {
 
     /// Finishes the current segment and goes on in the spare, whose first record will be `first_sequence`.
     fn rotate(&mut self, first_sequence: u64) -> io::Result<()> {
-        self.write()?;
         self.sync()?;
         let spare = self
             .spare

@@ -221,7 +221,8 @@ impl Answer {
 
     /// The result object of our own form, as JSON text.
     pub(crate) fn json(&self, call: &RequestedCall) -> Box<str> {
-        let named = self.tool.clone().or_else(|| read_called_name(&call.tool));
+        let read = self.tool.is_none().then(|| read_called_name(&call.tool)).flatten();
+        let named = self.tool.as_ref().or(read.as_ref());
         let content = match &self.result {
             Some(Ok(output)) => unquoted(output),
             Some(Err(error)) => {
@@ -232,8 +233,8 @@ impl Answer {
         let wire = Wire {
             id: &call.id,
             tool: &call.tool,
-            tool_name: named.as_ref().map_or(&*call.tool, |id| id.namespace.as_str()),
-            action: named.as_ref().map(|id| id.tool.as_str()),
+            tool_name: named.map_or(&*call.tool, |id| id.namespace.as_str()),
+            action: named.map(|id| id.tool.as_str()),
             status: self.status,
             executed: self.executed,
             error: self.error().map(WireError::from),
@@ -357,20 +358,25 @@ fn unquoted(content: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Room for a usual result object without its text and its output.
+const WIRE_BYTES_USUAL: usize = 512;
+
 /// The result object. The output is JSON text that was checked already: it is put in as it is, not parsed
 /// and written again.
 fn with_json(wire: &Wire<'_>, member: &str, value: Option<&str>) -> Box<str> {
+    // Room for all of it: growing step by step would copy it each time. Half as much again for what is escaped.
+    let value_bytes = value.map_or(0, str::len);
+    let mut json = Vec::with_capacity(WIRE_BYTES_USUAL + wire.text.len() * 3 / 2 + value_bytes);
     // Strings and numbers: nothing of it can fail.
-    let mut json = serde_json::to_string(wire).unwrap_or_default();
+    let _ = serde_json::to_writer(&mut json, wire);
     if let Some(value) = value {
         json.truncate(json.len().saturating_sub(1));
-        json.push_str(",\"");
-        json.push_str(member);
-        json.push_str("\":");
-        json.push_str(value);
-        json.push('}');
+        for part in [",\"", member, "\":", value, "}"] {
+            json.extend_from_slice(part.as_bytes());
+        }
     }
-    json.into()
+    // In memory of its own size, since it is kept.
+    str::from_utf8(&json).unwrap_or_default().into()
 }
 
 #[derive(Serialize)]

@@ -121,8 +121,8 @@ struct Book {
 struct Entry {
     fingerprint: [u8; 32],
     state: CallState,
-    /// What came of the client's part, where it has one.
-    result: Option<ResultState>,
+    /// What came of the client's part, where it has one: few have, so the others need not be larger for it.
+    result: Option<Box<ResultState>>,
 }
 
 /// A call that was opened and has not ended.

@@ -27,7 +27,7 @@ use super::ARGUMENTS;
 /// A dispatcher with one plugin, one agent and a few sessions.
 pub struct House {
     dispatcher: Dispatcher,
-    sessions: Vec<Arc<Session>>,
+    sessions: Sessions,
     origin: Origin,
     next: AtomicU64,
     _folder: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl House {
         };
         let registry = Registry::new(LimitsPatch::default());
         registry.serve(LimitsPatch::default(), vec![Arc::new(plugin)]);
-        let (organization, agent) = (Name::parse("acme").unwrap(), Name::parse("bot").unwrap());
+        let SessionSetup { organization, agent, .. } = setup("s".to_owned());
         registry.put_organization(organization.clone(), BTreeSet::new());
         registry.put(Replacement::Policy(organization.clone(), OrgDocument::everything()));
         let document = AgentDocument::parse(r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#).unwrap();
@@ -81,39 +81,21 @@ impl House {
         let many = u64::MAX;
         let bounds = Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5 };
         let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
-        let sessions = (0..64)
-            .map(|number| {
-                let setup = SessionSetup {
-                    id: format!("s_{number}"),
-                    organization: organization.clone(),
-                    agent: agent.clone(),
-                    user: None,
-                    conversation: None,
-                    channel: None,
-                    principal: "bench".into(),
-                    created_ms: now_ms(),
-                };
-                let facts = SessionFacts::default();
-                sessions.open(setup, Beginning { facts, rounds: 0, last_used_ms: now_ms() })
-            })
-            .collect();
         let origin = Origin { principal: "bench".into(), door: "bench", revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), _folder: folder }
     }
 
-    /// Calls in as many tasks as there are in flight, each with a new id.
+    /// Calls in as many tasks as there are in flight, each in a session of its own, which ends with it: what sessions
+    /// remember would otherwise grow from round to round, as it does with no agent.
     pub async fn calls(&self, calls: u64, in_flight: u64) {
         let mut tasks = tokio::task::JoinSet::new();
-        for task in 0..in_flight {
-            let (dispatcher, origin) = (self.dispatcher.clone(), self.origin.clone());
-            // Sessions remember their ids, so each round has its own part of them.
-            let session = &self.sessions[usize::try_from(task).unwrap() % self.sessions.len()];
-            let session = Arc::clone(session);
-            let first = self.next.fetch_add(calls / in_flight, Ordering::Relaxed);
+        for _ in 0..in_flight {
+            let (dispatcher, origin, session) =
+                (self.dispatcher.clone(), self.origin.clone(), self.open_session());
             tasks.spawn(async move {
                 for number in 0..calls / in_flight {
                     let call = RequestedCall {
-                        id: format!("c{}", first + number),
+                        id: format!("c{number}"),
                         tool: "call_echo_echo".into(),
                         arguments: ARGUMENTS.into(),
                         id_is_new: true,
@@ -128,6 +110,15 @@ impl House {
             });
         }
         tasks.join_all().await;
+        for session in self.sessions.filter(|_| true) {
+            self.sessions.close(&session.setup.id);
+        }
+    }
+
+    fn open_session(&self) -> Arc<Session> {
+        let setup = setup(format!("s_{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let facts = SessionFacts::default();
+        self.sessions.open(setup, Beginning { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
     /// The sandbox alone: each call decided and charged, then run, with no record and no queue.
@@ -135,7 +126,7 @@ impl House {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
             let dispatcher = self.dispatcher.clone();
-            let setup = self.sessions[0].setup.clone();
+            let setup = setup("s".to_owned());
             tasks.spawn(async move {
                 let parts = dispatcher.parts();
                 for _ in 0..calls / in_flight {
@@ -158,13 +149,13 @@ impl House {
 
     /// The rules of the agent.
     pub fn rules(&self) -> Rules<Component> {
-        let setup = &self.sessions[0].setup;
+        let setup = setup("s".to_owned());
         self.parts().registry.snapshot().rules(&setup.organization, &setup.agent).unwrap()
     }
 
     pub fn charge(&self, checked: Checked<Component>) -> Admitted<Component> {
-        let organization = &self.sessions[0].setup.organization;
-        self.parts().ledger.lock().unwrap().charge(organization, checked, now_ms()).unwrap()
+        let organization = setup("s".to_owned()).organization;
+        self.parts().ledger.lock().unwrap().charge(&organization, checked, now_ms()).unwrap()
     }
 
     pub fn syncs_per_call(&self) -> f64 {
@@ -173,12 +164,23 @@ impl House {
     }
 }
 
+fn setup(id: String) -> SessionSetup {
+    SessionSetup {
+        id,
+        organization: Name::parse("acme").unwrap(),
+        agent: Name::parse("bot").unwrap(),
+        user: None,
+        conversation: None,
+        channel: None,
+        principal: "bench".into(),
+        created_ms: now_ms(),
+    }
+}
+
 fn context(setup: &SessionSetup) -> CallContext {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
     CallContext {
-        session: setup.id.clone(),
-        organization: setup.organization.to_string(),
-        agent: setup.agent.to_string(),
+        made_for: Arc::new(setup.made_for()),
         clock: CallClock::start(std::time::SystemTime::now()),
         ..CallContext::powerless("c1", deadline)
     }

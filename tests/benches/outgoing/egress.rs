@@ -19,7 +19,7 @@ use toolgate_admission::{
     Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted, Reach,
 };
 use toolgate_sandbox::measure::Requests;
-use toolgate_sandbox::{BeforeEffect, CallContext, EgressSettings, Secret, Upstreams};
+use toolgate_sandbox::{BeforeEffect, CallContext, EgressSettings, MadeFor, Secret, Upstreams};
 use toolgate_tests::upstream::TLS_PORT;
 
 use super::server::{BOUND, HOST, Server, bytes_of, url};
@@ -61,7 +61,7 @@ impl Calls {
             }
         });
         CallContext {
-            organization: "acme".into(),
+            made_for: Arc::new(MadeFor { organization: "acme".into(), ..MadeFor::default() }),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),

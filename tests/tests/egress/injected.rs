@@ -11,7 +11,7 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::{
     BeforeEffect, CallContext, Component, Credentials, EgressSettings, Finished, Injection, InjectionPlace,
-    Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
+    MadeFor, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
 };
 use toolgate_tests::{guests, json};
 
@@ -60,7 +60,7 @@ impl Bench {
         let admitted = ledger.charge(&organization, checked, 0).expect("charged");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let context = CallContext {
-            organization: "acme".into(),
+            made_for: acme(),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
@@ -68,6 +68,10 @@ impl Bench {
         };
         self.runtime.block_on(self.sandbox.run(&admitted, context))
     }
+}
+
+fn acme() -> Arc<MadeFor> {
+    Arc::new(MadeFor { organization: "acme".into(), ..MadeFor::default() })
 }
 
 fn credentials(place: InjectionPlace) -> Credentials {

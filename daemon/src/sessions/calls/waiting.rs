@@ -100,10 +100,10 @@ impl CallBook {
                 let (book, call) = (self.clone(), Arc::clone(call));
                 PostedResult { book, id: id.into(), call, ended: false }
             };
-            match (&entry.state, entry.result) {
+            match (&entry.state, entry.result.as_deref().copied()) {
                 (CallState::Client(call), None) if call.expires_ms <= now_ms => ResultOpened::TooLate,
                 (CallState::Client(call), None) => {
-                    entry.result = Some(ResultState::Posted(fingerprint));
+                    entry.result = Some(Box::new(ResultState::Posted(fingerprint)));
                     ResultOpened::Open(posted(call))
                 }
                 (CallState::Ended(recorded), Some(ResultState::Posted(posted))) if posted == fingerprint => {
@@ -163,7 +163,7 @@ impl CallBook {
             let recorded = Arc::new(answer);
             book.end(&id, Arc::clone(&recorded), now_ms);
             if let Some(entry) = book.calls.get_mut(&id) {
-                entry.result = result;
+                entry.result = result.map(Box::new);
             }
             self.0.ended.notify_waiters();
             Some(recorded)
