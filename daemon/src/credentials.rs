@@ -172,14 +172,27 @@ impl Credentials {
         wanted: &Wanted<'_>,
         now_ms: u64,
     ) -> Result<Option<Injection>, CredentialRefusal> {
-        let shelf = self.0.shelf.load_full();
-        let Some(credential) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
-        credential.used(now_ms);
-        let credential = self.fresh(credential, now_ms).await?;
-        // One that was renewed may be under a key that is not in the tree of before.
-        let shelf = self.0.shelf.load_full();
-        let current = shelf.find(&credential.row.organization, &credential.row.name);
-        let current = current.filter(|current| current.row.id == credential.row.id).unwrap_or(&credential);
+        loop {
+            let shelf = self.0.shelf.load_full();
+            let Some(chosen) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
+            chosen.used(now_ms);
+            self.fresh(chosen, now_ms).await?;
+            // One that was renewed may be under a key that is not in the tree of before.
+            let shelf = self.0.shelf.load_full();
+            let current = shelf.find(&chosen.row.organization, &chosen.row.name);
+            // What was replaced meanwhile may be bound elsewhere now, or be somebody else's: it is chosen anew.
+            if let Some(current) = current.filter(|current| current.is_bound_as(chosen)) {
+                return self.injected(&shelf, current, now_ms).await.map(Some);
+            }
+        }
+    }
+
+    async fn injected(
+        &self,
+        shelf: &Shelf,
+        current: &Arc<Credential>,
+        now_ms: u64,
+    ) -> Result<Injection, CredentialRefusal> {
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
         let mut fields = current.open(keys).map_err(|error| damaged(current, error))?;
         let mut label = Arc::clone(&current.label);
@@ -189,7 +202,7 @@ impl Credentials {
             label = format!("{label}/{}", referred.version).into();
             fields.given = Some(referred.secret);
         }
-        inject::injection(current, fields, label).map(Some)
+        inject::injection(current, fields, label)
     }
 
     fn choose<'a>(

@@ -11,12 +11,15 @@ mod definition;
 mod mount;
 mod view;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::Instant;
 use toolgate_admission::{
-    AgentDocument, CallError, Capabilities, Catalogue, ErrorType, Grant, LimitsPatch, Name, OrgDocument,
-    PlatformDocument, Plugin, Rules,
+    AgentDocument, CallError, Capabilities, Catalogue, Digest, ErrorType, Grant, LimitsPatch, Name,
+    OrgDocument, PlatformDocument, Plugin, Rules,
 };
 use toolgate_sandbox::Component;
 
@@ -31,13 +34,20 @@ use definition::Read;
 use mount::Mount;
 pub use view::{CustomState, CustomToolView, WaitingView};
 
+/// Locks that organizations share: more than change tools at the same time.
+const LOCKS: usize = 64;
+/// How long a definition waits for a place in the sandbox, which calls have too.
+const PLACE_PATIENCE: Duration = Duration::from_secs(30);
+/// Tools of one server that can be left out for what is wrong with them; each costs making the others anew.
+const LEFT_OUT: usize = 20;
+
 /// Most tools of one organization. Each change numbers all of them anew, and its rules are compiled again.
 const TOOLS: usize = 200;
 
 /// The tools that organizations made, and what is held while one is written down and put in force, so that both happen in
-/// the same order. Cheap to clone.
+/// the same order: one of these for each organization, by a hash of its name. Cheap to clone.
 #[derive(Clone)]
-pub struct CustomTools(Arc<Parts>, Arc<Mutex<()>>);
+pub struct CustomTools(Arc<Parts>, Arc<[Mutex<()>]>);
 
 /// What they are made with.
 pub struct Parts {
@@ -71,7 +81,7 @@ pub enum Tryout<'a> {
 impl CustomTools {
     /// Nothing is served before [`CustomTools::restore`].
     pub fn new(parts: Parts) -> Self {
-        Self(Arc::new(parts), Arc::default())
+        Self(Arc::new(parts), (0..LOCKS).map(|_| Mutex::default()).collect())
     }
 
     /// Serves again what was made before the last stop. What cannot be made any more is left out, and the log says so.
@@ -110,7 +120,8 @@ impl CustomTools {
         };
         // INVARIANT: what is read and what is put in force is of one moment. A grant, a consent or another definition that
         // comes meanwhile comes before or after all of it.
-        let _in_order = self.1.lock().await;
+        let _in_order = self.in_order(key).await;
+        self.check_place(key)?;
         let mount = match (read.kind, found) {
             (Kind::Http, _) => None,
             (Kind::Mcp, Some(found)) => Some(Mount::consented(found)),
@@ -123,14 +134,18 @@ impl CustomTools {
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
         let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
+        let (before, digest) = (self.plugin(key), plugin.digest.clone());
         self.serve(key, Some(plugin));
+        if let Some(before) = before.filter(|before| before.digest != digest) {
+            self.0.plugins.forget_made(&before.digest).await;
+        }
         Ok((written, view))
     }
 
     /// Takes a tool away.
     pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
-        let _in_order = self.1.lock().await;
+        let _in_order = self.in_order(key).await;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
         let digest = self.plugin(key).map(|plugin| plugin.digest.clone());
         self.serve(key, None);
@@ -149,7 +164,7 @@ impl CustomTools {
         grant: Grant,
         precondition: &Precondition,
     ) -> Result<Written, CallError> {
-        let _in_order = self.1.lock().await;
+        let _in_order = self.in_order(key).await;
         let document = DocumentKey::ToolGrant(key.clone());
         let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;
         if let Some(plugin) = self.plugin(key) {
@@ -167,7 +182,7 @@ impl CustomTools {
     pub async fn refresh(&self, key: &ToolKey, origin: &Origin) -> Result<CustomToolView, CallError> {
         let (asked, _) = self.mounted(key).await?;
         let found = self.discover(key, &asked, origin).await?;
-        let _in_order = self.1.lock().await;
+        let _in_order = self.in_order(key).await;
         let (read, mut mount) = self.mounted(key).await?;
         if !read.mounts_the_same_as(&asked) {
             return Err(mount::replaced(key));
@@ -185,7 +200,7 @@ impl CustomTools {
 
     /// Consents to what waits, which must be what the digest names.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
-        let _in_order = self.1.lock().await;
+        let _in_order = self.in_order(key).await;
         let (read, mount) = self.mounted(key).await?;
         let mount = mount.with_consent(key, digest)?;
         let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
@@ -223,19 +238,24 @@ impl CustomTools {
         arguments: Arc<str>,
         origin: &Origin,
     ) -> Result<Tried, CallError> {
-        let snapshot = self.0.registry.snapshot();
+        let mut made = None;
         let (rules, tool) = match tryout {
             Tryout::Saved(tool) => {
+                let snapshot = self.0.registry.snapshot();
                 (snapshot.rules_with(organization, AgentDocument::everything()), tool.to_owned())
             }
             Tryout::Unsaved { key, definition, action } => {
+                // Rules go by names: under that of another plugin it would have what is allowed to that one.
+                self.check_name(key)?;
                 let read = Read::parse(definition)?;
                 let mount = match read.kind {
                     Kind::Http => None,
                     Kind::Mcp => Some(Mount::consented(self.discover(key, &read, origin).await?)),
                 };
                 let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
+                let snapshot = self.0.registry.snapshot();
                 let limits = snapshot.limits().clone();
+                made = Some((key, plugin.digest.clone()));
                 (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
         };
@@ -246,7 +266,11 @@ impl CustomTools {
             ..RequestedCall::unnamed("try".to_owned())
         };
         let trial = Trial::new(organization.clone(), user, rules);
-        self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await
+        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await;
+        if let Some((key, digest)) = made {
+            self.forget_unserved(key, &digest).await;
+        }
+        tried
     }
 
     /// What is odd about a tool that is in force.
@@ -265,7 +289,27 @@ impl CustomTools {
         let discovered = mount.map(|mount| mount.discovered.get());
         let definition =
             Definition { namespace: &key.namespace, kind: read.kind, document: &read.text, discovered };
+        // Its component runs in the sandbox, so it waits in the line of its organization like every call.
+        let queue = &self.0.dispatcher.parts().queue;
+        let place = queue.enter(&key.organization, Instant::now() + PLACE_PATIENCE).await;
+        let _place = place.map_err(|error| {
+            CallError::new(ErrorType::Overloaded, error.to_string(), "try again in some seconds")
+        })?;
         self.0.plugins.make(&definition, granted).await
+    }
+
+    /// Forgets what was kept of the making of what is not in force.
+    async fn forget_unserved(&self, key: &ToolKey, digest: &Digest) {
+        if self.plugin(key).is_none_or(|plugin| plugin.digest != *digest) {
+            self.0.plugins.forget_made(digest).await;
+        }
+    }
+
+    async fn in_order(&self, key: &ToolKey) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.organization.hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
+        self.1[at].lock().await
     }
 
     /// What the server has, by a call to it.
@@ -277,6 +321,7 @@ impl CustomTools {
     ) -> Result<Box<serde_json::value::RawValue>, CallError> {
         let granted = self.granted(key).await?;
         let plugin = self.make(key, read, None, granted.clone()).await?;
+        let digest = plugin.digest.clone();
         let mut limits = self.0.registry.snapshot().limits().clone();
         mount::widen(&mut limits);
         let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin, limits);
@@ -286,15 +331,22 @@ impl CustomTools {
             ..RequestedCall::unnamed("discover".to_owned())
         };
         let trial = Trial::new(key.organization.clone(), None, rules);
-        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await?;
-        let mut discovered = mount::found(&tried.answer)?;
+        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await;
+        self.forget_unserved(key, &digest).await;
+        let mut discovered = mount::found(&tried?.answer)?;
         // One tool that cannot be mounted is left out, with the reason, and keeps none of the others away.
-        while let Err(error) =
-            self.make(key, read, Some(&Mount::consented(discovered.clone())), granted.clone()).await
-        {
+        for _ in 0..LEFT_OUT {
+            let mount = Mount::consented(discovered.clone());
+            let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
+                return Ok(discovered);
+            };
             discovered = mount::without(&discovered, &error).ok_or(error)?;
         }
-        Ok(discovered)
+        Err(CallError::new(
+            ErrorType::InvalidPolicy,
+            format!("more than {LEFT_OUT} tools of the server cannot be mounted"),
+            "name those to mount in `tools`, or let the server be mended",
+        ))
     }
 
     /// Whether the same tools of the same server are mounted here, so that it need not be asked.
@@ -408,13 +460,7 @@ impl CustomTools {
             let what = DocumentKey::Organization(key.organization.clone()).to_string();
             return Err(StoreError::NotFound { what }.into());
         }
-        if snapshot.catalogue().plugin(&key.namespace).is_some() {
-            return Err(CallError::new(
-                ErrorType::Conflict,
-                format!("the namespace `{}` belongs to a plugin of the platform", key.namespace),
-                "give the tool another name",
-            ));
-        }
+        self.check_name(key)?;
         let own = snapshot.own_plugins(&key.organization);
         if own.len() >= TOOLS && self.plugin(key).is_none() {
             return Err(CallError::new(
@@ -424,6 +470,18 @@ impl CustomTools {
             ));
         }
         Ok(())
+    }
+
+    /// That no plugin of the platform has the name.
+    fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
+        match self.0.registry.snapshot().catalogue().plugin(&key.namespace) {
+            None => Ok(()),
+            Some(_) => Err(CallError::new(
+                ErrorType::Conflict,
+                format!("the namespace `{}` belongs to a plugin of the platform", key.namespace),
+                "give the tool another name",
+            )),
+        }
     }
 }
 

@@ -92,6 +92,9 @@ impl Credentials {
         precondition: &Precondition,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CallError> {
+        // After a renewal that is under way: it may use up the refresh token, and what it brings belongs here.
+        let renewing = Arc::clone(&self.find(organization, name)?.shared.renewing);
+        let _renewed = renewing.lock().await;
         let _turn = self.0.changing.lock().await;
         let shelf = self.0.shelf.load_full();
         let keys = open_keys(&shelf)?;
@@ -107,16 +110,23 @@ impl Credentials {
             true => (before.open(&keys).map_err(unsealable)?, before.state),
             false => (SecretFields::default(), State::Connected),
         };
+        // A provider that did not know the secret of before is asked again with this one.
+        let healed = state == State::Revoked && fields.refresh_token.is_some();
+        let state = if healed { State::Connected } else { state };
         let fields = SecretFields { given: Some(secret), ..fields };
         let row = CredentialRow {
             version: before.row.version + 1,
             document: text_of(&document)?,
             state: state.as_str().to_owned(),
             expires_ms: match keeps_tokens {
+                true if healed => Some(0),
                 true => before.row.expires_ms,
                 false => first_token_ms(&document).or(expires_ms),
             },
-            refresh_ms: before.row.refresh_ms.filter(|_| keeps_tokens).or(first_token_ms(&document)),
+            refresh_ms: match healed {
+                true => Some(0),
+                false => before.row.refresh_ms.filter(|_| keeps_tokens).or(first_token_ms(&document)),
+            },
             changed_ms: now_ms,
             last_used_ms: before.last_used_ms(),
             ..before.row.clone()

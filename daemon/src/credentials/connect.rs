@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
+use tokio_util::sync::CancellationToken;
 use toolgate_admission::{CallError, ErrorType, Name, Unusable};
 use toolgate_sandbox::Secret;
 
@@ -20,7 +21,9 @@ use super::{CredentialRefusal, Credentials};
 /// How long a person has to say yes.
 const PATIENCE_MS: u64 = 10 * 60 * 1_000;
 /// Authorizations that are asked for at the same time, in all organizations.
-const MOST: usize = 1_000;
+const MOST: usize = 10_000;
+/// Those of one organization, so that none keeps the others from connecting.
+const MOST_OF_ONE: usize = 100;
 
 /// What a person is asked for, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub struct Awaited {
     pub name: Name,
     /// The id of the token that asked.
     pub principal: String,
+    /// Cancelled when that token is revoked: what it asked for is not taken any more.
+    revoked: CancellationToken,
     id: String,
     revision: u64,
     verifier: Secret,
@@ -63,7 +68,8 @@ impl Awaiting {
     fn add(&self, state: &str, awaited: Awaited, now_ms: u64) -> Result<(), CallError> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, other| other.expires_ms > now_ms && other.id != awaited.id);
-        if all.len() >= MOST {
+        let own = all.values().filter(|other| other.organization == awaited.organization).count();
+        if own >= MOST_OF_ONE || all.len() >= MOST {
             return Err(CallError::new(
                 ErrorType::Overloaded,
                 "too many credentials are being connected",
@@ -76,7 +82,8 @@ impl Awaiting {
 
     fn take(&self, state: &str, now_ms: u64) -> Option<Awaited> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(&hash(state)).filter(|awaited| awaited.expires_ms > now_ms)
+        all.remove(&hash(state))
+            .filter(|awaited| awaited.expires_ms > now_ms && !awaited.revoked.is_cancelled())
     }
 }
 
@@ -93,6 +100,7 @@ impl Credentials {
         organization: &Name,
         name: &Name,
         principal: &str,
+        revoked: &CancellationToken,
         now_ms: u64,
     ) -> Result<Connecting, CallError> {
         let credential = self.find(organization, name)?;
@@ -115,6 +123,7 @@ impl Credentials {
             organization: organization.clone(),
             name: name.clone(),
             principal: principal.to_owned(),
+            revoked: revoked.clone(),
             id: credential.row.id.clone(),
             revision: credential.row.revision,
             verifier: asked.verifier,

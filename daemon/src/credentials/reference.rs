@@ -12,13 +12,16 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
+use tokio::sync::OwnedMutexGuard;
 use toolgate_admission::{CallError, ErrorType, Name};
 use toolgate_sandbox::Secret;
 
 use super::envelope::Sealed;
 use super::inject::sendable;
 use super::keyring::Keyring;
+use super::renew::later;
 use super::shelf::{Credential, Keys};
 use super::vault::{KvPlace, Vault, VaultError, is_path, is_segment};
 use super::{CredentialRefusal, Credentials, damaged, sealed};
@@ -130,25 +133,30 @@ impl Credentials {
             return said;
         }
         // To its end, whoever waits for it: a vault that hangs is then asked once for all calls that it makes time out.
+        let began = Instant::now();
+        let heard = Arc::clone(&credential.shared.heard).lock_owned().await;
+        let now_ms = later(now_ms, began);
         let reading = {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
-            self.0.renewals.spawn(async move { credentials.read_anew(&credential, now_ms).await })
+            self.0.renewals.spawn(async move { credentials.read_anew(heard, &credential, now_ms).await })
         };
         reading.await.unwrap_or_else(|_| Err(away(credential, "the reading ended early")))
     }
 
     async fn read_anew(
         &self,
+        mut heard: OwnedMutexGuard<Option<Heard>>,
         credential: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<Referred, CredentialRefusal> {
         let shelf = self.0.shelf.load_full();
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
-        let mut heard = credential.shared.heard.lock().await;
         if let Some(said) = heard.as_ref().and_then(|heard| heard.of(credential, keys, now_ms)) {
             return said;
         }
+        let began = Instant::now();
         let read = self.read_reference(credential).await;
+        let now_ms = later(now_ms, began);
         let said = match &read {
             Ok(referred) => keep(credential, keys, referred),
             Err(refused) => Err(refused.clone()),

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
+use tokio::sync::OwnedMutexGuard;
 use toolgate_admission::{CallError, NoCredential, Unusable};
 
 use super::change::{open_keys, sealed};
@@ -20,6 +22,8 @@ use crate::store::CredentialRow;
 const MARGIN_MS: u64 = 5_000;
 /// How long a provider that did not answer is left alone.
 const PAUSE_MS: u64 = 5_000;
+/// The life of a token whose provider does not say it.
+const LIFE_UNSAID_MS: u64 = 3_600_000;
 /// Renewals that the daemon makes by itself at the same time.
 pub(super) const RENEWALS_AT_ONCE: usize = 8;
 
@@ -42,12 +46,14 @@ fn due(row: &CredentialRow, now_ms: u64) -> Due {
     }
 }
 
-/// When what a provider handed out just now ends, and when it is to be renewed: at 80 % of its life.
+/// When what a provider handed out just now ends, and when it is to be renewed: at 80 % of its life. One that does not say
+/// how long is believed for as long as it takes, and asked for another as if it had said an hour.
 pub(super) fn times(tokens: &Tokens, renewable: bool, now_ms: u64) -> (Option<u64>, Option<u64>) {
-    let Some(life) = tokens.life else { return (None, None) };
+    let renewed_after = |life_ms: u64| renewable.then(|| now_ms.saturating_add(life_ms / 5 * 4));
+    let Some(life) = tokens.life else { return (None, renewed_after(LIFE_UNSAID_MS)) };
     let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
     let expires_ms = now_ms.saturating_add(life_ms);
-    (Some(expires_ms), renewable.then(|| now_ms.saturating_add(life_ms / 5 * 4)))
+    (Some(expires_ms), renewed_after(life_ms))
 }
 
 impl Credentials {
@@ -61,9 +67,13 @@ impl Credentials {
         if due == Due::Not || due == Due::Soon && credential.shared.renewing.try_lock().is_err() {
             return Ok(Arc::clone(credential));
         }
+        let began = Instant::now();
+        // Waited for here: whoever leaves the line takes nothing of the daemon's with it.
+        let turn = Arc::clone(&credential.shared.renewing).lock_owned().await;
+        let now_ms = later(now_ms, began);
         let renewal = {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
-            self.0.renewals.spawn(async move { credentials.renew(&credential, now_ms).await })
+            self.0.renewals.spawn(async move { credentials.renew(turn, &credential, now_ms).await })
         };
         match renewal.await {
             Ok(Err(_)) if due == Due::Soon => Ok(Arc::clone(credential)),
@@ -80,10 +90,18 @@ impl Credentials {
                 && credential.unusable(&shelf.keys, now_ms).is_none()
                 && due(&credential.row, now_ms) != Due::Not
         };
-        for credential in shelf.all().filter(by_person).take(RENEWALS_AT_ONCE) {
-            let (credentials, credential) = (self.clone(), Arc::clone(credential));
+        // Those whose provider is left alone, or is being asked, must not keep the others waiting.
+        let free = |credential: &Arc<Credential>| {
+            let paused = credential.shared.paused_until_ms.load(Ordering::Relaxed) > now_ms;
+            let turn = Arc::clone(&credential.shared.renewing).try_lock_owned().ok().filter(|_| !paused)?;
+            Some((turn, Arc::clone(credential)))
+        };
+        let mut due: Vec<&Arc<Credential>> = shelf.all().filter(by_person).collect();
+        due.sort_by_key(|credential| credential.shared.paused_until_ms.load(Ordering::Relaxed));
+        for (turn, credential) in due.into_iter().filter_map(free).take(RENEWALS_AT_ONCE) {
+            let credentials = self.clone();
             self.0.renewals.spawn(async move {
-                if let Err(error) = credentials.renew(&credential, now_ms).await {
+                if let Err(error) = credentials.renew(turn, &credential, now_ms).await {
                     let error = CallError::from(error);
                     tracing::warn!(credential = %credential.row.name, error.message, "a credential was not renewed");
                 }
@@ -93,16 +111,20 @@ impl Credentials {
 
     async fn renew(
         &self,
+        _one_at_a_time: OwnedMutexGuard<()>,
         credential: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CredentialRefusal> {
-        let shared = Arc::clone(&credential.shared);
-        let _one_at_a_time = shared.renewing.lock().await;
+        let (began, shared) = (Instant::now(), Arc::clone(&credential.shared));
         let shelf = self.0.shelf.load_full();
         let found = shelf.find(&credential.row.organization, &credential.row.name);
         let Some(current) = found.filter(|found| found.row.id == credential.row.id) else {
             return Err(missing(&credential.document, Unusable::Revoked));
         };
+        if !current.is_bound_as(credential) {
+            // Whoever asked looks again at what is there now.
+            return Ok(Arc::clone(current));
+        }
         if current.row.version != credential.row.version && due(&current.row, now_ms) == Due::Not {
             return Ok(Arc::clone(current));
         }
@@ -122,7 +144,9 @@ impl Credentials {
             Ok(tokens) => self.take_tokens(current, fields, tokens, now_ms).await,
             Err(NoTokens::Refused(why)) => self.end(current, why, now_ms).await,
             Err(NoTokens::Unavailable(why)) => {
-                shared.paused_until_ms.store(now_ms.saturating_add(PAUSE_MS), Ordering::Relaxed);
+                // From when it failed: one that hangs has had its time by then.
+                let until_ms = later(now_ms, began).saturating_add(PAUSE_MS);
+                shared.paused_until_ms.store(until_ms, Ordering::Relaxed);
                 Err(unavailable(&current.document, &why))
             }
         }
@@ -209,6 +233,11 @@ impl Credentials {
         }
         self.put_on(&shelf, row, Some(current), now_ms).map_err(|error| unstored(&before.document, &error))
     }
+}
+
+/// What the clock says now that said `then_ms` at `then`.
+pub(super) fn later(then_ms: u64, then: Instant) -> u64 {
+    then_ms.saturating_add(u64::try_from(then.elapsed().as_millis()).unwrap_or(u64::MAX))
 }
 
 fn is_same(one: &Credential, other: &Credential) -> bool {

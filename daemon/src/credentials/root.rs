@@ -32,9 +32,9 @@ pub struct RootRotation {
 impl Credentials {
     /// Takes the key that the source gives; makes one where nothing was ever sealed and the source is the daemon's own.
     pub(super) async fn start(&self, now_ms: u64) -> Result<(), StoreError> {
-        let known = self.known().await?;
+        let is_new = self.0.store.root_keys().await?.is_empty();
         let found = match self.0.source.read().await {
-            Ok(None) if known.keys.is_empty() => self.first_key().await.map_err(|error| error.message),
+            Ok(None) if is_new => self.first_key().await.map_err(|error| error.message),
             Ok(None) => Err(format!("the root key of this store is not in {}", self.0.source.place())),
             Ok(Some(key)) => Ok(key),
             Err(error) => Err(error.to_string()),
@@ -42,7 +42,7 @@ impl Credentials {
         match found {
             Err(why) => self.seal(&why).await,
             Ok(key) => {
-                if let Err(error) = self.take(&known, key, now_ms).await {
+                if let Err(error) = self.take(key, now_ms).await {
                     self.seal(&error.message).await;
                 } else if let Err(error) = self.go_on(now_ms).await {
                     tracing::warn!(%error.message, "the rotation of the root key is not finished");
@@ -75,13 +75,14 @@ impl Credentials {
 
     /// Opens a sealed store with the key that an operator brings.
     pub async fn unseal(&self, key: RootKey, now_ms: u64) -> Result<(), CallError> {
-        let known = self.known().await?;
-        self.take(&known, key, now_ms).await?;
+        self.take(key, now_ms).await?;
         self.go_on(now_ms).await.map(drop)
     }
 
-    async fn take(&self, known: &KnownKeys, key: RootKey, now_ms: u64) -> Result<(), CallError> {
+    async fn take(&self, key: RootKey, now_ms: u64) -> Result<(), CallError> {
         let _turn = self.0.changing.lock().await;
+        // Read in its turn: a rotation before it may have forgotten this very key.
+        let known = self.known().await?;
         let id = key.id();
         let keyring = match known.judge(key).map_err(unsealable)? {
             Brought::Opens(keyring) => keyring,
@@ -89,7 +90,7 @@ impl Credentials {
                 self.0.store.serve_root_key(&id.to_string(), &[], now_ms).await?;
                 keyring
             }
-            Brought::Stranger => return Err(stranger(known)),
+            Brought::Stranger => return Err(stranger(&known)),
         };
         self.hold(keyring, now_ms);
         Ok(())
@@ -108,6 +109,10 @@ impl Credentials {
         }
         let turn = self.0.changing.lock().await;
         let keys = open_keys(&self.0.shelf.load())?;
+        // Another that was asked for at the same time: a third key would push out the one that everything is under.
+        if keys.going.is_some() {
+            return Err(self.not_finished());
+        }
         let next = self.next_key(given, &keys).await?;
         let id = next.id().to_string();
         let (keyring, wraps) = keys.rotating_to(next).map_err(unsealable)?;
@@ -153,11 +158,15 @@ impl Credentials {
         let id = going.id();
         self.0.source.write(&keys.serving).await.map_err(|error| unavailable(error.to_string()))?;
         // As long as starts find the old key, it must open the new one.
-        let found = self.0.source.read().await.ok().flatten();
-        if found.is_some_and(|found| found.id() == id) {
+        let may_be_found = match self.0.source.read().await {
+            Ok(found) => found.is_some_and(|found| found.id() == id),
+            // What cannot be read now may be the old one.
+            Err(_) => true,
+        };
+        if may_be_found {
             tracing::warn!(
                 place = self.0.source.place(),
-                "the root key there is the old one: put the new one there"
+                "the root key there is the old one, or cannot be read: put the new one there"
             );
             return Ok(RootRotation { serving, rewrapped, going: Some(id.to_string()) });
         }

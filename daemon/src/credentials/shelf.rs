@@ -64,9 +64,9 @@ pub struct Shared {
     /// Until when its provider is left alone, after it did not answer.
     pub paused_until_ms: AtomicU64,
     /// Held while it is renewed: one at a time.
-    pub renewing: tokio::sync::Mutex<()>,
+    pub renewing: Arc<tokio::sync::Mutex<()>>,
     /// What a vault said last of its secret. Held while the vault is asked: one at a time.
-    pub heard: tokio::sync::Mutex<Option<Heard>>,
+    pub heard: Arc<tokio::sync::Mutex<Option<Heard>>>,
 }
 
 /// What is stored of how it stands.
@@ -151,6 +151,11 @@ impl Credential {
     /// When it ends by itself; none where it does not or is renewed before.
     pub fn ends_ms(&self) -> Option<u64> {
         if self.row.refresh_ms.is_some() { self.document.expires_ms } else { self.row.expires_ms }
+    }
+
+    /// Whether it is the other, as it was written then: bound to the same, of the same owner. Its tokens may be newer.
+    pub fn is_bound_as(&self, other: &Self) -> bool {
+        (&self.row.id, self.row.revision) == (&other.row.id, other.row.revision)
     }
 
     pub fn used(&self, now_ms: u64) {

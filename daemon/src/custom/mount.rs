@@ -53,8 +53,8 @@ impl Mount {
         found: Box<RawValue>,
         make: impl AsyncFnOnce(Box<RawValue>) -> Result<String, CallError>,
     ) -> Result<(), CallError> {
-        // What is left out and the server's own version change without changing what a model is told.
-        self.waiting = match tools_of(&found)?.get() == tools_of(&self.discovered)?.get() {
+        // What is left out and the server's own version change without changing what a model is told, or how it is asked.
+        self.waiting = match seen_of(&found)? == seen_of(&self.discovered)? {
             true => None,
             false => Some(Waiting { digest: make(found.clone()).await?, discovered: found }),
         };
@@ -93,14 +93,17 @@ pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<Ra
     serde_json::value::to_raw_value(&list).ok()
 }
 
-fn tools_of(discovered: &RawValue) -> Result<&RawValue, CallError> {
+/// The tools, and the family of the protocol that they are called by.
+fn seen_of(discovered: &RawValue) -> Result<(&str, Option<&str>), CallError> {
     #[derive(Deserialize)]
     struct List<'a> {
         #[serde(borrow)]
         tools: &'a RawValue,
+        #[serde(borrow, default)]
+        protocol: Option<&'a RawValue>,
     }
     let list: List<'_> = serde_json::from_str(discovered.get()).map_err(|error| unreadable(&error))?;
-    Ok(list.tools)
+    Ok((list.tools.get(), list.protocol.map(RawValue::get)))
 }
 
 fn unreadable(error: &serde_json::Error) -> CallError {
@@ -203,5 +206,10 @@ mod tests {
         assert!(mount.waiting.is_none());
         mount.note(list(json!([{"name": "a", "description": "x"}]), 2), digest).await.expect("noted");
         assert_eq!(mount.waiting.as_ref().map(|waiting| waiting.digest.as_str()), Some("sha256:ab"));
+        let other = raw(&json!({"tools": [{"name": "a"}], "protocol": "2025-11-25", "left_out": []}));
+        mount.note(other, digest).await.expect("noted");
+        assert!(mount.waiting.is_some(), "it is asked in another way");
+        mount.note(list(json!([{"name": "a"}]), 3), digest).await.expect("noted");
+        assert!(mount.waiting.is_none());
     }
 }

@@ -74,6 +74,9 @@ pub struct WaitingView {
     pub removed: Vec<String>,
     /// Tools that are described in another way.
     pub changed: Vec<String>,
+    /// Those that are new or changed, as their server describes them: what is consented to.
+    #[schema(value_type = Vec<Object>)]
+    pub tools: Vec<Box<RawValue>>,
 }
 
 /// Something that a server has and nobody here can call.
@@ -148,6 +151,11 @@ impl WaitingView {
             added: not_in(&after, &before),
             removed: not_in(&before, &after),
             changed: after.iter().filter(differs).map(|(name, _)| name.clone()).collect(),
+            tools: after
+                .iter()
+                .filter(|(name, text)| before.get(*name) != Some(text))
+                .filter_map(|(_, text)| RawValue::from_string((*text).to_owned()).ok())
+                .collect(),
         }
     }
 }

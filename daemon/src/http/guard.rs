@@ -30,6 +30,15 @@ pub(super) const SCHEME: &str = "token";
 /// The caller behind a valid token, whose role has the access that the route needs.
 pub struct Authenticated(pub Arc<Caller>);
 
+/// What hanging up does to a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HangingUp {
+    /// It stops at once.
+    Stops,
+    /// It goes on to its end.
+    ChangesNothing,
+}
+
 /// Routes, each with who may use it.
 pub(super) struct Routes {
     app: App,
@@ -52,8 +61,23 @@ impl Routes {
         self
     }
 
-    /// Adds routes that only callers with this access reach.
-    pub(super) fn guarded(mut self, access: Access, mut routes: UtoipaMethodRouter<App>) -> Self {
+    /// Adds routes that only callers with this access reach. What changes something goes on to its end where the caller
+    /// hangs up: between the store and what is in force, or what is done and its record, is no place to stop.
+    pub(super) fn guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with_guard(access, HangingUp::ChangesNothing, routes)
+    }
+
+    /// The same for what stops where its caller hangs up, at any place: calls.
+    pub(super) fn guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with_guard(access, HangingUp::Stops, routes)
+    }
+
+    fn with_guard(
+        mut self,
+        access: Access,
+        hanging_up: HangingUp,
+        mut routes: UtoipaMethodRouter<App>,
+    ) -> Self {
         for operation in operations(&mut routes) {
             operation.security = Some(vec![SecurityRequirement::new(SCHEME, Vec::<String>::new())]);
             let roles: Vec<&str> = access.roles().iter().map(|role| role.as_str()).collect();
@@ -66,7 +90,8 @@ impl Routes {
             Refusal::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
         }
         let (schemas, paths, methods) = routes;
-        let methods = methods.route_layer(middleware::from_fn_with_state((self.app.clone(), access), admit));
+        let guard = (self.app.clone(), access, hanging_up);
+        let methods = methods.route_layer(middleware::from_fn_with_state(guard, admit));
         self.router = self.router.routes((schemas, paths, methods));
         self
     }
@@ -90,7 +115,7 @@ impl FromRequestParts<App> for Authenticated {
 
 /// Lets a request through if the caller's role has the access.
 async fn admit(
-    State((app, access)): State<(App, Access)>,
+    State((app, access, hanging_up)): State<(App, Access, HangingUp)>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -98,7 +123,17 @@ async fn admit(
     let caller = app.0.identity.authenticate(authorization)?;
     caller.may(access)?;
     request.extensions_mut().insert(caller);
-    Ok(next.run(request).await)
+    if request.method().is_safe() || hanging_up == HangingUp::Stops {
+        return Ok(next.run(request).await);
+    }
+    let handling = app.0.background.spawn(next.run(request));
+    handling.await.map_err(|_| {
+        Problem::new(
+            ErrorType::Internal,
+            "the request ended early",
+            "look at what it changed before you try again",
+        )
+    })
 }
 
 fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut Operation> {

@@ -79,8 +79,12 @@ pub async fn connect(
 ) -> Result<axum::Json<Connect>, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let target = target(&organization, &credential);
-    let connecting =
-        async { app.0.credentials.connect(&organization, &credential, &caller.token_id, now_ms()) };
+    let connecting = async {
+        {
+            let (token, revoked) = (&caller.token_id, &caller.revoked);
+            app.0.credentials.connect(&organization, &credential, token, revoked, now_ms())
+        }
+    };
     let asked = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
     Ok(axum::Json(Connect { url: asked.url, scopes: asked.scopes, expires_ms: asked.expires_ms }))
 }
@@ -101,11 +105,23 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     let awaited = app.0.credentials.awaited(answer.state.as_deref().unwrap_or(""), now_ms)?;
     let (organization, target) = (awaited.organization.clone(), target(&awaited.organization, &awaited.name));
     let principal = awaited.principal.clone();
-    let finishing = async {
-        let code = code(answer)?;
-        app.0.credentials.finish_connecting(awaited, code, now_ms).await
-    };
-    app.act_for(&principal, Some(&organization), "credential.connected", &target, None, finishing).await?;
+    // To its end and its record, where the browser hangs up as well.
+    let (acting, place) = (app.clone(), target.clone());
+    let finished = app.0.background.spawn(async move {
+        let finishing = async {
+            let code = code(answer)?;
+            acting.0.credentials.finish_connecting(awaited, code, now_ms).await
+        };
+        let action = "credential.connected";
+        acting.act_for(&principal, Some(&organization), action, &place, None, finishing).await
+    });
+    finished.await.map_err(|_| {
+        Problem::new(
+            ErrorType::Internal,
+            "the request ended early",
+            "look at the credential before you try again",
+        )
+    })??;
     let headers = [
         (CACHE_CONTROL, "no-store"),
         (REFERRER_POLICY, "no-referrer"),

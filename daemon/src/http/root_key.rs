@@ -87,14 +87,11 @@ pub async fn rotate(
     Authenticated(caller): Authenticated,
     SecretJson(request): SecretJson<RootKeyRotation>,
 ) -> Result<axum::Json<RootKeyRotated>, Problem> {
-    let credentials = app.0.credentials.clone();
-    // Whoever hangs up leaves a rotation that goes on.
-    let rotating = app.0.background.spawn(async move {
+    let rotating = async {
         let given = request.key.as_ref().map(|key| read(&key.0)).transpose()?;
-        credentials.rotate_root(given, now_ms()).await
-    });
-    let done = async { rotating.await.unwrap_or_else(|_| Err(died())) };
-    let done = app.act(&caller, None, "root_key.rotate", "root_key", done).await?;
+        app.0.credentials.rotate_root(given, now_ms()).await
+    };
+    let done = app.act(&caller, None, "root_key.rotate", "root_key", rotating).await?;
     Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.going }))
 }
 
@@ -102,8 +99,4 @@ fn read(key: &Secret) -> Result<RootKey, CallError> {
     RootKey::read_text(key.expose()).map_err(|error| {
         CallError::new(ErrorType::InvalidRequest, error.to_string(), "make one with `openssl rand -hex 32`")
     })
-}
-
-fn died() -> CallError {
-    CallError::new(ErrorType::Internal, "the rotation ended early", "ask again: it goes on where it was left")
 }

@@ -84,8 +84,12 @@ impl Plugins {
         let digest = Digest::from_sha256(Sha256::of(format!("{of_component}\n{envelope}").as_bytes()).0);
         let described = self.0.sandbox.describe(&component, Some(envelope.into())).await.map_err(unsound)?;
         self.0.compiler.vet_schemas(&digest, &described).await.map_err(unsound)?;
-        let descriptor = Descriptor::parse(&described)
-            .map_err(|error| unsound(at_the_definition(error.into(), definition.kind)))?;
+        // Beside the calls: a large description takes a while.
+        let parsing = tokio::task::spawn_blocking(move || Descriptor::parse(&described));
+        let parsed = parsing.await.map_err(|_| {
+            CallError::new(ErrorType::Internal, "reading the description ended early", "tell the operator")
+        })?;
+        let descriptor = parsed.map_err(|error| unsound(at_the_definition(error.into(), definition.kind)))?;
         component.check_manifest(&descriptor.capabilities)?;
         let granted = match granted {
             Some(granted) => granted,

@@ -71,13 +71,13 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
     let part = Part { protocol: Some(discovered.protocol), ..part(document) };
     let described = tools.into_values().map(|tool| {
         let name = name::map(&document.namespace, &tool.name);
-        describe_tool(&name, tool, &part, document.provider.as_deref())
+        describe_tool(&name, tool, &part, document)
     });
     Ok(plugin(document, described.collect::<Result<_, _>>()?))
 }
 
 /// One tool of a server, by our name for it. `part` is the definition without a tool.
-fn describe_tool(name: &str, tool: Tool, part: &Part, provider: Option<&str>) -> Result<Value, Error> {
+fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Result<Value, Error> {
     let refuse = |why| Error::new(format!("tool `{}` of the server cannot be mounted: {why}", tool.name));
     let mirrored = match part.protocol {
         Some(Protocol::Stateless) => mirror::read(&tool.input_schema).map_err(refuse)?,
@@ -91,9 +91,9 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, provider: Option<&str>) ->
     };
     let mut described = json!({
         "name": name,
-        "hints": hints(&tool),
+        "hints": hints(document.read_only.contains(&tool.name)),
         "tags": tags(name, &tool),
-        "required_integrations": integrations(provider),
+        "required_integrations": integrations(document.provider.as_deref()),
         "definition": definition,
     });
     let Tool { name, title, description, input_schema, output_schema, .. } = tool;
@@ -108,16 +108,10 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, provider: Option<&str>) ->
     Ok(described)
 }
 
-/// What the server says of its tool, and the careful answer where it says nothing.
-fn hints(tool: &Tool) -> Value {
-    let said = |name: &str| tool.annotations.as_ref()?.get(name)?.as_bool();
-    let read_only = said("readOnlyHint").unwrap_or(false);
-    json!({
-        "read_only": read_only,
-        "destructive": said("destructiveHint").unwrap_or(!read_only),
-        "idempotent": said("idempotentHint").unwrap_or(read_only),
-        "open_world": said("openWorldHint").unwrap_or(true),
-    })
+/// Hints loosen what agents are asked about, so a server's own word about its tools does not count (requirements 9.11):
+/// its owner's does, and the careful answer where they say nothing.
+fn hints(read_only: bool) -> Value {
+    json!({"read_only": read_only, "destructive": !read_only, "idempotent": read_only, "open_world": true})
 }
 
 /// The server's own name and title, so that the tool is found by them.

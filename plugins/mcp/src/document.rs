@@ -28,6 +28,8 @@ pub struct Document {
     pub rate_limit: Option<Value>,
     /// The server's names of the tools to mount; all where there is no list.
     pub only: Option<Vec<String>>,
+    /// The server's names of the tools that the owner says change nothing.
+    pub read_only: Vec<String>,
     pub protocol: Option<Protocol>,
 }
 
@@ -76,6 +78,7 @@ fn read_document(namespace: &str, place: &Place<'_>) -> Result<Document, Error> 
         "headers",
         "rate_limit",
         "tools",
+        "read_only",
         "protocol",
     ])?;
     place.required("kind")?.one_of(&[("mcp", ())])?;
@@ -96,6 +99,9 @@ fn read_document(namespace: &str, place: &Place<'_>) -> Result<Document, Error> 
         headers: place.optional("headers").map_or(Ok(Vec::new()), |place| header::read(&place))?,
         rate_limit: place.optional("rate_limit").map(|place| read_rate_limit(&place)).transpose()?,
         only: place.optional("tools").map(|place| place.distinct(TOOLS, TOOL_NAME_CHARS)).transpose()?,
+        read_only: place
+            .optional("read_only")
+            .map_or(Ok(Vec::new()), |place| place.distinct(TOOLS, TOOL_NAME_CHARS))?,
         protocol: place.optional("protocol").map(|place| place.one_of(&Protocol::WORDS)).transpose()?,
     })
 }

@@ -45,7 +45,6 @@ pub struct Tool {
     pub description: Option<String>,
     pub input_schema: Value,
     pub output_schema: Option<Value>,
-    pub annotations: Option<Map<String, Value>>,
 }
 
 /// The schema of what `discover` answers.
@@ -230,7 +229,7 @@ fn sound_output(schema: Value, changes: &mut Vec<String>) -> Option<Sound> {
     }
 }
 
-/// The hints of the server that mean something here.
+/// The server's own word about what its tool does. It is for the owner to read: nothing here goes by it.
 fn hints(annotations: &Value) -> Option<Map<String, Value>> {
     let known = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
     let kept = known.iter().filter_map(|name| {

@@ -375,6 +375,10 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
             "{tried}"
         );
         owner.post("/v1/try", &draft(&json!({}), "item")).refused(422, "INVALID_POLICY");
+        // Under the name of a platform's plugin it would have what is allowed to that one.
+        let mut masked = draft(&definition(), "item");
+        masked["namespace"] = json!("text");
+        owner.post("/v1/try", &masked).refused(409, "CONFLICT");
         let theirs = json!({"organization": "trying", "tool": "shop/item"});
         owner.post("/v1/try", &theirs).refused(404, "NOT_FOUND");
         // A saved tool goes by the organization's policy.

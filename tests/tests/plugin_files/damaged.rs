@@ -135,3 +135,22 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     }
     found
 }
+
+/// Between what is stored, what is in force and what is recorded is no place to stop.
+#[test]
+fn o3_a_file_whose_sender_hangs_up_once_it_is_there_is_loaded_and_recorded() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let file = PluginFile::new("parted").build();
+        let headers = [("Content-Type", "application/wasm")];
+        operator.start("PUT", "/v1/plugins/parted", &headers, &file).hang_up();
+        wait::until("its record", || {
+            let acts = operator.audit("kind=admin");
+            let loaded =
+                |act: &Value| act["admin"]["action"] == "plugin.load" && act["admin"]["target"] == "parted";
+            acts.iter().any(loaded).then_some(())
+        });
+        assert_eq!(scene.good.call("parted/answer", json!({})).output(), 1);
+        operator.delete("/v1/plugins/parted").expect(204);
+    });
+}

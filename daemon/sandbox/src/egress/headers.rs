@@ -39,9 +39,13 @@ pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Makes a guest's fields those of a request.
-pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target) -> Result<(), Error> {
-    remove(headers, |name| OF_THE_CONNECTION.contains(name) || OURS.contains(name));
+/// Makes a guest's fields those of a request. One that has a secret asks for the whole: a guest that could ask for parts
+/// would get a secret that comes back in pieces that nobody knows as one.
+pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target, has_secret: bool) -> Result<(), Error> {
+    let of_parts = [header::RANGE, header::IF_RANGE];
+    remove(headers, |name| {
+        OF_THE_CONNECTION.contains(name) || OURS.contains(name) || has_secret && of_parts.contains(name)
+    });
     let host = HeaderValue::try_from(target.authority()).map_err(|_| Error::HttpRequestUriInvalid)?;
     headers.insert(header::HOST, host);
     // A part of something coded cannot be decoded.
@@ -107,5 +111,38 @@ pub(super) fn words(error: &Error) -> &'static str {
         Error::HttpUpgradeFailed => "it wants to speak another protocol",
         Error::ConfigurationError => "a certificate of the grant cannot be used",
         _ => "the request failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        pairs.iter().map(field).collect()
+    }
+
+    #[test]
+    fn k4_a_request_with_a_secret_asks_for_no_part_of_an_answer() {
+        let target = Target::parse("https", "api.example", "/", "GET").expect("a target");
+        for (has_secret, coding) in [(false, "identity"), (true, decode::ACCEPTED)] {
+            let mut headers = fields(&[("range", "bytes=0-9"), ("if-range", "\"a\""), ("accept", "*/*")]);
+            clean_request(&mut headers, &target, has_secret).expect("clean");
+            let has = |name| headers.contains_key(name);
+            assert_eq!((has("range"), has("if-range")), (!has_secret, !has_secret));
+            assert!(has("accept"));
+            assert_eq!(headers["accept-encoding"], coding);
+        }
+    }
+
+    #[test]
+    fn a_connection_ends_where_its_server_says_so_and_with_older_versions() {
+        assert!(!is_last(Version::HTTP_11, &fields(&[("connection", "keep-alive")])));
+        assert!(!is_last(Version::HTTP_11, &fields(&[])));
+        assert!(is_last(Version::HTTP_11, &fields(&[("connection", "x, Close")])));
+        assert!(is_last(Version::HTTP_10, &fields(&[("connection", "keep-alive")])));
     }
 }

@@ -141,7 +141,7 @@ impl Sender {
         let target = permitted.target();
         let (mut parts, body) = request.into_parts();
         let length = headers::announced_length(&parts.headers);
-        headers::clean_request(&mut parts.headers, target)?;
+        headers::clean_request(&mut parts.headers, target, injection.is_some())?;
         let mut query = target.query().map(|query| Zeroizing::new(query.to_owned()));
         if let Some(injection) = injection {
             let displaced =

@@ -8,6 +8,7 @@ use oauth2::HttpRequest;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::credentials::renew::RENEWALS_AT_ONCE;
 
 /// A provider: what it was asked, and what it answers next.
 struct Provider {
@@ -82,9 +83,11 @@ async fn scene() -> (Desk, Arc<Provider>, Credentials) {
     (desk, provider, credentials)
 }
 
+/// The token that a request of `acme` would have; `nothing` where it goes without.
 async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, now_ms).await {
-        Ok(injection) => Ok(String::from_utf8(injection.unwrap().secret.expose().to_vec()).unwrap()),
+        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret.expose().to_vec()).unwrap()),
+        Ok(None) => Ok("nothing".to_owned()),
         Err(refused) => Err(CallError::from(refused).error_type),
     }
 }
@@ -93,7 +96,7 @@ async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, Erro
 async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option<&str>) {
     put(credentials, "stripe", of_person()).await;
     provider.hands_out("first", refresh);
-    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap();
+    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
     let awaited = credentials.awaited(&state_of(&asked.url), 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
 }
@@ -196,7 +199,7 @@ async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
     put(&credentials, "stripe", of_person()).await;
     assert!(!connected(&desk, "acme"));
     assert_eq!(got(&credentials).await, Err(ErrorType::CredentialMissing));
-    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap();
+    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
     assert_eq!(asked.scopes, ["read", "write"]);
     let query = query_of(&asked.url);
     assert!(asked.url.starts_with("https://idp.example/authorize?"), "{}", asked.url);
@@ -221,7 +224,8 @@ async fn a_state_is_good_once_for_ten_minutes_and_for_the_credential_as_it_was()
     let (_desk, provider, credentials) = scene().await;
     put(&credentials, "stripe", of_person()).await;
     let ask_at = |now_ms| {
-        let asked = credentials.connect(&name("acme"), &name("stripe"), "t", now_ms).unwrap();
+        let asked =
+            credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), now_ms).unwrap();
         assert_eq!(asked.expires_ms, now_ms + 600_000);
         state_of(&asked.url)
     };
@@ -310,6 +314,179 @@ async fn k3_a_renewal_goes_on_where_the_call_that_needed_it_does_not() {
 async fn a_key_that_needs_nobody_is_not_connected_by_a_person() {
     let (_desk, _provider, credentials) = scene().await;
     put(&credentials, "stripe", bearer()).await;
-    let refused = credentials.connect(&name("acme"), &name("stripe"), "t", 0).unwrap_err();
+    let refused =
+        credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap_err();
     assert_eq!(refused.error_type, ErrorType::Conflict);
+}
+
+/// Waits until the provider was asked this often.
+async fn asked_times(provider: &Provider, times: usize) {
+    while provider.asked().len() < times {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere_else() {
+    let elsewhere = |user: Option<&str>| CredentialDocument {
+        bound_to: vec![CredentialBinding { host: "evil.example".to_owned(), ..bearer().bound_to[0].clone() }],
+        user: user.map(str::to_owned),
+        ..bearer()
+    };
+    let another = CredentialDocument { user: Some("ada".to_owned()), ..bearer() };
+    for (replacement, sent) in [
+        (elsewhere(None), Ok("nothing")),
+        (elsewhere(Some("ada")), Err(ErrorType::CredentialMissing)),
+        (another, Err(ErrorType::CredentialMissing)),
+        (bearer(), Ok(CANARY)),
+    ] {
+        let (_desk, provider, credentials) = scene().await;
+        put(&credentials, "stripe", of_client()).await;
+        provider.hands_out("first", None);
+        provider.gate.forget_permits(Semaphore::MAX_PERMITS);
+        let call = tokio::spawn({
+            let credentials = credentials.clone();
+            async move { token_at(&credentials, 10).await }
+        });
+        asked_times(&provider, 1).await;
+        put(&credentials, "stripe", replacement.clone()).await;
+        provider.gate.add_permits(1);
+        let got = call.await.unwrap();
+        // The renewal itself may say that it came too late; asked again, what is there decides.
+        let got = if got == Err(ErrorType::ApiUnavailable) { token_at(&credentials, 20).await } else { got };
+        assert_eq!(got.as_deref(), sent.as_deref(), "{replacement:?}");
+    }
+}
+
+#[tokio::test]
+async fn k2_what_waits_for_a_renewal_is_chosen_anew_where_the_credential_was_replaced() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.hands_out("first", None);
+    // The call waits for its turn, and not for the provider.
+    let renewing = Arc::clone(&credentials.find(&name("acme"), &name("stripe")).unwrap().shared.renewing);
+    let turn = renewing.lock_owned().await;
+    let call = tokio::spawn({
+        let credentials = credentials.clone();
+        async move { token_at(&credentials, 10).await }
+    });
+    tokio::task::yield_now().await;
+    let bound_to =
+        vec![CredentialBinding { host: "evil.example".to_owned(), ..bearer().bound_to[0].clone() }];
+    put(&credentials, "stripe", CredentialDocument { bound_to, ..bearer() }).await;
+    drop(turn);
+    assert_eq!(call.await.unwrap().as_deref(), Ok("nothing"));
+    assert_eq!(provider.asked().len(), 0);
+}
+
+#[tokio::test]
+async fn k3_a_secret_that_is_rotated_during_a_renewal_keeps_the_token_that_it_brings() {
+    let (_desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("r1")).await;
+    provider.hands_out("second", Some("r2"));
+    provider.gate.forget_permits(Semaphore::MAX_PERMITS);
+    let call = tokio::spawn({
+        let credentials = credentials.clone();
+        async move { token_at(&credentials, 99_000).await }
+    });
+    asked_times(&provider, 2).await;
+    let rotating = tokio::spawn({
+        let credentials = credentials.clone();
+        async move {
+            let (organization, called) = (name("acme"), name("stripe"));
+            credentials.rotate(&organization, &called, secret("new"), None, &Precondition::Missing, 9).await
+        }
+    });
+    tokio::task::yield_now().await;
+    provider.gate.add_permits(2);
+    rotating.await.unwrap().unwrap();
+    assert_eq!(call.await.unwrap().as_deref(), Ok("second"));
+    provider.hands_out("third", None);
+    assert_eq!(token_at(&credentials, 190_000).await.as_deref(), Ok("third"));
+    assert_eq!(provider.asked()[2]["refresh_token"], "r2");
+}
+
+#[tokio::test]
+async fn k3_the_right_secret_heals_a_credential_whose_client_was_not_known() {
+    let (_desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("r1")).await;
+    provider.answers(401, r#"{"error":"invalid_client"}"#);
+    assert_eq!(token_at(&credentials, 99_000).await, Err(ErrorType::CredentialMissing));
+    let (organization, called) = (name("acme"), name("stripe"));
+    let rotated =
+        credentials.rotate(&organization, &called, secret("new"), None, &Precondition::Missing, 99_000).await;
+    assert_eq!(credentials.state(&rotated.unwrap(), 99_000), "connected");
+    provider.hands_out("second", None);
+    assert_eq!(token_at(&credentials, 99_001).await.as_deref(), Ok("second"));
+    assert_eq!(provider.asked()[2]["refresh_token"], "r1");
+}
+
+#[tokio::test]
+async fn k3_a_token_of_unsaid_life_is_fetched_anew_within_the_hour_and_good_until_then() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.answers(200, r#"{"access_token":"first","token_type":"Bearer"}"#);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 47 * 60_000).await.as_deref(), Ok("first"));
+    // Nobody there: the old one is sent on.
+    assert_eq!(token_at(&credentials, 49 * 60_000).await.as_deref(), Ok("first"));
+    provider.hands_out("second", None);
+    assert_eq!(token_at(&credentials, 50 * 60_000).await.as_deref(), Ok("second"));
+}
+
+#[tokio::test]
+async fn k3_what_a_revoked_token_asked_for_is_not_taken() {
+    let (_desk, _provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_person()).await;
+    for revoked in [false, true] {
+        let token = tokio_util::sync::CancellationToken::new();
+        let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &token, 0).unwrap();
+        if revoked {
+            token.cancel();
+        }
+        assert_eq!(credentials.awaited(&state_of(&asked.url), 1).is_err(), revoked);
+    }
+}
+
+#[tokio::test]
+async fn one_organization_that_connects_much_keeps_no_other_from_it() {
+    let (_desk, _provider, credentials) = scene().await;
+    let ask_for = |organization: &'static str, called: String| {
+        let credentials = credentials.clone();
+        async move {
+            put_for(&credentials, organization, &called, of_person(), CANARY).await.unwrap();
+            credentials.connect(&name(organization), &name(&called), "t", &Default::default(), 0)
+        }
+    };
+    for number in 0..100 {
+        ask_for("acme", format!("c{number}")).await.unwrap();
+    }
+    let refused = ask_for("acme", "one-more".to_owned()).await.unwrap_err();
+    assert_eq!(refused.error_type, ErrorType::Overloaded);
+    ask_for("rival", "first".to_owned()).await.unwrap();
+}
+
+#[tokio::test]
+async fn k3_those_whose_provider_is_away_do_not_keep_others_from_being_renewed() {
+    let (_desk, provider, credentials) = scene().await;
+    for number in 0..RENEWALS_AT_ONCE {
+        let called = format!("a{number}");
+        put(&credentials, &called, of_person()).await;
+        provider.hands_out("first", Some("r"));
+        let asked = credentials.connect(&name("acme"), &name(&called), "t", &Default::default(), 0).unwrap();
+        let awaited = credentials.awaited(&state_of(&asked.url), 1).unwrap();
+        credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+    }
+    connect(&provider, &credentials, Some("last")).await;
+    let before = provider.asked().len();
+    // Nobody answers the first of them, and then the others have their turn.
+    credentials.renew_due(90_000).await;
+    asked_times(&provider, before + RENEWALS_AT_ONCE).await;
+    while credentials.0.renewals.len() > 0 {
+        tokio::task::yield_now().await;
+    }
+    provider.hands_out("second", None);
+    credentials.renew_due(91_000).await;
+    asked_times(&provider, before + RENEWALS_AT_ONCE + 1).await;
+    assert_eq!(provider.asked().last().unwrap()["refresh_token"], "last");
 }

@@ -175,3 +175,17 @@ async fn k1_requests_have_their_secret_while_keys_are_rotated() {
     stop.cancel();
     assert!(asking.await.unwrap() > 5);
 }
+
+#[tokio::test]
+async fn k1_of_two_rotations_at_once_one_is_made_and_nothing_is_lost() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    put(&credentials, "stripe", bearer()).await;
+    let (one, other) = tokio::join!(credentials.rotate_root(None, 7), credentials.rotate_root(None, 7));
+    assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
+    for refused in [one, other].into_iter().filter_map(Result::err) {
+        assert_eq!(refused.error_type, ErrorType::Conflict);
+    }
+    assert_eq!(got(&credentials).await.as_deref(), Ok(CANARY));
+    assert_eq!(got(&desk.open().await).await.as_deref(), Ok(CANARY));
+}

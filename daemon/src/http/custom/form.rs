@@ -38,6 +38,8 @@ pub struct ToolDefinitionForm {
     protocol: Option<String>,
     /// Kind `mcp`: the server's tools that are mounted, by its names. Left out: all.
     tools: Option<Vec<String>>,
+    /// Kind `mcp`: the server's tools that change nothing, by its names, whatever it says itself. Left out: none.
+    read_only: Option<Vec<String>>,
     /// How it says who it is; the secret is a credential of that provider.
     authentication: Option<AuthenticationForm>,
     /// Header fields of every request. None that carries authority or frames the message.

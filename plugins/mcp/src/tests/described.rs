@@ -223,23 +223,21 @@ fn m4_headers_carry_neither_authority_nor_framing() {
 }
 
 #[test]
-fn m4_hints_are_the_servers_word_and_careful_where_it_says_nothing() {
-    for (annotations, hints) in [
-        (json!(null), [false, true, false, true]),
-        (json!({}), [false, true, false, true]),
-        (json!({"readOnlyHint": true}), [true, false, true, true]),
-        (json!({"readOnlyHint": true, "openWorldHint": false}), [true, false, true, false]),
-        (json!({"destructiveHint": false, "idempotentHint": true}), [false, false, true, true]),
-        (json!({"readOnlyHint": "yes", "destructiveHint": 0}), [false, true, false, true]),
-    ] {
-        let tools = json!([{"name": "a", "inputSchema": {"type": "object"}, "annotations": annotations}]);
-        let plugin = mount(&document(json!({})), &discovered(tools));
-        let [read_only, destructive, idempotent, open_world] = hints;
-        let expected = json!({
-            "read_only": read_only, "destructive": destructive, "idempotent": idempotent, "open_world": open_world,
-        });
-        assert_eq!(plugin["tools"][0]["hints"], expected, "{annotations}");
+fn m4_hints_are_the_owners_word_and_not_the_servers() {
+    for (definition, read_only) in
+        [(json!({}), false), (json!({"read_only": ["b"]}), false), (json!({"read_only": ["a"]}), true)]
+    {
+        for annotations in [json!(null), json!({"readOnlyHint": true, "openWorldHint": false})] {
+            let tools = json!([{"name": "a", "inputSchema": {"type": "object"}, "annotations": annotations}]);
+            let plugin = mount(&document(definition.clone()), &discovered(tools));
+            let expected = json!({
+                "read_only": read_only, "destructive": !read_only, "idempotent": read_only, "open_world": true,
+            });
+            assert_eq!(plugin["tools"][0]["hints"], expected, "{definition} {annotations}");
+        }
     }
+    assert_eq!(refused(json!({"read_only": "a"})).1, "/read_only");
+    assert_eq!(refused(json!({"read_only": ["a", "a"]})).1, "/read_only/1");
 }
 
 #[test]
