@@ -321,9 +321,12 @@ async fn a_key_that_needs_nobody_is_not_connected_by_a_person() {
 
 /// Waits until the provider was asked this often.
 async fn asked_times(provider: &Provider, times: usize) {
-    while provider.asked().len() < times {
-        tokio::task::yield_now().await;
-    }
+    let asked = async {
+        while provider.asked().len() < times {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("the provider is asked");
 }
 
 #[tokio::test]

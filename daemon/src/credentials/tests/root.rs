@@ -181,7 +181,16 @@ async fn k1_of_two_rotations_at_once_one_is_made_and_nothing_is_lost() {
     let desk = Desk::new().await;
     let credentials = desk.open().await;
     put(&credentials, "stripe", bearer()).await;
-    let (one, other) = tokio::join!(credentials.rotate_root(None, 7), credentials.rotate_root(None, 7));
+    // Both stand in the same line, and each sees that nothing is rotated yet.
+    let turn = credentials.0.changing.lock().await;
+    let rotating = [(); 2].map(|()| {
+        let credentials = credentials.clone();
+        tokio::spawn(async move { credentials.rotate_root(None, 7).await })
+    });
+    tokio::task::yield_now().await;
+    drop(turn);
+    let [one, other] = rotating;
+    let (one, other) = (one.await.unwrap(), other.await.unwrap());
     assert!(one.is_ok() || other.is_ok(), "{one:?} {other:?}");
     for refused in [one, other].into_iter().filter_map(Result::err) {
         assert_eq!(refused.error_type, ErrorType::Conflict);
