@@ -109,8 +109,9 @@ pub async fn delete(
         let _in_order = app.0.documents.lock().await;
         let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
         app.0.registry.remove_organization(&organization);
-        app.0.credentials.forget_organization(&organization).await;
+        // Before what may wait for a vault: nobody of it calls any more.
         end_with(&app, removed).await;
+        app.0.credentials.forget_organization(&organization).await;
         Ok(())
     };
     app.act(&caller, Some(&organization), "organization.delete", organization.as_str(), deleting).await?;

@@ -394,6 +394,34 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
     });
 }
 
+/// However many are made at once: the last place is given once.
+#[test]
+fn c1_an_organization_has_200_tools_and_no_more() {
+    with(|scene| {
+        let house = House::new(scene, "crowded");
+        let put = &|number: usize| {
+            let path = house.path(&format!("shop-{number}"));
+            house.operator.make(&path, &definition()).status
+        };
+        let four = |first: usize| {
+            std::thread::scope(|threads| {
+                let running = [0, 1, 2, 3].map(|turn| threads.spawn(move || put(first + turn)));
+                running.map(|thread| thread.join().expect("an answer"))
+            })
+        };
+        for first in (0..196).step_by(4) {
+            assert_eq!(four(first), [201; 4], "{first}");
+        }
+        let made: Vec<u16> = (196..199).map(put).collect();
+        assert_eq!(made, [201; 3]);
+        let mut last = four(199);
+        last.sort_unstable();
+        assert_eq!(last, [201, 429, 429, 429]);
+        // Another definition of one that is there is no tool more.
+        assert_eq!(house.operator.replace(&house.path("shop-0"), &definition()).status, 200);
+    });
+}
+
 #[test]
 fn c2_an_openapi_document_becomes_a_tool_whose_actions_work() {
     with(|scene| {
