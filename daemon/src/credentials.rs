@@ -75,6 +75,8 @@ struct Parts {
     awaiting: connect::Awaiting,
     /// Renewals and readings from a vault, which outlive the calls that needed them.
     renewals: TaskTracker,
+    /// Of those that the daemon makes by itself, so many at once.
+    unasked: Arc<tokio::sync::Semaphore>,
     /// Held while something is written: what is sealed under a key is stored before that key can go.
     changing: tokio::sync::Mutex<()>,
     /// Woken when the next end may be another.
@@ -159,6 +161,7 @@ impl Credentials {
             redirect_url: settings.redirect_url,
             awaiting: connect::Awaiting::default(),
             renewals: TaskTracker::new(),
+            unasked: Arc::new(tokio::sync::Semaphore::new(renew::RENEWALS_AT_ONCE)),
             changing: tokio::sync::Mutex::default(),
             changed: Notify::new(),
         }));
@@ -176,12 +179,13 @@ impl Credentials {
             let shelf = self.0.shelf.load_full();
             let Some(chosen) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
             chosen.used(now_ms);
-            self.fresh(chosen, now_ms).await?;
+            let fresh = self.fresh(chosen, now_ms).await;
             // One that was renewed may be under a key that is not in the tree of before.
             let shelf = self.0.shelf.load_full();
             let current = shelf.find(&chosen.row.organization, &chosen.row.name);
             // What was replaced meanwhile may be bound elsewhere now, or be somebody else's: it is chosen anew.
             if let Some(current) = current.filter(|current| current.is_bound_as(chosen)) {
+                fresh?;
                 return self.injected(&shelf, current, now_ms).await.map(Some);
             }
         }

@@ -223,7 +223,7 @@ impl CustomTools {
         let mut views = Vec::with_capacity(found.len());
         for document in found {
             if let DocumentKey::Tool(key) = document.key {
-                views.push(self.view_of(&key, &document.body).await?);
+                views.push(self.view_of(&key, &document.body).await?.in_list());
             }
         }
         Ok(views)
@@ -292,10 +292,10 @@ impl CustomTools {
         // Its component runs in the sandbox, so it waits in the line of its organization like every call.
         let queue = &self.0.dispatcher.parts().queue;
         let place = queue.enter(&key.organization, Instant::now() + PLACE_PATIENCE).await;
-        let _place = place.map_err(|error| {
+        let place = place.map_err(|error| {
             CallError::new(ErrorType::Overloaded, error.to_string(), "try again in some seconds")
         })?;
-        self.0.plugins.make(&definition, granted).await
+        self.0.plugins.make(&definition, granted, place).await
     }
 
     /// Forgets what was kept of the making of what is not in force.
@@ -335,7 +335,7 @@ impl CustomTools {
         self.forget_unserved(key, &digest).await;
         let mut discovered = mount::found(&tried?.answer)?;
         // One tool that cannot be mounted is left out, with the reason, and keeps none of the others away.
-        for _ in 0..LEFT_OUT {
+        for _ in 0..=LEFT_OUT {
             let mount = Mount::consented(discovered.clone());
             let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
                 return Ok(discovered);

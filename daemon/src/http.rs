@@ -130,8 +130,13 @@ impl App {
 
     /// Waits for what is under way and closes the state.
     pub async fn close(&self) {
-        self.0.background.close();
-        self.0.background.wait().await;
+        let background = &self.0.background;
+        background.close();
+        let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
+        if tokio::time::timeout(patience, background.wait()).await.is_err() {
+            let left = background.len();
+            tracing::warn!(left, "changes were still being made when the time to drain ended");
+        }
         self.0.credentials.close().await;
         self.0.store.close().await;
     }

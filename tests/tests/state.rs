@@ -25,9 +25,11 @@ fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
     let done = session.call_as("done", "hostile/echo", json!({"text": "x"}));
     assert_eq!(done.status(), "ok");
     let running = session.start("running", "hostile/doze", json!({}));
-    session.wait_until_running("running");
-    // A search has the log synced, so the intent is on disk before the crash.
-    assert_eq!(session.audited(&daemon.operator(), "running")["status"], "running");
+    // A search has the log synced, so the intent is on disk before the crash. The id is known a moment before it.
+    wait::until("its intent", || {
+        let query = format!("kind=call&status=running&session={}", session.id);
+        (!daemon.operator().audit(&query).is_empty()).then_some(())
+    });
     let daemon = daemon.crash_and_restart();
     drop(running);
     let operator = daemon.operator();

@@ -129,13 +129,14 @@ impl Credentials {
         keys: &Keyring,
         now_ms: u64,
     ) -> Result<Referred, CredentialRefusal> {
-        if let Some(said) = credential.heard(keys, now_ms).await {
-            return said;
-        }
-        // To its end, whoever waits for it: a vault that hangs is then asked once for all calls that it makes time out.
         let began = Instant::now();
         let heard = Arc::clone(&credential.shared.heard).lock_owned().await;
+        // What was read while it was waited for is of after it was asked.
+        if let Some(said) = heard.as_ref().and_then(|heard| heard.of(credential, keys, now_ms)) {
+            return said;
+        }
         let now_ms = later(now_ms, began);
+        // To its end, whoever waits for it: a vault that hangs is then asked once for all calls that it makes time out.
         let reading = {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
             self.0.renewals.spawn(async move { credentials.read_anew(heard, &credential, now_ms).await })
@@ -151,12 +152,8 @@ impl Credentials {
     ) -> Result<Referred, CredentialRefusal> {
         let shelf = self.0.shelf.load_full();
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
-        if let Some(said) = heard.as_ref().and_then(|heard| heard.of(credential, keys, now_ms)) {
-            return said;
-        }
         let began = Instant::now();
         let read = self.read_reference(credential).await;
-        let now_ms = later(now_ms, began);
         let said = match &read {
             Ok(referred) => keep(credential, keys, referred),
             Err(refused) => Err(refused.clone()),
@@ -165,7 +162,8 @@ impl Credentials {
             Ok(_) => self.0.references.as_ref().map_or(0, |references| references.kept_ms),
             Err(_) => PAUSE_MS,
         };
-        let good = now_ms..now_ms.saturating_add(kept_ms);
+        // For those who asked meanwhile too, and from when it ended: a vault that hangs has had its time by then.
+        let good = now_ms..later(now_ms, began).saturating_add(kept_ms);
         *heard = Some(Heard { version: credential.row.version, good, said });
         read
     }
@@ -190,13 +188,6 @@ impl Credentials {
                 Err(unfit(credential, "it is empty, too long, or has characters that no header can hold"))
             }
         }
-    }
-}
-
-impl Credential {
-    /// What was heard of it a moment ago.
-    async fn heard(&self, keys: &Keyring, now_ms: u64) -> Option<Result<Referred, CredentialRefusal>> {
-        self.shared.heard.lock().await.as_ref()?.of(self, keys, now_ms)
     }
 }
 

@@ -98,9 +98,11 @@ impl Credentials {
         };
         let mut due: Vec<&Arc<Credential>> = shelf.all().filter(by_person).collect();
         due.sort_by_key(|credential| credential.shared.paused_until_ms.load(Ordering::Relaxed));
-        for (turn, credential) in due.into_iter().filter_map(free).take(RENEWALS_AT_ONCE) {
+        for (turn, credential) in due.into_iter().filter_map(free) {
+            let Ok(permit) = Arc::clone(&self.0.unasked).try_acquire_owned() else { return };
             let credentials = self.clone();
             self.0.renewals.spawn(async move {
+                let _permit = permit;
                 if let Err(error) = credentials.renew(turn, &credential, now_ms).await {
                     let error = CallError::from(error);
                     tracing::warn!(credential = %credential.row.name, error.message, "a credential was not renewed");

@@ -111,7 +111,11 @@ impl Credentials {
         let keys = open_keys(&self.0.shelf.load())?;
         // Another that was asked for at the same time: a third key would push out the one that everything is under.
         if keys.going.is_some() {
-            return Err(self.not_finished());
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                "another rotation of the root key is under way",
+                "ask again in a moment",
+            ));
         }
         let next = self.next_key(given, &keys).await?;
         let id = next.id().to_string();

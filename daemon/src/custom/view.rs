@@ -74,9 +74,12 @@ pub struct WaitingView {
     pub removed: Vec<String>,
     /// Tools that are described in another way.
     pub changed: Vec<String>,
-    /// Those that are new or changed, as their server describes them: what is consented to.
+    /// Those that are new or changed, as their server describes them: what is consented to. None in lists.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Box<RawValue>>,
+    /// The revision of the protocol that it would be asked by, where that is another.
+    #[schema(required, value_type = Option<String>)]
+    pub protocol: Option<Box<RawValue>>,
 }
 
 /// Something that a server has and nobody here can call.
@@ -87,15 +90,25 @@ pub struct LeftOut {
 }
 
 /// What is looked at of what a server has.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Discovered<'a> {
     #[serde(borrow, default)]
     tools: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    protocol: Option<&'a RawValue>,
     #[serde(default)]
     left_out: Vec<LeftOut>,
 }
 
 impl CustomToolView {
+    /// As one of many: without the descriptions of what waits.
+    pub(super) fn in_list(mut self) -> Self {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.tools.clear();
+        }
+        self
+    }
+
     pub(super) fn of(key: &ToolKey, kind: Kind, plugin: &Plugin<Component>, mount: Option<&Mount>) -> Self {
         let descriptor = &plugin.descriptor;
         let discovered = mount.map(|mount| read(&mount.discovered));
@@ -141,6 +154,8 @@ impl CustomToolView {
 impl WaitingView {
     fn of(mount: &Mount, waiting: &Waiting) -> Self {
         let (before, after) = (read(&mount.discovered), read(&waiting.discovered));
+        let is_other = |protocol: &&RawValue| before.protocol.map(RawValue::get) != Some(protocol.get());
+        let protocol = after.protocol.filter(is_other).map(ToOwned::to_owned);
         let (before, after) = (by_name(&before.tools), by_name(&after.tools));
         let not_in = |tools: &BTreeMap<String, &str>, others: &BTreeMap<String, &str>| {
             tools.keys().filter(|name| !others.contains_key(*name)).cloned().collect()
@@ -148,6 +163,7 @@ impl WaitingView {
         let differs = |(name, text): &(&String, &&str)| before.get(*name).is_some_and(|old| old != *text);
         Self {
             digest: waiting.digest.clone(),
+            protocol,
             added: not_in(&after, &before),
             removed: not_in(&before, &after),
             changed: after.iter().filter(differs).map(|(name, _)| name.clone()).collect(),
@@ -161,7 +177,7 @@ impl WaitingView {
 }
 
 fn read(discovered: &RawValue) -> Discovered<'_> {
-    serde_json::from_str(discovered.get()).unwrap_or(Discovered { tools: Vec::new(), left_out: Vec::new() })
+    serde_json::from_str(discovered.get()).unwrap_or_default()
 }
 
 fn by_name<'a>(tools: &[&'a RawValue]) -> BTreeMap<String, &'a str> {

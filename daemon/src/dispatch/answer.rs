@@ -190,7 +190,7 @@ impl Answer {
         self.tool = Some(admitted.id().clone());
         self.plugin = Some(PluginStamp {
             version: admitted.plugin().descriptor.version.clone(),
-            digest: admitted.plugin().digest.to_string(),
+            digest: admitted.plugin().digest.as_str().to_owned(),
         });
         self
     }

@@ -19,10 +19,10 @@ pub(super) fn of_call(
     admitted: &Admitted<Component>,
 ) -> toolgate_sandbox::Credentials {
     let reach = admitted.reach();
-    let providers: Arc<[String]> = reach.credentials().map(str::to_owned).collect();
-    if providers.is_empty() {
+    if reach.credentials().next().is_none() {
         return toolgate_sandbox::Credentials::NONE;
     }
+    let providers: Arc<[String]> = reach.credentials().map(str::to_owned).collect();
     let user_credentials = reach.may_use_user_credentials();
     let (store, session) = (store.clone(), Arc::clone(session));
     toolgate_sandbox::Credentials::new(move |permitted| {

@@ -13,6 +13,7 @@ use axum::http::request::Parts as RequestParts;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use toolgate_admission::ErrorType;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -42,12 +43,16 @@ enum HangingUp {
 /// Routes, each with who may use it.
 pub(super) struct Routes {
     app: App,
+    /// Changes at once: those whose callers hung up count too, so that hanging up makes no room for more.
+    changes: Arc<Semaphore>,
     router: OpenApiRouter<App>,
 }
 
 impl Routes {
     pub(super) fn new(app: App, document: utoipa::openapi::OpenApi) -> Self {
-        Self { app, router: OpenApiRouter::with_openapi(document) }
+        let connections = usize::try_from(app.settings().http.connections).unwrap_or(Semaphore::MAX_PERMITS);
+        let changes = Arc::new(Semaphore::new(connections));
+        Self { app, changes, router: OpenApiRouter::with_openapi(document) }
     }
 
     /// Adds routes that need no token.
@@ -90,7 +95,8 @@ impl Routes {
             Refusal::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
         }
         let (schemas, paths, methods) = routes;
-        let guard = (self.app.clone(), access, hanging_up);
+        let changes = Some(Arc::clone(&self.changes)).filter(|_| hanging_up == HangingUp::ChangesNothing);
+        let guard = (self.app.clone(), access, changes);
         let methods = methods.route_layer(middleware::from_fn_with_state(guard, admit));
         self.router = self.router.routes((schemas, paths, methods));
         self
@@ -115,7 +121,7 @@ impl FromRequestParts<App> for Authenticated {
 
 /// Lets a request through if the caller's role has the access.
 async fn admit(
-    State((app, access, hanging_up)): State<(App, Access, HangingUp)>,
+    State((app, access, changes)): State<(App, Access, Option<Arc<Semaphore>>)>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
@@ -123,17 +129,22 @@ async fn admit(
     let caller = app.0.identity.authenticate(authorization)?;
     caller.may(access)?;
     request.extensions_mut().insert(caller);
-    if request.method().is_safe() || hanging_up == HangingUp::Stops {
+    let Some(changes) = changes.filter(|_| !request.method().is_safe()) else {
         return Ok(next.run(request).await);
-    }
-    let handling = app.0.background.spawn(next.run(request));
-    handling.await.map_err(|_| {
+    };
+    let ended_early = || {
         Problem::new(
             ErrorType::Internal,
             "the request ended early",
             "look at what it changed before you try again",
         )
-    })
+    };
+    let permit = changes.acquire_owned().await.map_err(|_| ended_early())?;
+    let handling = app.0.background.spawn(async move {
+        let _permit = permit;
+        next.run(request).await
+    });
+    handling.await.map_err(|_| ended_early())
 }
 
 fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut Operation> {

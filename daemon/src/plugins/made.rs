@@ -14,6 +14,7 @@ use toolgate_sandbox::Component;
 
 use super::Plugins;
 use crate::audit::Sha256;
+use crate::queue::Slot;
 
 /// What a definition defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,16 +74,19 @@ impl Definition<'_> {
 
 impl Plugins {
     /// Makes a plugin of a definition. It is served by whoever asked for it; without a grant it may reach what it asks
-    /// for, which is no more than the definition names.
+    /// for, which is no more than the definition names. `place` is one in the sandbox, and free again before anything
+    /// else is waited for.
     pub async fn make(
         &self,
         definition: &Definition<'_>,
         granted: Option<Arc<Grant>>,
+        place: Slot,
     ) -> Result<Plugin<Component>, CallError> {
         let (of_component, component) = self.maker(definition.kind)?;
         let envelope = definition.envelope();
         let digest = Digest::from_sha256(Sha256::of(format!("{of_component}\n{envelope}").as_bytes()).0);
         let described = self.0.sandbox.describe(&component, Some(envelope.into())).await.map_err(unsound)?;
+        drop(place);
         self.0.compiler.vet_schemas(&digest, &described).await.map_err(unsound)?;
         // Beside the calls: a large description takes a while.
         let parsing = tokio::task::spawn_blocking(move || Descriptor::parse(&described));

@@ -77,7 +77,10 @@ impl Conduct {
             return Err(RoundsSpent { what: "turn", allowed: rounds_per_turn });
         }
         counts.rounds += 1;
-        counts.turns.insert(turn.into(), of_turn + 1);
+        match counts.turns.get_mut(turn) {
+            Some(rounds) => *rounds += 1,
+            None => drop(counts.turns.insert(turn.into(), 1)),
+        }
         Ok(())
     }
 
