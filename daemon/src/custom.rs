@@ -134,11 +134,7 @@ impl CustomTools {
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
         let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
-        let (before, digest) = (self.plugin(key), plugin.digest.clone());
-        self.serve(key, Some(plugin));
-        if let Some(before) = before.filter(|before| before.digest != digest) {
-            self.0.plugins.forget_made(&before.digest).await;
-        }
+        self.serve_instead(key, Some(plugin)).await;
         Ok((written, view))
     }
 
@@ -147,11 +143,7 @@ impl CustomTools {
         let document = DocumentKey::Tool(key.clone());
         let _in_order = self.in_order(key).await;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
-        let digest = self.plugin(key).map(|plugin| plugin.digest.clone());
-        self.serve(key, None);
-        if let Some(digest) = digest {
-            self.0.plugins.forget_made(&digest).await;
-        }
+        self.serve_instead(key, None).await;
         Ok(())
     }
 
@@ -208,7 +200,7 @@ impl CustomTools {
             return Err(mount::not_that(key));
         }
         self.keep(key, &mount).await?;
-        self.serve(key, Some(plugin));
+        self.serve_instead(key, Some(plugin)).await;
         self.view(key).await
     }
 
@@ -435,6 +427,15 @@ impl CustomTools {
     /// Puts a plugin in the place of the one of that namespace, or takes that one away.
     fn serve(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
         self.0.registry.serve_to(&key.organization, &key.namespace, plugin.map(Arc::new));
+    }
+
+    /// The same, and forgets what was kept of the making of the one before.
+    async fn serve_instead(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
+        let before = self.plugin(key);
+        self.serve(key, plugin);
+        if let Some(before) = before {
+            self.forget_unserved(key, &before.digest).await;
+        }
     }
 
     /// The same answer that writing would give, before anything is asked of a server.

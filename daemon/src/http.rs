@@ -176,6 +176,20 @@ impl App {
         found.map(|row| audit::as_answer(call, &row)).ok_or_else(|| Problem::not_found("call"))
     }
 
+    /// Carries work on to its end, also where the caller hangs up.
+    async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.0.background.spawn(work).await.map_err(|_| {
+            Problem::new(
+                ErrorType::Internal,
+                "the request ended early",
+                "look at what it changed before you try again",
+            )
+        })
+    }
+
     /// Does an administrative act and records it, however it ends.
     async fn act<T>(
         &self,

@@ -132,19 +132,13 @@ async fn admit(
     let Some(changes) = changes.filter(|_| !request.method().is_safe()) else {
         return Ok(next.run(request).await);
     };
-    let ended_early = || {
-        Problem::new(
-            ErrorType::Internal,
-            "the request ended early",
-            "look at what it changed before you try again",
-        )
-    };
-    let permit = changes.acquire_owned().await.map_err(|_| ended_early())?;
-    let handling = app.0.background.spawn(async move {
-        let _permit = permit;
+    let permit = changes.acquire_owned().await;
+    app.to_its_end(async move {
+        // None where the line is closed, which it never is.
+        let _permit = permit.ok();
         next.run(request).await
-    });
-    handling.await.map_err(|_| ended_early())
+    })
+    .await
 }
 
 fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut Operation> {

@@ -80,10 +80,8 @@ pub async fn connect(
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let target = target(&organization, &credential);
     let connecting = async {
-        {
-            let (token, revoked) = (&caller.token_id, &caller.revoked);
-            app.0.credentials.connect(&organization, &credential, token, revoked, now_ms())
-        }
+        let (token, revoked) = (&caller.token_id, &caller.revoked);
+        app.0.credentials.connect(&organization, &credential, token, revoked, now_ms())
     };
     let asked = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
     Ok(axum::Json(Connect { url: asked.url, scopes: asked.scopes, expires_ms: asked.expires_ms }))
@@ -107,7 +105,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     let principal = awaited.principal.clone();
     // To its end and its record, where the browser hangs up as well.
     let (acting, place) = (app.clone(), target.clone());
-    let finished = app.0.background.spawn(async move {
+    let finished = app.to_its_end(async move {
         let finishing = async {
             let code = code(answer)?;
             acting.0.credentials.finish_connecting(awaited, code, now_ms).await
@@ -115,13 +113,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
         let action = "credential.connected";
         acting.act_for(&principal, Some(&organization), action, &place, None, finishing).await
     });
-    finished.await.map_err(|_| {
-        Problem::new(
-            ErrorType::Internal,
-            "the request ended early",
-            "look at the credential before you try again",
-        )
-    })??;
+    finished.await??;
     let headers = [
         (CACHE_CONTROL, "no-store"),
         (REFERRER_POLICY, "no-referrer"),

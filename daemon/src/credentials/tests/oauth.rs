@@ -292,15 +292,7 @@ async fn k3_a_renewal_goes_on_where_the_call_that_needed_it_does_not() {
     let (_desk, provider, credentials) = scene().await;
     connect(&provider, &credentials, Some("r1")).await;
     provider.hands_out("second", Some("r2"));
-    // From now on answers wait.
-    provider.gate.forget_permits(Semaphore::MAX_PERMITS);
-    let call = tokio::spawn({
-        let credentials = credentials.clone();
-        async move { token_at(&credentials, 99_000).await }
-    });
-    while provider.asked().len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    let call = held_call(&provider, &credentials, 99_000).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     provider.gate.add_permits(1);
@@ -329,6 +321,20 @@ async fn asked_times(provider: &Provider, times: usize) {
     tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("the provider is asked");
 }
 
+/// A call whose token is being fetched, from a provider whose answers wait from now on.
+async fn held_call(
+    provider: &Provider,
+    credentials: &Credentials,
+    now_ms: u64,
+) -> tokio::task::JoinHandle<Result<String, ErrorType>> {
+    let asked = provider.asked().len();
+    provider.gate.forget_permits(Semaphore::MAX_PERMITS);
+    let credentials = credentials.clone();
+    let call = tokio::spawn(async move { token_at(&credentials, now_ms).await });
+    asked_times(provider, asked + 1).await;
+    call
+}
+
 #[tokio::test]
 async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere_else() {
     let elsewhere = |user: Option<&str>| CredentialDocument {
@@ -346,12 +352,7 @@ async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere
         let (_desk, provider, credentials) = scene().await;
         put(&credentials, "stripe", of_client()).await;
         provider.hands_out("first", None);
-        provider.gate.forget_permits(Semaphore::MAX_PERMITS);
-        let call = tokio::spawn({
-            let credentials = credentials.clone();
-            async move { token_at(&credentials, 10).await }
-        });
-        asked_times(&provider, 1).await;
+        let call = held_call(&provider, &credentials, 10).await;
         put(&credentials, "stripe", replacement.clone()).await;
         provider.gate.add_permits(1);
         let got = call.await.unwrap();
@@ -385,12 +386,7 @@ async fn k3_a_secret_that_is_rotated_during_a_renewal_keeps_the_token_that_it_br
     let (_desk, provider, credentials) = scene().await;
     connect(&provider, &credentials, Some("r1")).await;
     provider.hands_out("second", Some("r2"));
-    provider.gate.forget_permits(Semaphore::MAX_PERMITS);
-    let call = tokio::spawn({
-        let credentials = credentials.clone();
-        async move { token_at(&credentials, 99_000).await }
-    });
-    asked_times(&provider, 2).await;
+    let call = held_call(&provider, &credentials, 99_000).await;
     let rotating = tokio::spawn({
         let credentials = credentials.clone();
         async move {

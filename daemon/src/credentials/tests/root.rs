@@ -198,3 +198,25 @@ async fn k1_of_two_rotations_at_once_one_is_made_and_nothing_is_lost() {
     assert_eq!(got(&credentials).await.as_deref(), Ok(CANARY));
     assert_eq!(got(&desk.open().await).await.as_deref(), Ok(CANARY));
 }
+
+#[tokio::test]
+async fn k1_a_key_is_kept_while_nobody_can_say_what_starts_would_find() {
+    let desk = Desk::new().await;
+    let place = desk.path("mine");
+    let write = |seed| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(&place, BASE64_STANDARD.encode(key(seed).expose())).unwrap();
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write(1);
+    let credentials = desk.open_with(RootKeySource::File(place.clone())).await;
+    put(&credentials, "stripe", bearer()).await;
+    std::fs::remove_file(&place).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    let done = credentials.rotate_root(Some(key(2)), 7).await.unwrap();
+    assert_eq!(done.going, Some(key(1).id().to_string()));
+    std::fs::remove_dir(&place).unwrap();
+    write(2);
+    let done = credentials.rotate_root(Some(key(2)), 8).await.unwrap();
+    assert_eq!((done.going, done.serving), (None, key(2).id().to_string()));
+}
