@@ -14,7 +14,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 /// What each host crate may name among its dependencies; the tests' own apart. `admission` decides and does nothing
 /// else: no runtime, no engine, no store, no network, no files.
-const ADMISSION: &[&str] = &["jsonschema", "regex", "rust-stemmers", "serde", "serde_json", "thiserror"];
+const ADMISSION: &[&str] =
+    &["hashbrown", "jsonschema", "regex", "rust-stemmers", "serde", "serde_json", "thiserror"];
 
 /// What no crate but the sandbox may name.
 const ENGINE: &[&str] = &["wasmtime", "wasmtime-wasi", "wasmtime-wasi-http", "wasmtime-wasi-io", "cap-std"];

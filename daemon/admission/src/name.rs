@@ -8,7 +8,6 @@
 //! A name is parsed where it enters and then carried as its type.
 
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Longest namespace, in bytes; the published schema says the same.
@@ -171,28 +170,12 @@ pub fn read_called_name(text: &str) -> Option<ToolId> {
     ToolId::parse(std::str::from_utf8(key.as_bytes()).ok()?).ok()
 }
 
-/// A called name brought to the one form under which tools are looked up.
-///
-/// The text is held in place: reading one allocates nothing, and a table of them finds a name without going to another
-/// place in memory for the comparison. With a number of 32 bits beside it, it fills one line of the processor's cache.
+/// A called name brought to the one form under which tools are looked up. The text is held in place: reading one
+/// allocates nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct CalledKey {
-    bytes: [u8; ID_BYTES],
-    length: u8,
-}
-
-impl PartialEq for CalledKey {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
-    }
-}
-
-impl Eq for CalledKey {}
-
-impl Hash for CalledKey {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write(self.as_bytes());
-    }
+    /// The length of the text, and the text.
+    written: [u8; 1 + ID_BYTES],
 }
 
 impl CalledKey {
@@ -206,17 +189,25 @@ impl CalledKey {
                 (id, id.iter().position(|byte| *byte == b'_')?)
             }
         };
-        let mut bytes = [0; ID_BYTES];
+        let mut written = [0; 1 + ID_BYTES];
+        let (length, bytes) = written.split_first_mut()?;
+        *length = u8::try_from(id.len()).ok()?;
         let target = bytes.get_mut(..id.len())?;
         target.copy_from_slice(id);
         target.make_ascii_lowercase();
         *target.get_mut(separator)? = b'/';
-        Some(Self { bytes, length: u8::try_from(id.len()).ok()? })
+        Some(Self { written })
     }
 
     /// `namespace/tool` in lower case.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    fn as_bytes(&self) -> &[u8] {
+        self.written().split_first().map_or(&[], |(_, text)| text)
+    }
+
+    /// The same behind its length, so that no name begins like another.
+    pub(crate) fn written(&self) -> &[u8] {
+        let [length, ..] = self.written;
+        self.written.get(..1 + usize::from(length)).unwrap_or_default()
     }
 }
 

@@ -9,6 +9,7 @@
 //! the very layers above it that it was compiled under: each carries the mark of the one above.
 
 mod catalogue;
+mod names;
 mod set;
 mod standing;
 mod tools;

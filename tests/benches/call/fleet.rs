@@ -157,7 +157,7 @@ fn decisions(fleet: &Fleet, component: &Component) {
     // What the number of tools costs shows where nothing else is far away in memory; below it, what a large house costs.
     let rows = [
         ("of a few agents in turn", OF_AN_AGENT, "under 1.5"),
-        ("in requests of 32", A_REQUEST, ""),
+        ("in requests of 32", A_REQUEST, "under 1.5"),
         ("each of another agent", 1, ""),
     ];
     for (what, calls, target) in rows {
@@ -168,10 +168,13 @@ fn decisions(fleet: &Fleet, component: &Component) {
         row("    not refused", &format!("{:.0} %", many.passed * 100.0), "");
         let few = Decided::of(&few.registry, &few.requests(requests, calls));
         row(&format!("decision, 10 tools, {what}"), &few.alone.show(), "");
+        row("    with the rules looked up", &few.whole.show(), "");
         row("    not refused", &format!("{:.0} %", few.passed * 100.0), "");
         let own = clock / u32::try_from(calls).unwrap();
-        let net = |decided: &Decided| decided.alone.at(0.5).saturating_sub(own).as_secs_f64();
-        row("    10,000 tools / 10 tools", &format!("{:.2}", net(&many) / net(&few)), target);
+        let net = |times: &Times| times.at(0.5).saturating_sub(own).as_secs_f64();
+        let ratio = |of: fn(&Decided) -> &Times| format!("{:.2}", net(of(&many)) / net(of(&few)));
+        row("    10,000 tools / 10 tools", &ratio(|decided| &decided.alone), target);
+        row("    with the rules looked up", &ratio(|decided| &decided.whole), "");
     }
 }
 

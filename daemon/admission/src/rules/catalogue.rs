@@ -4,11 +4,12 @@
 //! catalogue: a change of plugins makes a new one, and whatever was compiled against the old one carries its
 //! mark and is not mixed up with the new.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::names::NameTable;
 use super::set::{SharedSet, ToolSet};
 use crate::descriptor::{Descriptor, ToolDescriptor};
 use crate::egress::{Grant, Reach};
@@ -127,7 +128,9 @@ pub struct Catalogue<P> {
     platform_limits: Limits,
     plugins: BTreeMap<Namespace, Arc<Plugin<P>>>,
     tools: Vec<Tool<P>>,
-    by_name: HashMap<CalledKey, u32>,
+    /// The plugin of each tool, counted in the order of [`Catalogue::plugins`].
+    plugin_of: Arc<[u32]>,
+    by_name: NameTable,
     read_only: SharedSet,
     changing: SharedSet,
     collisions: Vec<Namespace>,
@@ -166,16 +169,21 @@ impl<P> Catalogue<P> {
                 tools.push(Tool { index: tools.len(), plugin, position, reach });
             }
         }
+        let plugin_of = (0_u32..)
+            .zip(plugins.values())
+            .flat_map(|(at, plugin)| std::iter::repeat_n(at, plugin.descriptor.tools.len()));
+        let plugin_of = plugin_of.collect();
+        let mut by_name = NameTable::default();
         // A catalogue has far fewer tools than numbers of 32 bits.
-        let key = |tool: &Tool<P>| {
-            Some((CalledKey::read(&tool.id().to_string())?, u32::try_from(tool.index).ok()?))
-        };
-        let by_name = tools.iter().filter_map(key).collect();
+        for (number, tool) in (0_u32..).zip(&tools) {
+            CalledKey::read(&tool.id().to_string()).iter().for_each(|key| by_name.insert(key, number));
+        }
         let platform_limits = Limits::platform(&platform_limits);
         let catalogue = Self {
             platform_limits,
             plugins,
             tools,
+            plugin_of,
             by_name,
             read_only: SharedSet::NONE,
             changing: SharedSet::NONE,
@@ -196,7 +204,7 @@ impl<P> Catalogue<P> {
 
     /// Like [`Catalogue::find`], with the number, so that a decision need not look at the tool itself.
     pub(crate) fn find_index(&self, called: &str) -> Option<(usize, &Tool<P>)> {
-        let index = usize::try_from(*self.by_name.get(&CalledKey::read(called)?)?).ok()?;
+        let index = usize::try_from(self.by_name.find(&CalledKey::read(called)?)?).ok()?;
         Some((index, self.tools.get(index)?))
     }
 
@@ -230,6 +238,20 @@ impl<P> Catalogue<P> {
         let start = self.tools.partition_point(|tool| tool.id().namespace < *namespace);
         let end = self.tools.partition_point(|tool| tool.id().namespace <= *namespace);
         start..end
+    }
+
+    /// The numbers of the tools of each plugin, in the order of [`Catalogue::plugins`].
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.plugins.values().scan(0, |end, plugin| {
+            let start = *end;
+            *end += plugin.descriptor.tools.len();
+            Some(start..*end)
+        })
+    }
+
+    /// Which of the plugins each tool is of, in the order of [`Catalogue::plugins`].
+    pub(crate) fn plugin_of(&self) -> &Arc<[u32]> {
+        &self.plugin_of
     }
 
     /// The number of a tool.

@@ -13,7 +13,7 @@ use super::platform::{
     profiles,
 };
 use super::set::{SharedSet, ToolSet};
-use super::standing::{Rule, Standing, Standings};
+use super::standing::{Outlined, Rule, Standing};
 use super::tools::ToolList;
 use crate::descriptor::ToolDescriptor;
 use crate::egress::{NetworkRule, read_network};
@@ -114,7 +114,7 @@ pub struct OrgRules {
     document: Arc<OrgDocument>,
     connected: Arc<BTreeSet<String>>,
     /// What platform and organization say of each tool.
-    standings: Standings,
+    standings: Outlined,
     pub(crate) channels: Arc<Channels>,
     always_show: SharedSet,
     profiles: BTreeMap<Name, SharedSet>,
@@ -143,7 +143,7 @@ impl OrgRules {
             channels = Arc::new(all);
         }
         Self {
-            standings,
+            standings: standings.outlined(catalogue),
             channels,
             always_show: compile(&document.broker.always_show),
             profiles: document.profiles.iter().map(|(name, list)| (name.clone(), compile(list))).collect(),
