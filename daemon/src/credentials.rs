@@ -174,7 +174,7 @@ impl Credentials {
         &self,
         wanted: &Wanted<'_>,
         now_ms: u64,
-    ) -> Result<Option<Injection>, CredentialRefusal> {
+    ) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
         loop {
             let shelf = self.0.shelf.load_full();
             let Some(chosen) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
@@ -196,17 +196,19 @@ impl Credentials {
         shelf: &Shelf,
         current: &Arc<Credential>,
         now_ms: u64,
-    ) -> Result<Injection, CredentialRefusal> {
+    ) -> Result<Arc<Injection>, CredentialRefusal> {
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
-        let mut fields = current.open(keys).map_err(|error| damaged(current, error))?;
-        let mut label = Arc::clone(&current.label);
+        let open = || current.open(keys).map_err(|error| damaged(current, error));
         // A client's secret is for its provider alone; what a request has is the token.
         if current.document.vault.is_some() && current.document.authentication.client().is_none() {
+            // Opened first: nothing is read for a row that was changed.
+            let mut fields = open()?;
             let referred = self.referred(current, keys, now_ms).await?;
-            label = format!("{label}/{}", referred.version).into();
             fields.given = Some(referred.secret);
+            let label = format!("{}/{}", current.label, referred.version).into();
+            return inject::injection(current, fields, label).map(Arc::new);
         }
-        inject::injection(current, fields, label)
+        current.in_use.get_or_open(|| inject::injection(current, open()?, Arc::clone(&current.label)))
     }
 
     fn choose<'a>(

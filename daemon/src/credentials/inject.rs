@@ -41,13 +41,13 @@ pub(super) fn injection(
         Authentication::Bearer {} => (bearer(), fields.given.ok_or_else(missing)?, Vec::new()),
         Authentication::Basic { username } => {
             let password = fields.given.ok_or_else(missing)?;
-            (authorization("Basic "), basic(username, &password), vec![Arc::new(password)])
+            (authorization("Basic "), basic(username, &password), vec![password])
         }
         Authentication::ClientCredentials(_) | Authentication::AuthorizationCode { .. } => {
             (bearer(), fields.access_token.ok_or_else(missing)?, Vec::new())
         }
     };
-    Ok(Injection { credential: label, place, secret: Arc::new(secret), also_hidden })
+    Ok(Injection::new(label, place, secret, also_hidden))
 }
 
 fn bearer() -> InjectionPlace {

@@ -5,12 +5,13 @@
 //! however many users there are.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use toolgate_admission::{CredentialCandidate, CredentialOwner, Name, Unusable};
+use toolgate_sandbox::Injection;
 
 use super::document::CredentialDocument;
 use super::envelope::{Bound, EnvelopeError, Place, Sealed};
@@ -53,8 +54,28 @@ pub struct Credential {
     bound: Bound,
     /// What its requests are recorded with: its name, and which of its secrets.
     pub label: Arc<str>,
+    /// Opened, while requests with it are under way.
+    pub in_use: InUse,
     /// Shared by all versions of it.
     pub shared: Arc<Shared>,
+}
+
+/// What the requests of a credential share that are under way at the same time. Whoever ends last wipes it, so that a
+/// secret lies open no longer than if each request had opened it for itself.
+#[derive(Default)]
+pub struct InUse(Mutex<Weak<Injection>>);
+
+impl InUse {
+    /// What others use right now, or else what `open` makes.
+    pub fn get_or_open<E>(&self, open: impl FnOnce() -> Result<Injection, E>) -> Result<Arc<Injection>, E> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(injection) = shared.upgrade() {
+            return Ok(injection);
+        }
+        let opened = Arc::new(open()?);
+        *shared = Arc::downgrade(&opened);
+        Ok(opened)
+    }
 }
 
 /// What the versions of a credential have in common.
@@ -112,6 +133,7 @@ impl Credential {
             state: State::parse(&row.state)?,
             bound: place_of(&row, &document).bind(root_key),
             label: format!("{}@{}", row.name, row.version).into(),
+            in_use: InUse::default(),
             sealed: Sealed {
                 root_key,
                 wrapped_key: bytes(&row.sealed.wrapped_key)?,

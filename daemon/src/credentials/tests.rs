@@ -121,7 +121,7 @@ pub(super) async fn ask(
     organization: &str,
     user: Option<&str>,
     now_ms: u64,
-) -> Result<Option<Injection>, CredentialRefusal> {
+) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
     let providers = ["stripe".to_owned()];
     let wanted = Wanted {
         organization: &name(organization),
@@ -134,7 +134,7 @@ pub(super) async fn ask(
 /// The secret that a request of `acme` would have.
 pub(super) async fn got(credentials: &Credentials) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, 10).await {
-        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret.expose().to_vec()).unwrap()),
+        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret().expose().to_vec()).unwrap()),
         Ok(None) => panic!("it goes without"),
         Err(refused) => Err(CallError::from(refused).error_type),
     }

@@ -43,7 +43,7 @@ async fn find(
     session: &Session,
     rights: CredentialRights<'_>,
     permitted: &Permitted,
-) -> Result<Option<Injection>, CredentialRefusal> {
+) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
     let wanted = Wanted { organization: &session.setup.organization, rights, target: permitted.target() };
     store.for_request(&wanted, now_ms()).await
 }

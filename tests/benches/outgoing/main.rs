@@ -5,8 +5,8 @@
 //! in and looked for in the answers, (d) the same from a plugin in a real daemon, whose sandbox then is what is measured.
 //! Then what looking for the credential costs in large answers.
 //!
-//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile` for half a minute of (c) alone, to
-//! look at with `perf`.
+//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile=c` (or `b`, or `free` for (c) without
+//! a credential) for half a minute of one alone, to look at with `perf`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
@@ -41,14 +41,19 @@ fn main() {
     let asked = std::env::args().find_map(|argument| argument.strip_prefix("connections=")?.parse().ok());
     let connections = asked.unwrap_or(CONNECTIONS);
     let server = Server::start();
-    if std::env::args().any(|argument| argument == "profile") {
-        let egress = egress::Calls::new(&server);
-        return (0..20)
-            .for_each(|_| egress.request(connections, REQUESTS, &format!("{}/1024", server::BOUND)));
-    }
     let plain = plain::Plain::new(&server);
     let pooled = plain::pooled(&server);
     let egress = egress::Calls::new(&server);
+    if let Some(way) =
+        std::env::args().find_map(|argument| argument.strip_prefix("profile=").map(str::to_owned))
+    {
+        let (way, place): (&dyn Requester, _) = match &*way {
+            "b" => (&pooled, server::BOUND),
+            "free" => (&egress, server::FREE),
+            _ => (&egress, server::BOUND),
+        };
+        return (0..40).for_each(|_| way.request(connections, REQUESTS, &format!("{place}/1024")));
+    }
     let plugin = plugin::Plugin::new(&server, connections);
     let ways: [(&str, &dyn Requester, &str); 6] = [
         ("(a) hyper, bare connections", &plain, server::BOUND),

@@ -75,11 +75,9 @@ fn acme() -> Arc<MadeFor> {
 }
 
 fn credentials(place: InjectionPlace) -> Credentials {
-    let secret = Arc::new(Secret::new(SECRET.into()));
-    Credentials::new(move |_| {
-        let (secret, place) = (Arc::clone(&secret), place.clone());
-        async move { Ok(Some(Injection { credential: "stripe".into(), place, secret, also_hidden: Vec::new() })) }
-    })
+    let secret = Secret::new(SECRET.into());
+    let injection = Arc::new(Injection::new("stripe".into(), place, secret, Vec::new()));
+    Credentials::new(move |_| std::future::ready(Ok(Some(Arc::clone(&injection)))))
 }
 
 fn bearer() -> Credentials {

@@ -10,18 +10,17 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolgate_admission::{CallError, Permitted};
 use zeroize::Zeroizing;
 
+use super::scan::Pattern;
 use crate::secret::Secret;
 
-/// What is put into one request.
+/// What is put into requests, and what is looked for in their answers. It is kept until the last of those is read, and
+/// wiped then; requests that are under way at the same time can share one.
 pub struct Injection {
-    /// Which credential it is, for the record and so that no connection is shared with another.
-    pub credential: Arc<str>,
-    /// Where it goes.
-    pub place: InjectionPlace,
-    /// What goes there.
-    pub secret: Arc<Secret>,
-    /// What else must not come back: the password inside of a basic credential, say.
-    pub also_hidden: Vec<Arc<Secret>>,
+    credential: Arc<str>,
+    place: InjectionPlace,
+    secret: Secret,
+    also_hidden: Vec<Secret>,
+    pattern: Pattern,
 }
 
 /// Where a secret stands in a request.
@@ -41,7 +40,7 @@ pub enum InjectionPlace {
     },
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Option<Injection>, CallError>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Result<Option<Arc<Injection>>, CallError>> + Send>>;
 
 /// Is asked for the credential of each request that may carry one. An error ends the request and is what the call ends
 /// with where it fails because of it.
@@ -56,13 +55,13 @@ impl Credentials {
     pub fn new<F, R>(find: F) -> Self
     where
         F: Fn(Permitted) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Option<Injection>, CallError>> + Send + 'static,
+        R: Future<Output = Result<Option<Arc<Injection>>, CallError>> + Send + 'static,
     {
         Self(Some(Arc::new(move |permitted| Box::pin(find(permitted)))))
     }
 
     /// The credential of a request; none over plain HTTP, whatever the daemon would say (K4).
-    pub(super) async fn find(&self, permitted: &Permitted) -> Result<Option<Injection>, CallError> {
+    pub(super) async fn find(&self, permitted: &Permitted) -> Result<Option<Arc<Injection>>, CallError> {
         match &self.0 {
             Some(find) if permitted.may_carry_credential() => find(permitted.clone()).await,
             _ => Ok(None),
@@ -80,6 +79,43 @@ impl fmt::Debug for Credentials {
 pub(super) struct Displaced(pub &'static str);
 
 impl Injection {
+    /// The secret of a credential, and where it goes. The credential's name is for the record, and so that no connection
+    /// is shared with another; `also_hidden` must not come back either: the password inside of a basic credential, say.
+    pub fn new(
+        credential: Arc<str>,
+        place: InjectionPlace,
+        secret: Secret,
+        also_hidden: Vec<Secret>,
+    ) -> Self {
+        let pattern = Pattern::new(std::iter::once(&secret).chain(&also_hidden));
+        Self { credential, place, secret, also_hidden, pattern }
+    }
+
+    /// Which credential it is.
+    pub fn credential(&self) -> &Arc<str> {
+        &self.credential
+    }
+
+    /// Where the secret goes.
+    pub fn place(&self) -> &InjectionPlace {
+        &self.place
+    }
+
+    /// What goes there.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// What else must not come back.
+    pub fn also_hidden(&self) -> &[Secret] {
+        &self.also_hidden
+    }
+
+    /// What is looked for in answers.
+    pub(super) fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+
     /// Puts the secret into the headers or the query.
     pub(super) fn apply(
         &self,
@@ -109,10 +145,6 @@ impl Injection {
                 Ok(displaced.then_some(Displaced("query parameter")))
             }
         }
-    }
-
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> + Clone {
-        std::iter::once(&self.secret).chain(&self.also_hidden).map(Arc::as_ref)
     }
 }
 

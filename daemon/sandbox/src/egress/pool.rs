@@ -180,11 +180,8 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 
 impl Kept {
     fn pop(&mut self, key: &Key) -> Option<Idle> {
-        let idle = self.idle.get_mut(key)?;
-        let last = idle.pop();
-        if idle.is_empty() {
-            self.idle.remove(key);
-        }
+        // Where that was the last, its place is kept for when it comes back; what stays empty is swept.
+        let last = self.idle.get_mut(key)?.pop();
         self.count -= usize::from(last.is_some());
         last
     }

@@ -3,41 +3,44 @@
 //! Each form of a secret (`forms.rs`) is looked for at once by the shift of Wu and Manber: two bytes at the end of a
 //! window say how far the next place can be where anything begins, so most bytes are never looked at. What could be
 //! the beginning of a form at the end of a chunk is held back until the next one, and nothing else is, so that a
-//! stream that trickles is passed on as it comes. The forms are wiped when dropped.
+//! stream that trickles is passed on as it comes. What is looked for is made with the injection, which answers share
+//! that are read at the same time. The forms are wiped when dropped.
 
 mod forms;
+
+use std::sync::Arc;
 
 use forms::Forms;
 use zeroize::Zeroizing;
 
+use super::inject::Injection;
 use crate::secret::Secret;
 
 /// Entries of the table of shifts: two bytes, folded. Small enough for the nearest cache, and for a thousand at once.
 const SHIFTS: usize = 4096;
 
-/// Looks for the forms of some secrets.
-pub(super) struct Scanner {
+/// The forms of some secrets, ready to be looked for.
+pub(super) struct Pattern {
     forms: Forms,
     shifts: Box<[u8; SHIFTS]>,
-    /// Length of the shortest form, which is how far a window reaches.
+    /// Length of the shortest form, which is how far a window reaches. Where there is none nothing is that long.
     window: usize,
     longest: usize,
     /// The bytes that forms begin with.
     begins: [bool; 256],
+}
+
+/// Looks for the secrets of an injection in one answer.
+pub(super) struct Scanner {
+    injection: Arc<Injection>,
     held: Zeroizing<Vec<u8>>,
 }
 
 impl Scanner {
-    /// For these secrets; none where nothing is to be looked for.
-    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Option<Self> {
-        let forms = Forms::of(secrets);
-        let window = forms.iter().map(<[u8]>::len).min()?;
-        let longest = forms.iter().map(<[u8]>::len).max()?;
-        let mut begins = [false; 256];
-        forms.iter().for_each(|form| begins[usize::from(form[0])] = true);
+    pub(super) fn new(injection: Arc<Injection>) -> Self {
         // Room for all that is ever held back, so that no smaller copy is left behind unwiped.
-        let held = Zeroizing::new(Vec::with_capacity(2 * longest));
-        Some(Self { shifts: shifts(&forms, window), forms, window, longest, begins, held })
+        let held = Zeroizing::new(Vec::with_capacity(2 * injection.pattern().longest));
+        Self { injection, held }
     }
 
     /// Takes a chunk and gives back what can be passed on. Empty where all of it is held back.
@@ -45,9 +48,10 @@ impl Scanner {
         let mut bytes = Vec::with_capacity(self.held.len() + chunk.len());
         bytes.extend_from_slice(&self.held);
         bytes.extend_from_slice(chunk);
-        let found = self.find(&bytes);
+        let pattern = self.injection.pattern();
+        let found = pattern.find(&bytes);
         // INVARIANT: nothing is passed on of what can still turn out to be a part of a form.
-        let mut end = self.beginning_at_the_end(&bytes);
+        let mut end = pattern.beginning_at_the_end(&bytes);
         if let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
             end = crossing.start;
         }
@@ -62,19 +66,31 @@ impl Scanner {
     pub(super) fn finish(&mut self) -> Vec<u8> {
         let mut bytes = self.held.to_vec();
         self.held.clear();
-        let found = self.find(&bytes);
+        let found = self.injection.pattern().find(&bytes);
         blank(&mut bytes, &found);
         bytes
     }
 
     /// A whole text at once, blanked where it must be.
     pub(super) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let found = self.find(text);
+        let found = self.injection.pattern().find(text);
         (!found.is_empty()).then(|| {
             let mut text = text.to_vec();
             blank(&mut text, &found);
             text
         })
+    }
+}
+
+impl Pattern {
+    /// For these secrets.
+    pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Self {
+        let forms = Forms::of(secrets);
+        let window = forms.iter().map(<[u8]>::len).min().unwrap_or(usize::MAX);
+        let longest = forms.iter().map(<[u8]>::len).max().unwrap_or(1);
+        let mut begins = [false; 256];
+        forms.iter().for_each(|form| begins[usize::from(form[0])] = true);
+        Self { shifts: shifts(&forms, window), forms, window, longest, begins }
     }
 
     fn find(&self, bytes: &[u8]) -> Vec<std::ops::Range<usize>> {

@@ -58,7 +58,7 @@ impl Sender {
         let Outgoing { permitted, request, options } = outgoing;
         self.recorded().await?;
         let injection = self.credential(&permitted).await?;
-        let credential = injection.as_ref().map(|injection| &*injection.credential);
+        let credential = injection.as_ref().map(|injection| &**injection.credential());
         let noted = self.record.begin(&permitted, credential);
         let sent = self.exchange(permitted, request, options, injection, &noted).await;
         sent.inspect_err(|error| match error {
@@ -74,15 +74,14 @@ impl Sender {
         permitted: Permitted,
         request: Request<WasiBody>,
         options: RequestOptions,
-        injection: Option<Injection>,
+        injection: Option<Arc<Injection>>,
         noted: &Noted,
     ) -> Result<Response<WasiBody>, Error> {
-        let credential = injection.as_ref().map(|injection| Arc::clone(&injection.credential));
+        let credential = injection.as_ref().map(|injection| Arc::clone(injection.credential()));
         let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
-        let scanner = injection.as_ref().and_then(|injection| Scanner::new(injection.secrets()));
-        let request = self.prepare(request, &permitted, injection.as_ref(), noted)?;
+        let request = self.prepare(request, &permitted, injection.as_deref(), noted)?;
+        let scanner = injection.map(Scanner::new);
         let sending = request.body().sending();
-        drop(injection);
         let opening = |permitted| self.open(permitted, &key, options.connect_timeout);
         let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
             Some(connection) => (connection, false),
@@ -123,7 +122,7 @@ impl Sender {
         })
     }
 
-    async fn credential(&self, permitted: &Permitted) -> Result<Option<Injection>, Error> {
+    async fn credential(&self, permitted: &Permitted) -> Result<Option<Arc<Injection>>, Error> {
         self.credentials.find(permitted).await.map_err(|error: CallError| {
             self.record.trouble(error);
             Error::HttpRequestDenied
@@ -149,7 +148,8 @@ impl Sender {
             if let Some(displaced) = displaced {
                 let detail = format!(
                     "{target}: the tool set the {} of credential {}",
-                    displaced.0, injection.credential
+                    displaced.0,
+                    injection.credential()
                 );
                 self.record.note("credential_displaced", detail);
             }

@@ -72,7 +72,7 @@ impl Exchange {
     /// Takes down the head of the request, once it is whole.
     pub(super) fn sent(&mut self, target: &Target, injection: Option<&Injection>, headers: &HeaderMap) {
         let own = target.query().unwrap_or_default();
-        let query = match injection.map(|injection| &injection.place) {
+        let query = match injection.map(Injection::place) {
             Some(InjectionPlace::Query { name }) => {
                 let (mut kept, _) = without(own, name);
                 let joint = if kept.is_empty() { "" } else { "&" };

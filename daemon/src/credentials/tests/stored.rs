@@ -170,6 +170,29 @@ async fn when_it_was_used_survives_a_restart() {
     assert_eq!(last_used(&desk.open().await), Some(42));
 }
 
+/// K2: a secret lies open for as long as some request needs it, and for no other secret's requests.
+#[tokio::test]
+async fn k2_requests_at_the_same_time_share_an_opened_secret_and_nobody_keeps_it() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    put(&credentials, "stripe", bearer()).await;
+    let request = || async { ask(&credentials, "acme", None, 10).await.unwrap().unwrap() };
+    let (first, second) = (request().await, request().await);
+    assert!(Arc::ptr_eq(&first, &second));
+    put_for(&credentials, "acme", "stripe", bearer(), "sk_live_another").await.unwrap();
+    let replaced = request().await;
+    assert_eq!(
+        (first.secret().expose(), replaced.secret().expose()),
+        (CANARY.as_bytes(), &b"sk_live_another"[..])
+    );
+    let open = [Arc::downgrade(&first), Arc::downgrade(&replaced)];
+    drop((first, replaced));
+    assert!(open[0].upgrade().is_some(), "a request has it");
+    drop(second);
+    assert!(open.iter().all(|open| open.upgrade().is_none()), "nobody has it");
+    assert_eq!(request().await.secret().expose(), b"sk_live_another");
+}
+
 #[tokio::test]
 async fn each_kind_is_put_where_its_provider_looks_for_it() {
     let desk = Desk::new().await;
@@ -200,9 +223,9 @@ async fn each_kind_is_put_where_its_provider_looks_for_it() {
         let is_basic = matches!(authentication, Authentication::Basic { .. });
         put(&credentials, "stripe", CredentialDocument { authentication, ..bearer() }).await;
         let injection = ask(&credentials, "acme", None, 10).await.unwrap().unwrap();
-        assert_eq!(injection.place, place);
-        assert_eq!(injection.secret.expose(), text.as_bytes());
-        let hidden: Vec<&[u8]> = injection.also_hidden.iter().map(|hidden| hidden.expose()).collect();
+        assert_eq!(*injection.place(), place);
+        assert_eq!(injection.secret().expose(), text.as_bytes());
+        let hidden: Vec<&[u8]> = injection.also_hidden().iter().map(Secret::expose).collect();
         assert_eq!(hidden, if is_basic { vec![CANARY.as_bytes()] } else { vec![] });
     }
 }
