@@ -11,9 +11,10 @@
 //!
 //! A sync takes as long for one call as for sixty. Whoever was told of the last group tends to be back with
 //! the next call soon, so a group is held back until as many wait as are expected: those of the last group
-//! and those who came during its sync. How long it is held back is learnt: longer where waiting brought
-//! company, shorter where it did not, as beside calls that take their time. Without this, callers split into
-//! two halves that wait for each other's syncs.
+//! and those who came during its sync. It is held back no longer than a sync takes, and how long is learnt:
+//! longer where waiting brought company, shorter where it did not, as beside calls that take their time.
+//! Without this each sync would take along the few who came during the one before; with more patience all
+//! would be waited for, and the processors would have nothing to do.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,10 +35,8 @@ const UNWRITTEN_BYTES_MAX: usize = 1024 * 1024;
 /// Between attempts to get a spare segment from a disk that had no room.
 const SPARE_RETRY: Duration = Duration::from_millis(200);
 
-/// A group is held back for those who are expected at most as long as this many syncs take, so that syncing
-/// stays a small part of the time under load.
-const PATIENCE_SYNCS: u32 = 4;
-/// However slow the disk is.
+/// A group is held back for those who are expected at most as long as a sync takes, and no longer than this,
+/// however slow the disk is.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
 /// The part of the most that is waited where waiting brought nobody.
 const PATIENCE_LEAST: u32 = 16;
@@ -326,7 +325,7 @@ impl Queue {
     /// Waits for those who are expected, if there are more of them and somebody is here to wait with.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let came_first = state.group.waiters.len();
-        let most = (state.sync_took * PATIENCE_SYNCS).min(PATIENCE_MAX);
+        let most = state.sync_took.min(PATIENCE_MAX);
         let patience = state.patience.clamp(most / PATIENCE_LEAST, most);
         let began = Instant::now();
         while state.group.sync && state.group.waiters.len() < state.expected_waiters && !state.closing {
