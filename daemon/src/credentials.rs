@@ -1,8 +1,8 @@
 //! The credential store: secrets of organizations and their users, sealed on disk and in memory alike.
 //!
 //! One question leads out of here to a secret: [`Credentials::for_request`], which outgoing HTTP asks for each request
-//! that may have one. Everything else takes secrets in and tells what they are for. A secret is opened for one request
-//! and wiped after it; what lies in memory between is ciphertext and the root key.
+//! that may have one. Everything else takes secrets in and tells what they are for. A secret is open while
+//! some request needs it; what lies in memory otherwise is ciphertext and the root key.
 //!
 //! - `document` and `fields`: what of a credential is shown, and what is secret. `envelope`: how the second is sealed.
 //! - `root_key`, `source`, `root_vault`, `keyring`: what opens it, where that comes from, and how it is rotated while calls run.

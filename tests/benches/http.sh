@@ -4,8 +4,8 @@
 #   tests/benches/http.sh [SECONDS] [ROUNDS]
 #
 # Needs `wrk`, and a release build (`cargo build --release --workspace`). To measure `wasmtime serve` in the same run, set
-# WASMTIME to a `wasmtime` 48; the same call as a component of `wasi:http/proxy` is built with the tests. Each figure is the
-# middle of some rounds, of all servers in turn. Talks to loopback only, and ends by itself.
+# WASMTIME to a `wasmtime` 48; the same call as a component of `wasi:http/proxy` is built with the tests. The figures
+# are those of the round in the middle of some, by calls a second, of all servers in turn. Talks to loopback only, and ends by itself.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -69,12 +69,12 @@ load() { # PID SCRIPT CONNECTIONS URL
   before=$(cpu "$1")
   result=$(wrk -t1 "-c$3" "-d${seconds}s" --latency -s "$2" "$4")
   after=$(cpu "$1")
-  ! printf '%s\n' "$result" | grep -E 'NOT OK|Non-2xx' >&2
+  if printf '%s\n' "$result" | grep -E 'NOT OK|Non-2xx' >&2; then return 1; fi
   calls=$(printf '%s' "$result" | sed -n 's/ *\([0-9]*\) requests in.*/\1/p')
   printf '%s\n' "$result" | awk -v t=$((after - before)) -v n="$calls" -v hz="$(getconf CLK_TCK)" \
     '$1 == "50%" {p50 = $2} $1 == "99%" {p99 = $2} $1 == "Requests/sec:" {rate = $2} END {print rate, p50, p99, t / hz * 1e6 / n}'
 }
-# The middle of the rounds of one server.
+# The round in the middle, of one server.
 report() { # NAME FILE
   sort -n "$2" | awk -v name="$1" -v middle=$(((rounds + 1) / 2)) \
     'NR == middle {printf "%-46s %7.0f calls/s, p50 %s, p99 %s, server CPU %.1f µs a call\n", name, $1, $2, $3, $4}'

@@ -29,7 +29,7 @@ const provider = new Provider(issuer, {
     },
     {
       client_id: 'public',
-      redirect_uris: [redirectUri],
+      redirect_uris: [`${redirectUri}?organization=acme`],
       grant_types: ['authorization_code', 'refresh_token'],
       response_types: ['code'],
       token_endpoint_auth_method: 'none',

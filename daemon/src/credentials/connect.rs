@@ -3,6 +3,10 @@
 //! The answer comes from a browser, which has no token. What it has is a `state` that nobody can guess: good once, for ten
 //! minutes, for this credential as it was when it was made. What was handed out is kept in memory alone, so that a restart
 //! in between means asking again.
+//!
+//! A client without a secret comes back to an address of its organization's own, which its provider knows it by. Were there
+//! one for all, an organization could have people asked in the name of another's client, and the answer, which is all that
+//! such a client needs, sent to a token address of its own (RFC 9700, section 4.4).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +53,10 @@ pub struct Awaited {
     id: String,
     revision: u64,
     verifier: Secret,
+    /// Where the answer comes back to.
+    redirect_url: String,
+    /// Whether that is an address of the organization's own.
+    is_own_address: bool,
     expires_ms: u64,
 }
 
@@ -80,10 +88,12 @@ impl Awaiting {
         Ok(())
     }
 
-    fn take(&self, state: &str, now_ms: u64) -> Option<Awaited> {
+    fn take(&self, state: &str, address_of: Option<&str>, now_ms: u64) -> Option<Awaited> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(&hash(state))
-            .filter(|awaited| awaited.expires_ms > now_ms && !awaited.revoked.is_cancelled())
+        all.remove(&hash(state)).filter(|awaited| {
+            let own = awaited.is_own_address.then_some(awaited.organization.as_str());
+            awaited.expires_ms > now_ms && !awaited.revoked.is_cancelled() && address_of == own
+        })
     }
 }
 
@@ -104,7 +114,7 @@ impl Credentials {
         now_ms: u64,
     ) -> Result<Connecting, CallError> {
         let credential = self.find(organization, name)?;
-        open_keys(&self.0.shelf.load())?;
+        let keys = open_keys(&self.0.shelf.load())?;
         let Authentication::AuthorizationCode { client, authorization_url } =
             &credential.document.authentication
         else {
@@ -117,7 +127,13 @@ impl Credentials {
                 "only `oauth2_authorization_code` does; it is used as it is",
             ));
         };
-        let asked = oauth::ask(client, authorization_url, &self.0.redirect_url).map_err(not_handed_out)?;
+        let is_own_address = credential.open(&keys).map_err(unsealable)?.given.is_none();
+        // A name has nothing that a query would write otherwise.
+        let redirect_url = match is_own_address {
+            true => format!("{}?organization={organization}", self.0.redirect_url),
+            false => self.0.redirect_url.clone(),
+        };
+        let asked = oauth::ask(client, authorization_url, &redirect_url).map_err(not_handed_out)?;
         let expires_ms = now_ms.saturating_add(PATIENCE_MS);
         let awaited = Awaited {
             organization: organization.clone(),
@@ -127,15 +143,18 @@ impl Credentials {
             id: credential.row.id.clone(),
             revision: credential.row.revision,
             verifier: asked.verifier,
+            redirect_url,
+            is_own_address,
             expires_ms,
         };
         self.0.awaiting.add(&asked.state, awaited, now_ms)?;
         Ok(Connecting { url: asked.url, scopes: client.scopes.clone(), expires_ms })
     }
 
-    /// What was asked for with this `state`. It is good once, whatever comes of it.
-    pub fn awaited(&self, state: &str, now_ms: u64) -> Result<Awaited, CallError> {
-        self.0.awaiting.take(state, now_ms).ok_or_else(too_late)
+    /// What was asked for with this `state`, if its answer came back to the address where it was to: that of an
+    /// organization, or that of all. It is good once, whatever comes of it.
+    pub fn awaited(&self, state: &str, address_of: Option<&str>, now_ms: u64) -> Result<Awaited, CallError> {
+        self.0.awaiting.take(state, address_of, now_ms).ok_or_else(too_late)
     }
 
     /// Fetches tokens for the code that came back. It goes on where the browser hangs up: the code is good once.
@@ -162,7 +181,7 @@ impl Credentials {
         let Some(client) = credential.document.authentication.client() else { return Err(too_late()) };
         let fields = credential.open(&*open_keys(&shelf)?).map_err(unsealable)?;
         let given = fields.given.as_ref();
-        let (http, redirect_url) = (&self.0.http, &self.0.redirect_url);
+        let (http, redirect_url) = (&self.0.http, &awaited.redirect_url);
         let fetching = oauth::exchange(http, client, given, redirect_url, code, &awaited.verifier);
         let tokens = fetching.map_err(not_handed_out)?.await.map_err(not_handed_out)?;
         // What an authorization before this one gave does not belong to this one.

@@ -29,11 +29,6 @@ use taken::TakenInTime;
 /// Pause after the system refused to accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How far the runtime's next timer is at most while requests are served. Where a timer is the first to come, the runtime
-/// is told of it by a system call and wakes a thread; without one that is near, that is so for the time in which each
-/// request's head must come, once a request.
-const NEAR: Duration = Duration::from_secs(1);
-
 /// Header fields of one request. Clients send about ten.
 const HEADER_FIELDS: usize = 100;
 
@@ -60,7 +55,7 @@ pub async fn serve(
     stop: CancellationToken,
 ) {
     let room = Arc::new(Semaphore::new(settings.connections));
-    let _near = AbortOnDropHandle::new(tokio::spawn(keep_a_timer_near()));
+    let _near = AbortOnDropHandle::new(tokio::spawn(keep_a_timer_near(settings.header_timeout / 8)));
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -88,8 +83,10 @@ pub async fn serve(
     }
 }
 
-async fn keep_a_timer_near() {
-    let mut near = tokio::time::interval(NEAR);
+/// Where a timer is the first to come, the runtime is told of it by a system call. Without one that is nearer, that would
+/// be so for the time in which each request's head must come: once a request.
+async fn keep_a_timer_near(distance: Duration) {
+    let mut near = tokio::time::interval(distance.max(Duration::from_millis(1)));
     loop {
         near.tick().await;
     }

@@ -55,6 +55,8 @@ pub struct Answer {
     code: Option<String>,
     /// Why there are none.
     error: Option<String>,
+    /// Of the address that clients without a secret come back to.
+    organization: Option<String>,
 }
 
 /// Ask a person to connect a credential.
@@ -100,7 +102,10 @@ pub async fn connect(
 pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let answer = read(query.as_deref().unwrap_or(""))?;
     let now_ms = now_ms();
-    let awaited = app.0.credentials.awaited(answer.state.as_deref().unwrap_or(""), now_ms)?;
+    let awaited = {
+        let (state, organization) = (answer.state.as_deref(), answer.organization.as_deref());
+        app.0.credentials.awaited(state.unwrap_or(""), organization, now_ms)?
+    };
     let (organization, target) = (awaited.organization.clone(), target(&awaited.organization, &awaited.name));
     let principal = awaited.principal.clone();
     // To its end and its record, where the browser hangs up as well.
@@ -141,6 +146,7 @@ fn read(query: &str) -> Result<Answer, Problem> {
             "state" => &mut answer.state,
             "code" => &mut answer.code,
             "error" => &mut answer.error,
+            "organization" => &mut answer.organization,
             _ => continue,
         };
         if field.replace(value.into_owned()).is_some() {

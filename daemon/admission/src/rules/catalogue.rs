@@ -160,19 +160,16 @@ impl<P> Catalogue<P> {
     /// meant is not for this room to guess.
     pub fn new(platform_limits: LimitsPatch, plugins: Vec<Arc<Plugin<P>>>) -> Self {
         let (plugins, collisions) = by_namespace(plugins);
-        let mut tools = Vec::new();
-        for plugin in plugins.values() {
+        let (mut tools, mut plugin_of) = (Vec::new(), Vec::new());
+        for (at, plugin) in (0..).zip(plugins.values()) {
             let asked = Arc::new(plugin.descriptor.capabilities.clone());
             let reach = Arc::new(Reach::new(asked, Arc::clone(&plugin.granted)));
             for position in 0..plugin.descriptor.tools.len() {
                 let (plugin, reach) = (Arc::clone(plugin), Arc::clone(&reach));
                 tools.push(Tool { index: tools.len(), plugin, position, reach });
+                plugin_of.push(at);
             }
         }
-        let plugin_of = (0_u32..)
-            .zip(plugins.values())
-            .flat_map(|(at, plugin)| std::iter::repeat_n(at, plugin.descriptor.tools.len()));
-        let plugin_of = plugin_of.collect();
         let mut by_name = NameTable::default();
         // A catalogue has far fewer tools than numbers of 32 bits.
         for (number, tool) in (0_u32..).zip(&tools) {
@@ -183,7 +180,7 @@ impl<P> Catalogue<P> {
             platform_limits,
             plugins,
             tools,
-            plugin_of,
+            plugin_of: plugin_of.into(),
             by_name,
             read_only: SharedSet::NONE,
             changing: SharedSet::NONE,
@@ -238,15 +235,6 @@ impl<P> Catalogue<P> {
         let start = self.tools.partition_point(|tool| tool.id().namespace < *namespace);
         let end = self.tools.partition_point(|tool| tool.id().namespace <= *namespace);
         start..end
-    }
-
-    /// The numbers of the tools of each plugin, in the order of [`Catalogue::plugins`].
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
-        self.plugins.values().scan(0, |end, plugin| {
-            let start = *end;
-            *end += plugin.descriptor.tools.len();
-            Some(start..*end)
-        })
     }
 
     /// Which of the plugins each tool is of, in the order of [`Catalogue::plugins`].

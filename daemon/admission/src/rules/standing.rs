@@ -2,8 +2,9 @@
 //!
 //! A decision asks most rules about one tool, so what they say of it lies in one place. In a house of thousands of tools
 //! and organizations that place is mostly not in the processor's cache, and each further one would cost as
-//! much as all the rest of the decision. Most of what an organization says it says of whole plugins, so a byte for each
-//! plugin stands in front: a tenth of the memory, which mostly is in the cache. Agents are too many for this and keep sets.
+//! much as all the rest of the decision. Most of what an organization says it says of whole plugins, so two bits for each
+//! plugin stand in front of an organization's bytes; which plugin a tool is of, all organizations of a catalogue share.
+//! Agents are too many for this and keep sets.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -58,23 +59,22 @@ impl Standings {
 
     /// The same, to be asked often.
     pub fn outlined<P>(self, catalogue: &Catalogue<P>) -> Outlined {
-        let alike = |tools: Range<usize>| {
-            let (first, others) = self.0.get(tools)?.split_first()?;
-            others.iter().all(|other| other == first).then_some(*first)
-        };
-        let plugins: Vec<Option<u8>> = catalogue.ranges().map(alike).collect();
+        let plugin_of = catalogue.plugin_of();
+        let mut plugins: Vec<Option<u8>> = vec![None; plugin_of.last().map_or(0, |last| *last as usize + 1)];
+        let mut left = &*self.0;
+        for of_one in plugin_of.chunk_by(PartialEq::eq) {
+            let (tools, others) = left.split_at_checked(of_one.len()).unwrap_or((left, &[]));
+            let alike = tools.iter().all(|tool| Some(tool) == tools.first());
+            plugins[of_one[0] as usize] = tools.first().copied().filter(|_| alike);
+            left = others;
+        }
         let common = most_common(plugins.iter().copied().flatten());
         let mut outline = vec![0; plugins.len().div_ceil(CODES)];
         for (at, said) in plugins.iter().enumerate() {
             let code = common.iter().position(|common| Some(*common) == *said).unwrap_or(LOOK_CLOSER);
             outline[at / CODES] |= code << (at % CODES * CODE_BITS);
         }
-        Outlined {
-            outline: outline.into(),
-            common,
-            plugin_of: Arc::clone(catalogue.plugin_of()),
-            standings: self,
-        }
+        Outlined { outline: outline.into(), common, plugin_of: Arc::clone(plugin_of), standings: self }
     }
 
     /// What is said of the tool with this number; of one that the catalogue does not have, nothing.

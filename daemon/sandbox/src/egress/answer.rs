@@ -172,7 +172,8 @@ impl AnswerBody {
         if let (Some(connection), Some((pool, key))) = (self.around.connection.take(), &self.around.home) {
             pool.put(key, connection);
         }
-        let held = self.around.scanner.as_mut().map(Scanner::finish).unwrap_or_default();
+        // With it goes the secret, however long the guest holds on to an answer that it has read.
+        let held = self.around.scanner.take().map(|mut scanner| scanner.finish()).unwrap_or_default();
         let passed = passed.and_then(|frame| frame.into_data().ok()).unwrap_or_default();
         self.around.noted.trace(|exchange| exchange.answer.add(&held));
         let whole: Bytes = if held.is_empty() { passed } else { [&passed[..], &held].concat().into() };
@@ -194,7 +195,7 @@ impl AnswerBody {
 
     fn failed(&mut self, error: &Error) {
         self.state = State::Done;
-        self.around.connection = None;
+        (self.around.connection, self.around.scanner) = (None, None);
         self.around.noted.failed(headers::words(error));
     }
 }

@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 use super::scan::Pattern;
 use crate::secret::Secret;
 
-/// What is put into requests, and what is looked for in their answers. It is kept until the last of those is read, and
-/// wiped then; requests that are under way at the same time can share one.
+/// What is put into requests, and what is looked for in their answers. It is kept until the last of those is read
+/// or let go, and wiped then; requests that are under way at the same time can share one.
 pub struct Injection {
     credential: Arc<str>,
     place: InjectionPlace,

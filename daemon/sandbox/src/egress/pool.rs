@@ -144,6 +144,9 @@ impl Pool {
         if is_full || self.slots.is_wanted_of(&key.organization) {
             return;
         }
+        if kept.idle.len() >= 2 * IDLE {
+            kept.idle.retain(|_, idle| !idle.is_empty());
+        }
         kept.last_id += 1;
         let idle = Idle { id: kept.last_id, connection, since: Instant::now() };
         kept.idle.entry(Arc::clone(key)).or_default().push(idle);
@@ -180,7 +183,7 @@ fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
 
 impl Kept {
     fn pop(&mut self, key: &Key) -> Option<Idle> {
-        // Where that was the last, its place is kept for when it comes back; what stays empty is swept.
+        // Where that was the last, its place is kept for when it comes back; `put` and the sweep take away what stays empty.
         let last = self.idle.get_mut(key)?.pop();
         self.count -= usize::from(last.is_some());
         last
@@ -217,5 +220,104 @@ impl Kept {
         }
         self.count -= 1;
         Some(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncReadExt, DuplexStream};
+    use toolgate_admission::{Capabilities, Reach, Target};
+
+    use super::*;
+
+    fn grant(more: Value) -> Value {
+        let mut grant =
+            json!({"network": [{"host": "*.api.example"}, {"host": "b.api.example", "port": 8443}]});
+        let members = grant.as_object_mut().zip(more.as_object());
+        members.into_iter().for_each(|(grant, more)| grant.extend(more.clone()));
+        grant
+    }
+
+    fn permitted(grant: &Value, authority: &str) -> Permitted {
+        let granted = Grant::parse(&grant.to_string()).expect("a grant");
+        let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
+        let target = Target::parse("https", authority, "/", "GET").expect("a target");
+        Reach::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("it is in the grant")
+    }
+
+    fn key(organization: &str, plugin: &str, credential: Option<&str>, permitted: &Permitted) -> Arc<Key> {
+        Arc::new(Key::new(&organization.into(), &plugin.into(), credential.map(Arc::from), permitted))
+    }
+
+    fn usual() -> Arc<Key> {
+        key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "a.api.example"))
+    }
+
+    /// A connection, and its other end.
+    async fn connection(pool: &Pool, key: &Key) -> (Connection, DuplexStream) {
+        let (near, far) = tokio::io::duplex(64);
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(near)).await;
+        let (sender, driving) = shaken.expect("nothing is said yet");
+        let slot = pool.slot(key).await;
+        (Connection::new(sender, slot, async move { drop(driving.await) }), far)
+    }
+
+    fn pool() -> Pool {
+        Pool::new(Slots::new(8, 8))
+    }
+
+    #[tokio::test]
+    async fn m1_a_connection_is_kept_for_its_owner_and_what_it_was_vetted_for() {
+        let pool = pool();
+        let (mine, _far) = connection(&pool, &usual()).await;
+        pool.put(&usual(), mine);
+        let here = permitted(&grant(json!({})), "a.api.example");
+        let others = [
+            key("rival", "sha256:1", Some("stripe@1"), &here),
+            key("acme", "sha256:2", Some("stripe@1"), &here),
+            key("acme", "sha256:1", Some("stripe@2"), &here),
+            key("acme", "sha256:1", None, &here),
+            key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "b.api.example")),
+            key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "b.api.example:8443")),
+            key(
+                "acme",
+                "sha256:1",
+                Some("stripe@1"),
+                &permitted(&grant(json!({"private_networks": ["10.0.0.0/8"]})), "a.api.example"),
+            ),
+        ];
+        for other in others {
+            assert!(pool.take(&other).is_none(), "{other:?}");
+        }
+        assert!(pool.take(&usual()).is_some(), "another grant of the same");
+        assert!(pool.take(&usual()).is_none(), "it is used by one at a time");
+    }
+
+    #[tokio::test]
+    async fn what_is_idle_for_too_long_is_closed_and_nothing_is_left_of_its_place() {
+        let pool = pool();
+        let (old, mut closed) = connection(&pool, &usual()).await;
+        let (young, _far) = connection(&pool, &usual()).await;
+        pool.put(&usual(), old);
+        pool.put(&usual(), young);
+        let long_ago = Instant::now().checked_sub(IDLE_TIME).expect("the clock is older");
+        lock(&pool.kept).idle.values_mut().for_each(|idle| idle[0].since = long_ago);
+        drop(lock(&pool.kept).take_expired());
+        assert_eq!(closed.read(&mut [0]).await.expect("it ends well"), 0);
+        assert!(pool.take(&usual()).is_some(), "the young one");
+        let mut kept = lock(&pool.kept);
+        assert_eq!((kept.count, kept.idle.len()), (0, 1), "its place is kept for when it comes back");
+        assert!(kept.take_expired().is_empty() && kept.idle.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_its_server_closed_is_not_used_again() {
+        let pool = pool();
+        let (connection, far) = connection(&pool, &usual()).await;
+        pool.put(&usual(), connection);
+        drop(far);
+        assert!(pool.take(&usual()).is_none());
     }
 }

@@ -99,3 +99,25 @@ fn fields(headers: &HeaderMap) -> Vec<(String, String)> {
     };
     headers.iter().map(|(name, value)| (name.to_string(), shown(value))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Secret;
+
+    /// C3: a person who tries a tool is shown where a secret went, and not the secret.
+    #[test]
+    fn c3_a_secret_in_the_query_is_shown_as_stars() {
+        let target = Target::parse("https", "api.example", "/v1?q=1&key=guess", "GET").expect("a target");
+        let place = InjectionPlace::Query { name: "key".to_owned() };
+        let injection =
+            Injection::new("stripe@1".into(), place, Secret::new(b"sk_live".to_vec()), Vec::new());
+        let shown = |injection| {
+            let mut exchange = Exchange::default();
+            exchange.sent(&target, injection, &HeaderMap::new());
+            exchange.request
+        };
+        assert_eq!(shown(Some(&injection)), "GET https://api.example:443/v1?q=1&key=***");
+        assert_eq!(shown(None), "GET https://api.example:443/v1?q=1&key=guess");
+    }
+}

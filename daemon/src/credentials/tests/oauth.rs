@@ -86,7 +86,7 @@ async fn scene() -> (Desk, Arc<Provider>, Credentials) {
 /// The token that a request of `acme` would have; `nothing` where it goes without.
 async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, now_ms).await {
-        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret.expose().to_vec()).unwrap()),
+        Ok(Some(injection)) => Ok(String::from_utf8(injection.secret().expose().to_vec()).unwrap()),
         Ok(None) => Ok("nothing".to_owned()),
         Err(refused) => Err(CallError::from(refused).error_type),
     }
@@ -97,7 +97,7 @@ async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option
     put(credentials, "stripe", of_person()).await;
     provider.hands_out("first", refresh);
     let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
-    let awaited = credentials.awaited(&state_of(&asked.url), 1).unwrap();
+    let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
 }
 
@@ -207,7 +207,7 @@ async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
         .map(|name| &*query[name]);
     assert_eq!(told, ["a", "code", "read write", "S256", "http://127.0.0.1:7300/v1/oauth/callback"]);
     provider.hands_out("first", Some("r"));
-    let awaited = credentials.awaited(&query["state"], 1).unwrap();
+    let awaited = credentials.awaited(&query["state"], None, 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
     assert!(connected(&desk, "acme"));
     assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first"));
@@ -217,6 +217,29 @@ async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
         fields["code_verifier"].clone(),
     ));
     assert_eq!(challenge.as_str(), query["code_challenge"]);
+}
+
+/// K3: of clients without a secret each organization's has an address of its own to come back to.
+#[tokio::test]
+async fn k3_an_answer_for_a_client_without_a_secret_comes_back_to_its_organization() {
+    let (_desk, provider, credentials) = scene().await;
+    let new = NewCredential { document: of_person(), secret: None };
+    credentials.put(&name("acme"), &name("stripe"), new, &Precondition::Absent, 5).await.unwrap();
+    let asked = || credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
+    let own = "http://127.0.0.1:7300/v1/oauth/callback?organization=acme";
+    assert_eq!(query_of(&asked().url)["redirect_uri"], own);
+    for address_of in [None, Some("rival"), Some("")] {
+        let refused = credentials.awaited(&state_of(&asked().url), address_of, 1).err();
+        assert_eq!(refused.map(|error| error.error_type), Some(ErrorType::Expired), "{address_of:?}");
+    }
+    provider.hands_out("first", Some("r"));
+    let awaited = credentials.awaited(&state_of(&asked().url), Some("acme"), 1).unwrap();
+    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+    assert_eq!(provider.asked()[0]["redirect_uri"], own);
+    // One with a secret comes back to the address of all, and to no other.
+    put(&credentials, "stripe", of_person()).await;
+    assert!(credentials.awaited(&state_of(&asked().url), Some("acme"), 1).is_err());
+    assert!(credentials.awaited(&state_of(&asked().url), None, 1).is_ok());
 }
 
 #[tokio::test]
@@ -229,7 +252,8 @@ async fn a_state_is_good_once_for_ten_minutes_and_for_the_credential_as_it_was()
         assert_eq!(asked.expires_ms, now_ms + 600_000);
         state_of(&asked.url)
     };
-    let gone = |state: &str, now_ms| credentials.awaited(state, now_ms).err().map(|error| error.error_type);
+    let gone =
+        |state: &str, now_ms| credentials.awaited(state, None, now_ms).err().map(|error| error.error_type);
     assert_eq!(gone("made-up", 0), Some(ErrorType::Expired));
     let state = ask_at(0);
     assert_eq!(gone(&state, 0), None);
@@ -237,7 +261,7 @@ async fn a_state_is_good_once_for_ten_minutes_and_for_the_credential_as_it_was()
     assert_eq!(gone(&ask_at(0), 600_000), Some(ErrorType::Expired));
     let (first, second) = (ask_at(0), ask_at(0));
     assert_eq!(gone(&first, 0), Some(ErrorType::Expired), "another one was asked for since");
-    let awaited = credentials.awaited(&second, 0).unwrap();
+    let awaited = credentials.awaited(&second, None, 0).unwrap();
     put(&credentials, "stripe", of_person()).await;
     let refused = credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap_err();
     assert_eq!(refused.error_type, ErrorType::Expired);
@@ -441,7 +465,7 @@ async fn k3_what_a_revoked_token_asked_for_is_not_taken() {
         if revoked {
             token.cancel();
         }
-        assert_eq!(credentials.awaited(&state_of(&asked.url), 1).is_err(), revoked);
+        assert_eq!(credentials.awaited(&state_of(&asked.url), None, 1).is_err(), revoked);
     }
 }
 
@@ -471,7 +495,7 @@ async fn k3_those_whose_provider_is_away_do_not_keep_others_from_being_renewed()
         put(&credentials, &called, of_person()).await;
         provider.hands_out("first", Some("r"));
         let asked = credentials.connect(&name("acme"), &name(&called), "t", &Default::default(), 0).unwrap();
-        let awaited = credentials.awaited(&state_of(&asked.url), 1).unwrap();
+        let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
         credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
     }
     connect(&provider, &credentials, Some("last")).await;

@@ -97,7 +97,7 @@ async fn open(desk: &Desk, elsewhere: &Arc<Elsewhere>, prefix: Option<&str>) -> 
 
 async fn got_from(credentials: &Credentials, now_ms: u64) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, now_ms).await {
-        Ok(injection) => Ok(String::from_utf8(injection.unwrap().secret.expose().to_vec()).unwrap()),
+        Ok(injection) => Ok(String::from_utf8(injection.unwrap().secret().expose().to_vec()).unwrap()),
         Err(refused) => Err(CallError::from(refused).error_type),
     }
 }
@@ -149,7 +149,8 @@ async fn k2_another_secret_of_the_vault_shares_no_connection() {
     let mut labels = Vec::new();
     for (version, now_ms) in [(4, 100), (5, 100 + KEPT_MS)] {
         scene.elsewhere.has("secret", version);
-        labels.push(ask(&scene.credentials, "acme", None, now_ms).await.unwrap().unwrap().credential);
+        labels
+            .push(ask(&scene.credentials, "acme", None, now_ms).await.unwrap().unwrap().credential().clone());
     }
     assert_eq!(labels.iter().map(|label| &**label).collect::<Vec<_>>(), ["stripe@1/4", "stripe@1/5"]);
 }

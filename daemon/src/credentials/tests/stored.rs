@@ -129,8 +129,8 @@ async fn k5_a_user_gets_their_own_and_never_anothers() {
     assert!(matches!(ask(&credentials, "acme", Some("bob"), 10).await, Err(CredentialRefusal::Missing(_))));
     assert!(matches!(ask(&credentials, "rival", Some("ann"), 10).await, Err(CredentialRefusal::Missing(_))));
     let injection = ask(&credentials, "acme", Some("ann"), 10).await.unwrap().unwrap();
-    assert_eq!(injection.secret.expose(), b"anns");
-    assert!(injection.credential.starts_with("ann@"), "{}", injection.credential);
+    assert_eq!(injection.secret().expose(), b"anns");
+    assert!(injection.credential().starts_with("ann@"), "{}", injection.credential());
 }
 
 #[tokio::test]

@@ -181,7 +181,7 @@ fn k2_the_shifts_find_what_a_plain_search_finds() {
         }
         let one = scanner(&[&secret]);
         let mut expected = text.clone();
-        for form in one.forms.iter() {
+        for form in one.injection.pattern().forms.iter() {
             for at in 0..text.len() {
                 if text[at..].starts_with(form) {
                     expected[at..at + form.len()].fill(b'*');
