@@ -6,7 +6,8 @@
 //!
 //! In order: [`upstreams`] (what all calls share), [`send`] (one request), [`record`] (what the call did), [`resolve`],
 //! [`slots`], [`connect`], [`connection`], [`pool`], then the bytes: [`headers`], [`body`] (out), [`answer`] with [`decode`]
-//! and [`scan`] (in), [`inject`] (credentials), and [`trace`] (what a person who tries a tool is shown).
+//! and [`scan`] (in), [`inject`] (credentials) with [`pattern`] (what is looked for in answers), and [`trace`] (what a
+//! person who tries a tool is shown).
 
 mod answer;
 mod body;
@@ -15,6 +16,7 @@ mod connection;
 mod decode;
 mod headers;
 mod inject;
+mod pattern;
 mod pool;
 mod record;
 mod resolve;

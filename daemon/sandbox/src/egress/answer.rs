@@ -173,7 +173,7 @@ impl AnswerBody {
             pool.put(key, connection);
         }
         // With it goes the secret, however long the guest holds on to an answer that it has read.
-        let held = self.around.scanner.take().map(|mut scanner| scanner.finish()).unwrap_or_default();
+        let held = self.around.scanner.take().map(Scanner::finish).unwrap_or_default();
         let passed = passed.and_then(|frame| frame.into_data().ok()).unwrap_or_default();
         self.around.noted.trace(|exchange| exchange.answer.add(&held));
         let whole: Bytes = if held.is_empty() { passed } else { [&passed[..], &held].concat().into() };

@@ -10,7 +10,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolgate_admission::{CallError, Permitted};
 use zeroize::Zeroizing;
 
-use super::scan::Pattern;
+use super::pattern::Pattern;
 use crate::secret::Secret;
 
 /// What is put into requests, and what is looked for in their answers. It is kept until the last of those is read
