@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Calls over HTTP under load: our daemon, and beside it `wasmtime serve` where a component for it is given.
+# Calls over HTTP under load: our daemon, and beside it two floors and `wasmtime serve`.
 #
 #   tests/benches/http.sh [SECONDS] [ROUNDS]
 #
-# Needs `wrk`, and a release build (`cargo build --release --workspace`). To measure `wasmtime serve` in the same run, set
-# WASMTIME to a `wasmtime` 48; the same call as a component of `wasi:http/proxy` is built with the tests. The figures
-# are those of the round in the middle of some, by calls a second, of all servers in turn. Talks to loopback only, and ends by itself.
+# Needs `wrk`, and a release build (`cargo build --release --workspace`). The floors, hyper alone and hyper in front of
+# bare wasmtime with a fresh instance, are measured where `cargo bench --workspace --no-run --bench call` has built them. To
+# measure `wasmtime serve` in the same run, set WASMTIME to a `wasmtime` 48; the same call as a component of
+# `wasi:http/proxy` is built with the tests. The figures are those of the round in the middle of some, by calls a second, of
+# all servers in turn. Talks to loopback only, and ends by itself.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -33,13 +35,18 @@ put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d 
 put /v1/orgs/acme '{}'
 put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
 put /v1/orgs/acme/agents/bot '{"enabled":["echo/*"],"autonomy":"autonomous"}'
-# A session remembers the ids of its calls, so the load is spread over many.
-for _ in $(seq 64); do
-  ask -H 'Content-Type: application/json' -d '{"agent":"acme/bot"}' "$base/v1/sessions" |
-    sed 's/.*"session":"\([^"]*\)".*/"\1",/'
-done >"$work/sessions"
+# Each round has sessions of its own, and ends them: a session remembers its calls and their answers, which a model would
+# not ask for without end.
+open_sessions() {
+  rm -f "$work/sessions"
+  for _ in $(seq 64); do
+    ask -H 'Content-Type: application/json' -d '{"agent":"acme/bot"}' -w '\n' "$base/v1/sessions" |
+      sed 's/.*"session":"\([^"]*\)".*/\1/' >>"$work/sessions"
+  done
+}
+end_sessions() { ask -X DELETE $(sed "s|^|$base/v1/sessions/|" "$work/sessions") >/dev/null; }
+open_sessions
 cat >"$work/calls.lua" <<LUA
-local sessions = { $(tr -d '\n' <"$work/sessions") }
 local at, requests = 0, {}
 wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
@@ -47,9 +54,9 @@ wrk.headers["Authorization"] = "Bearer $token"
 local arguments = '$arguments'
 -- Made once, so that the load tool takes as little of the two cores as it can.
 function init()
-  for number, session in ipairs(sessions) do
-    local body = '{"calls":[{"tool":"call_echo_echo","arguments":' .. arguments .. '}]}'
-    requests[number] = wrk.format(nil, "/v1/sessions/" .. session .. "/calls", nil, body)
+  local body = '{"calls":[{"tool":"call_echo_echo","arguments":' .. arguments .. '}]}'
+  for session in io.lines("$work/sessions") do
+    requests[#requests + 1] = wrk.format(nil, "/v1/sessions/" .. session .. "/calls", nil, body)
   end
 end
 function request()
@@ -60,7 +67,7 @@ LUA
 # That the answers are good is asked once before and once after, since looking at each would be most of the load.
 expect_good() {
   ask -H 'Content-Type: application/json' -d "{\"calls\":[{\"tool\":\"call_echo_echo\",\"arguments\":$arguments}]}" \
-    "$base/v1/sessions/$(cut -d'"' -f2 "$work/sessions" | head -n 1)/calls" | grep -q '"status":"ok"'
+    "$base/v1/sessions/$(head -n 1 "$work/sessions")/calls" | grep -q '"status":"ok"'
 }
 cpu() { awk '{print $14 + $15}' "/proc/$1/stat"; }
 # Of one round: calls a second, the median's and the 99th percentile's time, server CPU of a call in µs.
@@ -83,9 +90,23 @@ report() { # NAME FILE
 declare -A pid script url
 servers=(toolgate)
 pid[toolgate]=$daemon script[toolgate]=$work/calls.lua url[toolgate]=$base
+floors=$(find "$target/release/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+for floor in ${floors:+echo bare}; do
+  if [ $floor = echo ]; then name="hyper and JSON alone"; else name="hyper, JSON, bare wasmtime, fresh instance"; fi
+  RUST_BACKTRACE=0 "$floors" --bench -- serve-$floor >"$work/$floor" &
+  servers+=("$name")
+  until [ -s "$work/$floor" ]; do kill -0 $!; done
+  pid[$name]=$! script[$name]=$work/calls.lua url[$name]=http://$(cat "$work/$floor")
+  curl -sf -d "{\"calls\":[{\"arguments\":$arguments}]}" "${url[$name]}" | grep -q '"number":1234'
+done
 if [ -n "${WASMTIME:-}" ]; then
   proxy=$(find "$target/guests" -name proxy.wasm -path '*guest*' -not -path '*/deps/*' | head -n 1)
-  printf 'wrk.method = "POST"\nwrk.body = [[%s]]\n' "$arguments" >"$work/proxy.lua"
+  # Like the other, so that the load tool has the same work.
+  cat >"$work/proxy.lua" <<LUA
+local made
+function init() made = wrk.format("POST", "/", nil, [[$arguments]]) end
+function request() return made end
+LUA
   port=7399
   for reuse in 1 1000; do
     name="wasmtime serve, instance used $reuse times"
@@ -105,6 +126,7 @@ for round in $(seq 0 $rounds); do
     name=${servers[$at]}
     for connections in 1 16 64; do
       [ "$name" = toolgate ] || [ $connections = 16 ] || continue
+      [ "$name" != toolgate ] || { end_sessions; open_sessions; }
       row=$(load "${pid[$name]}" "${script[$name]}" $connections "${url[$name]}")
       # The first finds everything cold.
       [ "$round" = 0 ] || printf '%s\n' "$row" >>"$work/$at.$connections"

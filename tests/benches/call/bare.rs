@@ -17,6 +17,8 @@ wasmtime::component::bindgen!({
     exports: { default: async },
 });
 
+use self::toolgate::plugin::types::Outcome;
+
 /// What keeps a guest within bounds, each of which can be left off to see what it costs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Knobs {
@@ -132,6 +134,16 @@ impl Bare {
         }
     }
 
+    /// What the tool of the floor answers in an instance of its own.
+    pub async fn fresh(&self, arguments: &str) -> String {
+        let mut store = self.store();
+        let plugin = self.plugin.instantiate_async(&mut store).await.unwrap();
+        let answered = plugin.toolgate_plugin_tools().call_call(&mut store, "echo", arguments).await;
+        match answered.unwrap().unwrap() {
+            Outcome::Output(output) | Outcome::Client(output) => output,
+        }
+    }
+
     async fn call(&self, store: &mut Store<State>, plugin: &Plugin, (tool, arguments): Call) {
         let answering = plugin.toolgate_plugin_tools().call_call(&mut *store, tool, arguments);
         let answered = if self.knobs.deadline {
@@ -145,7 +157,7 @@ impl Bare {
     /// Calls in as many tasks as there are in flight, all of them in instances of their own unless one is to serve
     /// all calls of a task.
     pub async fn calls(&self, calls: u64, in_flight: u64, call: Call) {
-        let ticker = Ticker::start(&self.engine);
+        let ticker = Ticker::of(self);
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
             let bare = self.clone();
@@ -184,12 +196,12 @@ fn charge(mut store: StoreContextMut<'_, State>, hook: CallHook) -> wasmtime::Re
 }
 
 /// Ticks the epoch, as long as it is kept.
-struct Ticker(Arc<AtomicBool>);
+pub struct Ticker(Arc<AtomicBool>);
 
 impl Ticker {
-    fn start(engine: &Engine) -> Self {
+    pub fn of(bare: &Bare) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, engine) = (Arc::clone(&stop), engine.clone());
+        let (stopped, engine) = (Arc::clone(&stop), bare.engine.clone());
         std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::park_timeout(Duration::from_millis(1));

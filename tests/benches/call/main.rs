@@ -7,12 +7,14 @@
 //!
 //! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`, with
 //! `-- knobs` for what each safety knob costs by itself, `-- knobs --write` to make `daemon/docs/cost.md` of it, and
-//! `-- fleet` for decisions, changes, memory and the broker of a house with 10,000 tools and 100,000 agents.
+//! `-- fleet` for decisions, changes, memory and the broker of a house with 10,000 tools and 100,000 agents. With
+//! `-- serve-echo` and `-- serve-bare` it serves (a) or (c) over HTTP until it is ended: floors for `http.sh`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod bare;
 mod fleet;
+mod floor;
 mod house;
 mod knobs;
 
@@ -48,6 +50,12 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "fleet") {
         return fleet::print(&runtime, echo);
+    }
+    if std::env::args().any(|argument| argument == "serve-echo") {
+        return runtime.block_on(floor::serve(None));
+    }
+    if std::env::args().any(|argument| argument == "serve-bare") {
+        return runtime.block_on(floor::serve(Some(Bare::new(echo, Knobs::FLOOR))));
     }
     println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
     let native = measure(200_000, || native(200_000));
