@@ -438,7 +438,7 @@ fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed(
     assert_eq!(wrong.status.code(), Some(2), "{}", wrong.stderr);
     // Without a place the definition is shown, and nothing is made.
     let shown: Value = serde_json::from_str(&terminal.does(&import)).expect("a definition");
-    assert_eq!(shown["actions"][0]["name"], "list_orders");
+    assert_eq!(shown["actions"][0]["name"], "listOrders");
     assert_eq!(terminal.gets(&["tool", "list", "acme"])["items"], json!([]));
     let made =
         terminal.types_as("operator", &[&import[..], &["acme/shop", "--select", "tag:orders"]].concat());

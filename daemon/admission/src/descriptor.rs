@@ -31,6 +31,8 @@ const DESCRIBE_BYTES: usize = 4 * 1024 * 1024;
 const DESCRIBE_DEPTH: u64 = 96;
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
+/// Longest name of a tool where it comes from.
+const ORIGINAL_CHARS: usize = 256;
 /// Most entries of a list of tags, examples and the like.
 const LIST: usize = 100;
 /// Subschemas of one plugin, references replaced: at some hundred bytes each this bounds what a plugin of a
@@ -78,6 +80,8 @@ pub struct ToolDescriptor {
     pub name: ToolName,
     /// What a model calls it.
     pub wire: WireName,
+    /// Its name where it comes from, if that is another: no other tool of the plugin is meant by it.
+    pub original_name: Option<Arc<str>>,
     /// What it does, for a model that chooses.
     pub description: String,
     /// How to call it well, for a model that has chosen.
@@ -221,9 +225,12 @@ impl Descriptor {
         Ok(Self { unknown_fields, ..descriptor })
     }
 
-    /// The tool of that name.
+    /// The tool of that name, or original name.
     pub fn tool(&self, name: &str) -> Option<&ToolDescriptor> {
-        self.tools.iter().find(|tool| tool.name.as_str() == name)
+        let is_it = |tool: &&ToolDescriptor| {
+            tool.name.as_str() == name || tool.original_name.as_deref() == Some(name)
+        };
+        self.tools.iter().find(is_it)
     }
 
     fn check_schemas(&self) -> Result<(), DescriptorError> {
@@ -291,15 +298,36 @@ fn read_tools(
     }
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(items.len());
-    for item in items {
-        let tool = ToolDescriptor::read(&item, namespace, unknown)?;
+    for item in &items {
+        let tool = ToolDescriptor::read(item, namespace, unknown)?;
         if !names.insert(tool.name.clone()) {
             let message = format!("the tool `{}` is described twice", tool.name);
             return Err(item.refuse(message, "give each tool its own name"));
         }
         tools.push(tool);
     }
+    check_originals(&items, &tools, &names)?;
     Ok(tools)
+}
+
+/// An original name is another way to call a tool, so it may not be one to call another tool.
+fn check_originals(
+    items: &[Place<'_>],
+    tools: &[ToolDescriptor],
+    names: &BTreeSet<ToolName>,
+) -> Result<(), DescriptorError> {
+    let mut originals = BTreeSet::new();
+    for (item, tool) in items.iter().zip(tools) {
+        let Some(original) = tool.original_name.as_deref() else { continue };
+        // As called names are read: in either case of letters.
+        let read = ToolName::parse(&original.to_ascii_lowercase()).ok();
+        let is_anothers = read.is_some_and(|read| read != tool.name && names.contains(&read));
+        if is_anothers || !originals.insert(original) {
+            let message = format!("another tool is called by the original name `{}` too", show(original, 80));
+            return Err(item.refuse(message, "leave both tools out, or one of them"));
+        }
+    }
+    Ok(())
 }
 
 impl ToolDescriptor {
@@ -310,6 +338,7 @@ impl ToolDescriptor {
     ) -> Result<Self, DescriptorError> {
         let known = [
             "name",
+            "original_name",
             "description",
             "usage",
             "input_schema",
@@ -330,6 +359,11 @@ impl ToolDescriptor {
         let id = ToolId { namespace: namespace.clone(), tool: name.clone() };
         Ok(Self {
             wire: id.wire().map_err(|error| name_place.refuse(error.message, error.hint))?,
+            original_name: place
+                .optional("original_name")
+                .map(|place| place.text(ORIGINAL_CHARS).map(Arc::from))
+                .transpose()?
+                .filter(|original: &Arc<str>| **original != *name.as_str()),
             id,
             name,
             description: place.required("description")?.text(4_096)?,

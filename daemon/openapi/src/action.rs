@@ -276,7 +276,7 @@ fn assemble(
     let mut action = Map::new();
     let mut set = |name: &str, value: Value| drop(action.insert(name.to_owned(), value));
     let (description, usage) = texts(operation);
-    set("name", json!(operation.name));
+    set("name", json!(operation.original));
     set("description", json!(description));
     if let Some(usage) = usage {
         set("usage", json!(usage));

@@ -250,9 +250,18 @@ fn take_all(
     let mut totals = Totals { bytes: 8 * 1024, ..Totals::default() };
     let mut actions = Vec::new();
     let mut full: Option<String> = None;
+    let is_wanted = |operation: &Operation<'_>| wanted.deprecated || !operation.is_deprecated();
+    let names =
+        selected.iter().filter(|operation| is_wanted(operation)).map(|operation| &*operation.original);
+    let colliding = toolgate_naming::collisions(names);
     for operation in selected {
-        if operation.is_deprecated() && !wanted.deprecated {
+        if !is_wanted(operation) {
             report.leave_out(operation.label(), "it is deprecated; ask for deprecated ones to take it");
+            continue;
+        }
+        if let Some(name) = colliding.get(&*operation.original) {
+            let why = format!("it and another operation would both be the tool `{name}`: select one of them");
+            report.leave_out(operation.label(), why);
             continue;
         }
         if full.is_none() && totals.actions == limit {

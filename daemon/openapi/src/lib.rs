@@ -17,7 +17,6 @@ mod document;
 mod forms;
 mod headers;
 mod import;
-mod names;
 mod operations;
 mod parameters;
 mod paths;

@@ -5,10 +5,12 @@ use toolgate_admission::show;
 
 use crate::document::Document;
 use crate::import::Report;
-use crate::names::{self, Original};
+use crate::text::is_visible;
 
 /// Operations of one document. The largest published ones have some fifteen thousand.
 const OPERATIONS: usize = 20_000;
+/// Longest `operationId` that names an action.
+const NAME_CHARS: usize = 256;
 /// Methods as documents write them and requests say them.
 const METHODS: [(&str, &str); 7] = [
     ("get", "GET"),
@@ -30,6 +32,8 @@ pub(crate) struct Operation<'a> {
     pub(crate) item: &'a Map<String, Value>,
     /// What it says of the method there.
     pub(crate) body: &'a Map<String, Value>,
+    /// As an action: its `operationId`, or method and path where it has none that a name could be made of.
+    pub(crate) original: String,
     /// As a tool.
     pub(crate) name: String,
 }
@@ -66,16 +70,19 @@ pub(crate) fn all<'a>(document: &'a Document, namespace: &str, report: &mut Repo
     for (path, item) in paths {
         of_path(document, path, item, &mut operations, report);
     }
-    let originals: Vec<Original<'_>> = operations
-        .iter()
-        .map(|operation| Original { id: operation.id(), method: operation.method, path: operation.path })
-        .collect();
-    for (operation, name) in names::name_all(&originals, namespace).into_iter().enumerate() {
-        if let Some(operation) = operations.get_mut(operation) {
-            operation.name = name;
-        }
+    for operation in &mut operations {
+        let by_place =
+            || toolgate_naming::tool(namespace, &format!("{} {}", operation.method, operation.path));
+        operation.original = operation.id().filter(|id| is_name(id)).map_or_else(by_place, str::to_owned);
+        operation.name = toolgate_naming::tool(namespace, &operation.original);
     }
     operations
+}
+
+/// Whether an action can be called so, and words for a tool can be found in it.
+fn is_name(id: &str) -> bool {
+    let is_line = id.trim() == id && !id.contains(['\n', '\t']) && is_visible(id);
+    is_line && id.chars().nth(NAME_CHARS).is_none() && id.contains(|sign: char| sign.is_ascii_alphanumeric())
 }
 
 fn of_path<'a>(
@@ -98,7 +105,8 @@ fn of_path<'a>(
                 report.leave_out(label(method, path), why);
             }
             Some(Value::Object(body)) => {
-                operations.push(Operation { path, method, item, body, name: String::new() });
+                let (original, name) = Default::default();
+                operations.push(Operation { path, method, item, body, original, name });
             }
             Some(_) => report.leave_out(label(method, path), "it is no object"),
         }

@@ -35,16 +35,23 @@ fn imported(text: &str, wanted: &Wanted<'_>) -> Result<Imported, ImportError> {
 
 /// A description of the plugin that a definition makes, as its component would answer it.
 fn described(namespace: &str, definition: &Value) -> String {
-    let tools: Vec<Value> =
-        definition["actions"].as_array().expect("actions").iter().map(described_tool).collect();
+    let tools: Vec<Value> = definition["actions"]
+        .as_array()
+        .expect("actions")
+        .iter()
+        .map(|action| described_tool(namespace, action))
+        .collect();
     let version = definition.get("version").cloned().unwrap_or(json!("1"));
     json!({"name": namespace, "version": version, "purpose": definition["description"], "tools": tools})
         .to_string()
 }
 
-fn described_tool(action: &Value) -> Value {
-    let mut tool = json!({"usage": action.get("usage").unwrap_or(&action["description"])});
-    for field in ["name", "description", "input_schema", "output_schema", "tags", "redact"] {
+fn described_tool(namespace: &str, action: &Value) -> Value {
+    let original = action["name"].as_str().expect("a name");
+    let name = toolgate_naming::tool(namespace, original);
+    let usage = action.get("usage").unwrap_or(&action["description"]);
+    let mut tool = json!({"name": name, "original_name": original, "usage": usage});
+    for field in ["description", "input_schema", "output_schema", "tags", "redact"] {
         if let Some(value) = action.get(field) {
             tool[field] = value.clone();
         }

@@ -153,7 +153,7 @@ mod tests {
         let run = run_with(vec![], false, async |client, printer| run(command, client, printer).await).await;
         run.result.expect("imported");
         let definition: serde_json::Value = serde_json::from_str(&run.out).expect("json");
-        assert_eq!(definition["actions"][0]["name"], "list_items", "{definition}");
+        assert_eq!(definition["actions"][0]["name"], "listItems", "{definition}");
         assert!(run.notes.contains("left out: POST /files"), "{}", run.notes);
         assert!(run.notes.contains("1 actions of 2 operations"), "{}", run.notes);
         assert!(run.asked.is_empty());
@@ -170,6 +170,6 @@ mod tests {
         let run = run_with(answers, false, async |client, printer| run(command, client, printer).await).await;
         run.result.expect("imported");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/tools/shop");
-        assert!(run.asked[1].body.contains("list_items"), "{}", run.asked[1].body);
+        assert!(run.asked[1].body.contains("listItems"), "{}", run.asked[1].body);
     }
 }

@@ -40,7 +40,7 @@ pub enum ToolCommand {
     },
     /// Make a tool, or replace it whole
     Put {
-        /// `organization/namespace`
+        /// `organization/namespace`, or the organization alone: the namespace is then made of the `display_name`
         name: String,
         /// A JSON file, or `-` for standard input
         file: String,
@@ -92,7 +92,11 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             let answer = client.get(&path(&name)?).send().await?;
             Ok(printer.value(&answer.json()?)?)
         }
-        ToolCommand::Put { name, file } => put(client, printer, &path(&name)?, document_from(&file)?).await,
+        ToolCommand::Put { name, file } => {
+            let definition = document_from(&file)?;
+            let path = if name.contains('/') { path(&name)? } else { path_for(&name, &definition)? };
+            put(client, printer, &path, definition).await
+        }
         ToolCommand::Remove { name } => {
             document::delete(client, &path(&name)?).await?;
             done(printer, &json!({"removed": name}), &format!("tool `{name}` is removed"))
@@ -236,6 +240,19 @@ fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, bo
     lines.extend(text.lines().map(|line| format!("{mark}   {line}")));
 }
 
+/// The address of the tool that a definition makes, by what people call it (C1).
+fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
+    let definition: Value = serde_json::from_str(definition).unwrap_or_default();
+    let display_name = definition.get("display_name").and_then(Value::as_str);
+    let namespace = display_name.and_then(toolgate_naming::namespace).ok_or_else(|| {
+        let what = format!(
+            "`{organization}` names no tool, and the definition has no `display_name` to make a name of"
+        );
+        Failure::wrong_usage(what, "write `organization/namespace`")
+    })?;
+    path(&format!("{organization}/{namespace}"))
+}
+
 /// The address of `organization/namespace`.
 pub fn path(name: &str) -> Result<String, Failure> {
     let parts = name.split_once('/').filter(|(_, namespace)| !namespace.contains('/'));
@@ -272,6 +289,30 @@ mod tests {
         assert!(run.notes.contains("added write") && run.notes.contains("sha256:ab"), "{}", run.notes);
         assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
         assert_eq!(run.out, "wiki is active: call_wiki_search; reaches https://wiki.example/mcp\n");
+    }
+
+    /// C1: an id, made of the name for people where there is none.
+    #[tokio::test]
+    async fn c1_a_tool_has_a_namespace_made_of_its_display_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, definition: &str| {
+            let file = folder.path().join("it.json");
+            std::fs::write(&file, definition).expect("written");
+            ToolCommand::Put { name: name.into(), file: file.display().to_string() }
+        };
+        let named = r#"{"display_name":"Weather Service"}"#;
+        for (name, namespace) in [("acme", "weather-service"), ("acme/wiki", "wiki")] {
+            let answers = vec![Canned::empty(404), Canned::json(201, wiki())];
+            let run = run_command(put(name, named), answers).await;
+            run.result.expect("made");
+            assert_eq!(run.asked[1].line(), format!("PUT /v1/orgs/acme/tools/{namespace}"));
+        }
+        for definition in ["{}", r#"{"display_name":"天気"}"#] {
+            let run = run_command(put("acme", definition), vec![]).await;
+            let failure = run.result.expect_err("refused");
+            assert_eq!(failure.hint(), "write `organization/namespace`");
+            assert!(run.asked.is_empty());
+        }
     }
 
     #[tokio::test]

@@ -27,6 +27,9 @@ use crate::sessions::Session;
 pub struct ToolDefinition {
     /// The name that a model calls.
     name: String,
+    /// Its name where it comes from, if that is another.
+    #[schema(required)]
+    original_name: Option<String>,
     /// What it does, and how to call it well.
     description: String,
     /// JSON Schema of the arguments.
@@ -234,7 +237,7 @@ impl Shown {
         let described = self.tool.descriptor();
         Listed {
             name: described.wire.as_str(),
-            title: None,
+            original: described.original_name.as_deref(),
             description: &self.description,
             input: described.input.source(),
             output: described.output.as_ref().map(|schema| schema.source()),

@@ -238,6 +238,8 @@ pub struct ToolView {
     pub name: String,
     /// The name that a model calls.
     pub wire_name: String,
+    /// Its name where it comes from, if that is another.
+    pub original_name: Option<String>,
     /// What it does.
     pub description: String,
     /// Whether it changes nothing.
@@ -250,6 +252,7 @@ impl ToolView {
         Self {
             name: tool.name.to_string(),
             wire_name: tool.wire.to_string(),
+            original_name: tool.original_name.as_deref().map(str::to_owned),
             description: tool.description.clone(),
             read_only: tool.hints.read_only,
         }

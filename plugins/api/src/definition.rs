@@ -16,7 +16,7 @@ mod template;
 mod nearest;
 mod part;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -212,12 +212,12 @@ fn read_actions(whole: &Part<'_>, shared: &action::Shared<'_>) -> Result<Vec<Act
     if items.is_empty() {
         return Err(list.error("there are no actions", "declare at least one: each becomes a tool"));
     }
-    let mut names = BTreeSet::new();
+    let mut names = BTreeMap::new();
     let mut actions = Vec::with_capacity(items.len());
     for item in items {
         let action = action::read(&item, shared)?;
-        if !names.insert(action.name.clone()) {
-            let message = format!("there is another action `{}`", action.name);
+        if let Some(other) = names.insert(action.name.clone(), action.original_name.clone()) {
+            let message = format!("it and the action `{other}` would both be the tool `{}`", action.name);
             return Err(item.below("name").error(message, "give each action its own name"));
         }
         actions.push(action);

@@ -63,8 +63,10 @@ fn tool(action: Action, provider: Option<&str>) -> Result<Value, Error> {
         "idempotent": hints.idempotent,
         "open_world": hints.open_world,
     });
+    let original_name = Some(action.original_name).filter(|original| *original != action.name);
     Ok(without_nulls([
         ("name", action.name.into()),
+        ("original_name", original_name.into()),
         ("description", action.description.into()),
         ("usage", action.usage.into()),
         ("input_schema", action.input_schema),

@@ -11,7 +11,6 @@ use toolgate_sdk::serde_json::{self, Value, json};
 
 use crate::document::{Document, Protocol};
 use crate::mirror::{self, Mirrored};
-use crate::name;
 use crate::offer::{self, Discovered, Tool};
 use crate::text::cut;
 
@@ -70,7 +69,7 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
     }
     let part = Part { protocol: Some(discovered.protocol), ..part(document) };
     let described = tools.into_values().map(|tool| {
-        let name = name::map(&document.namespace, &tool.name);
+        let name = toolgate_naming::tool(&document.namespace, &tool.name);
         describe_tool(&name, tool, &part, document)
     });
     Ok(plugin(document, described.collect::<Result<_, _>>()?))
@@ -92,10 +91,13 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Re
     let mut described = json!({
         "name": name,
         "hints": hints(document.read_only.contains(&tool.name)),
-        "tags": tags(name, &tool),
+        "tags": tags(&tool),
         "required_integrations": integrations(document.provider.as_deref()),
         "definition": definition,
     });
+    if tool.name != name {
+        described["original_name"] = tool.name.as_str().into();
+    }
     let Tool { name, title, description, input_schema, output_schema, .. } = tool;
     let told = description.or(title);
     let told = told.unwrap_or_else(|| format!("The tool `{name}` of the MCP server; it says no more."));
@@ -114,10 +116,9 @@ fn hints(read_only: bool) -> Value {
     json!({"read_only": read_only, "destructive": !read_only, "idempotent": read_only, "open_world": true})
 }
 
-/// The server's own name and title, so that the tool is found by them.
-fn tags(name: &str, tool: &Tool) -> Vec<String> {
-    let own = Some(tool.name.as_str()).filter(|own| *own != name);
-    own.into_iter().chain(tool.title.as_deref()).map(|tag| cut(tag, TAG_CHARS)).collect()
+/// The server's title, so that the tool is found by it.
+fn tags(tool: &Tool) -> Vec<String> {
+    tool.title.iter().map(|tag| cut(tag, TAG_CHARS)).collect()
 }
 
 fn integrations(provider: Option<&str>) -> Vec<&str> {

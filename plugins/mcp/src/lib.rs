@@ -18,7 +18,6 @@
 mod document;
 
 mod describe;
-mod name;
 
 mod call;
 mod content;

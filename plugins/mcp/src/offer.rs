@@ -10,9 +10,9 @@ use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::describe::Part;
 use crate::document::{Protocol, TOOL_NAME_CHARS};
+use crate::mirror;
 use crate::schema::{self, Sound};
 use crate::text::{clean, hidden, shown};
-use crate::{mirror, name};
 
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
@@ -58,7 +58,8 @@ pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -
     listed.sort_by(|(left, _), (right, _)| left.cmp(right));
     let names: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
     let is_wanted = |name: &String| part.only.as_ref().is_none_or(|only| only.contains(name));
-    let colliding = name::collisions(names.iter().filter(|name| is_wanted(name)).map(String::as_str));
+    let wanted = names.iter().filter(|name| is_wanted(name)).map(String::as_str);
+    let colliding = toolgate_naming::collisions(wanted);
     let mut offer = Offer {
         part,
         protocol,

@@ -5,7 +5,6 @@
 
 mod described;
 mod discovered;
-mod names;
 mod schemas;
 mod sessions;
 mod stateless;

@@ -112,6 +112,57 @@ fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
     });
 }
 
+/// 9.4: a name from elsewhere makes the tool's, is shown, and is taken in a call as S5 writes it.
+#[test]
+fn c1_an_action_is_called_as_it_is_elsewhere() {
+    with(|scene| {
+        let house = House::new(scene, "named");
+        let mut definition = definition();
+        definition["actions"][0]["name"] = "getItem".into();
+        let made = house.make(&definition);
+        assert_eq!(made["tools"][0]["name"], "get_item", "{made}");
+        assert_eq!(
+            (&made["tools"][0]["original_name"], &made["tools"][1]["original_name"]),
+            (&json!("getItem"), &Value::Null)
+        );
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":{"name":"Pen"}}"#));
+        let session = house.session();
+        let flat = |tool_name: &str, action: &str| {
+            let call =
+                json!({"tool_call": {"tool_name": tool_name, "action": action, "parameters": {"id": "7"}}});
+            session.post(&call).json()["tool_call"].clone()
+        };
+        let got = flat("shop", "getItem");
+        assert_eq!((&got["status"], &got["output"]), (&json!("ok"), &json!({"name": "Pen"})), "{got}");
+        assert_eq!(
+            (&got["tool_name"], &got["action"]),
+            (&json!("shop"), &json!("getItem")),
+            "as it was called"
+        );
+        assert_eq!(flat("shop", "get_item")["status"], "ok");
+        assert_eq!(session.call("shop/getItem", json!({"id": "7"})).output(), &json!({"name": "Pen"}));
+        for action in ["getitem", "GetItem", "getItems"] {
+            assert_eq!(flat("shop", action)["error_type"], "TOOL_NOT_FOUND", "{action}");
+        }
+        let tools = house.operator.get(&format!("/v1/sessions/{}/tools", session.id)).expect(200).json();
+        let listed =
+            tools["tools"].as_array().into_iter().flatten().find(|tool| tool["name"] == "call_shop_get_item");
+        assert_eq!(listed.map(|tool| &tool["original_name"]), Some(&json!("getItem")), "{tools}");
+        let tried = json!({"organization": "named", "tool": "shop/getItem", "arguments": {"id": "7"}});
+        assert_eq!(house.operator.post("/v1/try", &tried).expect(200).json()["result"]["status"], "ok");
+        // The gate knows it by its own name alone, and holds whatever it is called by.
+        house
+            .operator
+            .make("/v1/orgs/named/agents/other", &json!({"enabled": ["*"], "disabled": ["shop/get_item"]}));
+        let other = house.operator.open_session("named/other");
+        other.call("shop/getItem", json!({"id": "7"})).failed("TOOL_DISABLED");
+        // Two that would be one tool are refused, and what is there stays.
+        definition["actions"][1]["name"] = "get-item".into();
+        house.operator.replace(&house.path("shop"), &definition).refused(422, "INVALID_POLICY");
+        assert_eq!(flat("shop", "getItem")["status"], "ok");
+    });
+}
+
 /// Nothing of an organization's tool is there for another one.
 #[test]
 fn c1_a_tool_of_one_organization_does_not_exist_for_another() {

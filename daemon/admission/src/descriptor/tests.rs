@@ -283,3 +283,26 @@ fn a_rate_and_a_part_of_a_definition_are_read() {
         assert!(Descriptor::parse(&describe(rate.clone())).is_err(), "{rate}");
     }
 }
+
+/// 9.4: an original name is a way to call a tool, so nobody else's name can be one.
+#[test]
+fn g4_an_original_name_is_nobody_elses() {
+    let named = |tools: &[(&str, &str)]| {
+        let tools = tools.iter().map(|(name, original)| {
+            let mut tool = tool(name);
+            tool["original_name"] = (*original).into();
+            tool
+        });
+        json!({"name": "sums", "version": "0.1.0", "tools": tools.collect::<Vec<_>>()})
+    };
+    let descriptor = parse(&named(&[("add_two", "addTwo"), ("add", "add"), ("sub", "SUB")])).unwrap();
+    let originals = descriptor.tools.iter().map(|tool| tool.original_name.as_deref());
+    assert_eq!(originals.collect::<Vec<_>>(), [Some("addTwo"), None, Some("SUB")]);
+    for other in ["addTwo", "sub", "Sub"] {
+        let description = named(&[("add_two", "addTwo"), ("sub", "minus"), ("x", other)]);
+        refused(&description, "/tools/2", "another tool is called by the original name");
+    }
+    for original in ["", " ", "a\u{202e}b"] {
+        assert!(parse(&named(&[("add", original)])).is_err(), "{original}");
+    }
+}

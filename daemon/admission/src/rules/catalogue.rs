@@ -131,6 +131,8 @@ pub struct Catalogue<P> {
     /// The plugin of each tool, counted in the order of [`Catalogue::plugins`].
     plugin_of: Arc<[u32]>,
     by_name: NameTable,
+    /// Those that have another name where they come from, by `namespace/original`.
+    by_original: BTreeMap<Box<str>, u32>,
     read_only: SharedSet,
     changing: SharedSet,
     collisions: Vec<Namespace>,
@@ -170,10 +172,13 @@ impl<P> Catalogue<P> {
                 plugin_of.push(at);
             }
         }
-        let mut by_name = NameTable::default();
+        let (mut by_name, mut by_original) = (NameTable::default(), BTreeMap::new());
         // A catalogue has far fewer tools than numbers of 32 bits.
         for (number, tool) in (0_u32..).zip(&tools) {
             CalledKey::read(&tool.id().to_string()).iter().for_each(|key| by_name.insert(key, number));
+            if let Some(original) = &tool.descriptor().original_name {
+                by_original.insert(format!("{}/{original}", tool.id().namespace).into(), number);
+            }
         }
         let platform_limits = Limits::platform(&platform_limits);
         let catalogue = Self {
@@ -182,6 +187,7 @@ impl<P> Catalogue<P> {
             tools,
             plugin_of: plugin_of.into(),
             by_name,
+            by_original,
             read_only: SharedSet::NONE,
             changing: SharedSet::NONE,
             collisions,
@@ -194,14 +200,17 @@ impl<P> Catalogue<P> {
         Self { read_only, changing, ..catalogue }
     }
 
-    /// The tool that a caller means, by wire name or `namespace/tool`, in either case of letters.
+    /// The tool that a caller means: by wire name or `namespace/tool`, in either case of letters, or by
+    /// `namespace/original`, letter for letter.
     pub fn find(&self, called: &str) -> Option<&Tool<P>> {
         self.find_index(called).map(|(_, tool)| tool)
     }
 
     /// Like [`Catalogue::find`], with the number, so that a decision need not look at the tool itself.
     pub(crate) fn find_index(&self, called: &str) -> Option<(usize, &Tool<P>)> {
-        let index = usize::try_from(self.by_name.find(&CalledKey::read(called)?)?).ok()?;
+        let ours = CalledKey::read(called).and_then(|key| self.by_name.find(&key));
+        let number = ours.or_else(|| self.by_original.get(called).copied())?;
+        let index = usize::try_from(number).ok()?;
         Some((index, self.tools.get(index)?))
     }
 
@@ -299,6 +308,42 @@ mod tests {
         for called in ["call_web-search_by", "web-search/by_textx", "by_text", "", "call_web_search_by_text"]
         {
             assert!(catalogue.find(called).is_none(), "{called}");
+        }
+    }
+
+    /// 9.4: a name from elsewhere is taken beside ours, letter for letter and in its own plugin.
+    #[test]
+    fn g4_a_tool_is_found_by_its_original_name() {
+        let described = |namespace: &str| {
+            let tool = |name: &str, original: Option<&str>| {
+                serde_json::json!({
+                    "name": name, "original_name": original, "description": "d", "usage": "u",
+                    "input_schema": {"type": "object"},
+                })
+            };
+            let tools = [
+                tool("get_weather", Some("getWeather")),
+                tool("repos_get", Some("repos/get")),
+                tool("plain", None),
+            ];
+            let text = serde_json::json!({"name": namespace, "version": "1.0.0", "tools": tools}).to_string();
+            let descriptor = Arc::new(Descriptor::parse(&text).unwrap());
+            Arc::new(Plugin { descriptor, ..Plugin::clone(&plugin(namespace, &["x"])) })
+        };
+        let catalogue = Catalogue::new(LimitsPatch::new(), vec![described("a"), described("b")]);
+        let found = |called: &str| catalogue.find(called).map(|tool| tool.id().to_string());
+        for (called, id) in [
+            ("a/getWeather", "a/get_weather"),
+            ("b/getWeather", "b/get_weather"),
+            ("b/repos/get", "b/repos_get"),
+            ("b/get_weather", "b/get_weather"),
+        ] {
+            assert_eq!(found(called).as_deref(), Some(id), "{called}");
+        }
+        for called in
+            ["a/getweather", "a/GetWeather", "getWeather", "c/getWeather", "a/repos", "call_a_getWeather"]
+        {
+            assert_eq!(found(called), None, "{called}");
         }
     }
 

@@ -160,13 +160,13 @@ const MANY: &str = "paths:
 #[test]
 fn c2_operations_are_selected_by_tag_path_name_and_method() {
     for (select, names) in [
-        ("", "list_pets add_pet get_pet shop get_users"),
-        ("tag:pets", "list_pets add_pet get_pet"),
-        ("tag:pets method:get", "list_pets get_pet"),
+        ("", "listPets addPet getPet shop get_users"),
+        ("tag:pets", "listPets addPet getPet"),
+        ("tag:pets method:get", "listPets getPet"),
         ("tag:shop tag:users", "shop get_users"),
-        ("path:/pets", "list_pets add_pet get_pet"),
-        ("operation:*Pet", "add_pet get_pet"),
-        ("operation:get_*", "get_pet get_users"),
+        ("path:/pets", "listPets addPet getPet"),
+        ("operation:*Pet", "addPet getPet"),
+        ("operation:get_*", "getPet get_users"),
     ] {
         let select: Vec<Selector> =
             select.split_whitespace().map(|text| text.parse().expect("a selector")).collect();
@@ -192,7 +192,7 @@ fn c2_what_is_deprecated_is_left_out_unless_it_is_asked_for() {
         .as_array()
         .expect("actions")
         .iter()
-        .find(|action| action["name"] == "remove_pet");
+        .find(|action| action["name"] == "removePet");
     assert_eq!(removed.expect("taken")["description"], "Deprecated. DELETE /pets/{id}");
 }
 
@@ -205,14 +205,56 @@ fn c2_beyond_the_limit_whole_operations_are_left_out() {
     assert!(imported.left_out[0].why.contains("2 actions are taken already: select fewer"));
 }
 
+/// 9.4: the name in the document is kept, and what is made of it fits the wire name of the namespace.
 #[test]
-fn c2_a_name_fits_the_wire_name_of_its_namespace() {
-    let namespace = "a-namespace-of-exactly-forty-letters-abc";
-    let text = document("paths: {/a: {get: {operationId: listEverythingThatThereIs}}}");
-    let imported = imported(&text, &Wanted::all(namespace)).expect("imported");
-    let name = imported.definition["actions"][0]["name"].as_str().expect("a name");
-    assert!(name.len() <= 18 && name.starts_with("list_"), "{name}");
+fn c2_an_action_is_called_as_in_the_document() {
+    let long = "listEverythingThatThereIsAndMoreThanFitsTheNameOfAnyToolThatAModelCanCall";
+    for (id, name) in [
+        ("getPetById", "getPetById"),
+        ("repos/get-content", "repos/get-content"),
+        (long, long),
+        ("日本", "get_a_b"),
+        ("\"\\nx\"", "get_a_b"),
+        ("''", "get_a_b"),
+    ] {
+        let text = document(&format!("paths: {{'/a/{{b}}': {{get: {{operationId: {id}}}}}}}"));
+        let imported = imported(&text, &Wanted::all("a-namespace-of-thirty-letters")).expect("imported");
+        assert_eq!(imported.definition["actions"][0]["name"], name);
+    }
+    let text = document("paths: {/a: {get: {}}}");
     assert!(super::imported(&text, &Wanted::all("No Namespace")).is_err());
+}
+
+/// 9.4: which of them a policy meant when it allowed the name is not to be guessed.
+#[test]
+fn c2_operations_that_would_be_one_tool_are_left_out_unless_one_is_selected() {
+    let text = document(
+        "paths:
+  /a: {get: {operationId: listUsers}, put: {operationId: list_users, deprecated: true}}
+  /b: {get: {operationId: list-users}, put: {operationId: other}}
+",
+    );
+    let names = |wanted: &Wanted<'_>| {
+        let imported = imported(&text, wanted).expect("imported");
+        let actions = imported.definition["actions"].as_array().expect("actions").clone();
+        let left_out: Vec<String> = imported.left_out.iter().map(ToString::to_string).collect();
+        (actions.iter().map(|action| action["name"].clone()).collect::<Vec<_>>(), left_out.join("; "))
+    };
+    let (taken, left_out) = names(&Wanted::all("t"));
+    assert_eq!(taken, ["other"]);
+    for label in ["GET /a", "GET /b"] {
+        assert!(
+            left_out
+                .contains(&format!("{label}: it and another operation would both be the tool `list_users`"))
+        );
+    }
+    let select = ["operation:listUsers", "operation:other"].map(|one| one.parse().expect("a selector"));
+    let (taken, _) = names(&Wanted { select: &select, ..Wanted::all("t") });
+    assert_eq!(taken, ["listUsers", "other"]);
+    // What is left out anyhow takes nobody's name.
+    let select = ["path:/a".parse().expect("a selector")];
+    let (taken, left_out) = names(&Wanted { select: &select, ..Wanted::all("t") });
+    assert_eq!(taken, ["listUsers"], "{left_out}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn c2_parameters_become_arguments_with_their_places() {
         - {name: X-Trace, in: header, schema: {type: string}}
         - {name: 'filter[x]', in: query, schema: {type: string}}",
     );
-    assert_eq!(action["name"], "get_point");
+    assert_eq!(action["name"], "getPoint");
     assert_eq!(action["path"], "/points/{lat},{lon}");
     assert_eq!(
         action["arguments"],

@@ -1,6 +1,7 @@
 //! S5's form: one call as `tool_name`, `action` and `parameters`, and its result or error as one flat object.
 //!
-//! `tool_name` is a plugin's namespace and `action` its tool, or `tool_name` alone is a name that a model calls.
+//! `tool_name` is a plugin's namespace and `action` its tool, both also as they are called where they come from, or
+//! `tool_name` alone is a name that a model calls.
 
 use std::borrow::Cow;
 
@@ -33,7 +34,10 @@ pub fn read(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<For
     let parameters = call.parameters.map(RawValue::get);
     let echo = match call.action.0 {
         Some(action) => {
-            calls.add(id, &format!("{}/{action}", call.tool_name), parameters)?;
+            // `weather_service`: made into a namespace by the rule that made one of it.
+            let namespace = toolgate_naming::namespace(&call.tool_name);
+            let namespace = namespace.as_deref().unwrap_or(&call.tool_name);
+            calls.add(id, &format!("{namespace}/{action}"), parameters)?;
             Echo(Some((call.tool_name.into_owned(), action.into_owned())))
         }
         None => {

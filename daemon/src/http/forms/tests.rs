@@ -260,6 +260,15 @@ fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
     let body = r#"{"tool_call":{"tool_name":"weather","action":"current","parameters":{"city": "Paris"}}}"#;
     let read = &asked(body).calls[0];
     assert_eq!((&*read.tool, &*read.arguments), ("weather/current", r#"{"city": "Paris"}"#));
+    for (tool_name, action, called) in [
+        ("weather_service", "getCurrentWeather", "weather-service/getCurrentWeather"),
+        ("Weather Service", "current", "weather-service/current"),
+        ("Web-Search", "current", "web-search/current"),
+        ("天気", "current", "天気/current"),
+    ] {
+        let body = json!({"tool_call": {"tool_name": tool_name, "action": action}}).to_string();
+        assert_eq!(&*asked(&body).calls[0].tool, called);
+    }
     let wire = r#"{"id":"c7","tool_call":{"tool_name":"call_weather_current","action":null}}"#;
     assert_eq!(calls(wire), [call("c7", "call_weather_current", "{}")]);
     assert!(

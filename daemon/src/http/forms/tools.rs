@@ -36,8 +36,8 @@ pub enum Format {
 pub struct Listed<'a> {
     /// What a model calls it.
     pub name: &'a str,
-    /// What people call it, where it has such a name.
-    pub title: Option<&'a str>,
+    /// Its name where it comes from, if that is another.
+    pub original: Option<&'a str>,
     /// What it does, and how to call it well.
     pub description: &'a str,
     /// JSON Schema of the arguments.
@@ -73,6 +73,7 @@ pub fn list<'a>(format: Format, tools: impl IntoIterator<Item = Listed<'a>>) -> 
 fn toolgate(tool: Listed<'_>) -> Value {
     json!({
         "name": tool.name,
+        "original_name": tool.original,
         "description": tool.description,
         "input_schema": tool.input,
         "output_schema": tool.output,
@@ -122,8 +123,8 @@ fn mcp(tool: Listed<'_>) -> Value {
             "openWorldHint": tool.hints.open_world,
         },
     });
-    if let Some(title) = tool.title {
-        entry["title"] = title.into();
+    if let Some(original) = tool.original {
+        entry["title"] = original.into();
     }
     if let Some(output) = tool.output.filter(|schema| schema["type"] == "object") {
         entry["outputSchema"] = output.clone();

@@ -16,8 +16,8 @@ const ITEMS: usize = 100;
 const TAG_CHARS: usize = 100;
 const EXAMPLE_CHARS: usize = 1_000;
 
-/// Longest name of a tool as a model calls it: the least of what providers of models allow.
-const WIRE_BYTES: usize = 64;
+/// Longest name of an action.
+const NAME_CHARS: usize = 256;
 
 /// Longest media type, its parameters included.
 const MEDIA_TYPE_BYTES: usize = 200;
@@ -31,7 +31,10 @@ pub struct Shared<'a> {
 
 /// An action that makes a tool.
 pub struct Action {
+    /// As a tool.
     pub name: String,
+    /// As the definition calls it.
+    pub original_name: String,
     pub description: String,
     pub usage: String,
     pub input_schema: Value,
@@ -106,7 +109,8 @@ pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
         "examples",
         "redact",
     ])?;
-    let name = read_name(&part.required("name", "name it with words like `list_items`")?, shared.namespace)?;
+    let original_name = part.required("name", "name it with words like `list_items`")?;
+    let original_name = read_name(&original_name)?;
     let description = part.required("description", "say what it does, for a model that chooses")?;
     let description = description.text(DESCRIPTION_CHARS)?;
     let method = part.required("method", "write the method of the request, like `GET`")?.one_of(&methods())?;
@@ -122,7 +126,8 @@ pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
         redact: list(part, "redact", |item| read_pointer(item).map(Value::from))?,
         plan: read_plan(part, shared, method, &input_schema)?,
         input_schema: Value::Object(input_schema),
-        name,
+        name: toolgate_naming::tool(shared.namespace, &original_name),
+        original_name,
         description,
     })
 }
@@ -131,21 +136,13 @@ fn methods() -> [(&'static str, Method); METHODS.len()] {
     METHODS.map(|method| (method.name, method))
 }
 
-fn read_name(part: &Part<'_>, namespace: &str) -> Result<String, Error> {
-    let name = part.string()?;
-    let is_word =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'));
-    if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.split('_').all(is_word) {
-        let message = format!("`{}` is no name of a tool", shown(name));
-        return Err(part.error(message, "write lower-case words joined by underscores, like `list_items`"));
-    }
-    let wire = format!("call_{namespace}_{name}");
-    match wire.len() > WIRE_BYTES {
-        true => Err(part.error(
-            format!("models would call it `{wire}`, and names have at most {WIRE_BYTES} letters"),
-            "shorten the name, or that of the tool",
-        )),
-        false => Ok(name.to_owned()),
+/// A name of any kind on one line: the tool's is made of it.
+fn read_name(part: &Part<'_>) -> Result<String, Error> {
+    let name = part.text(NAME_CHARS)?;
+    match name.contains(['\n', '\t']) || name.trim() != name {
+        true => Err(part
+            .error("the name has a line break, a tab or space around it", "write a name like `list_items`")),
+        false => Ok(name),
     }
 }
 

@@ -306,15 +306,47 @@ fn c1_actions_are_one_to_a_thousand_with_names_of_their_own() {
         (json!({"actions": []}), "/actions", "no actions"),
         (json!({"actions": {}}), "/actions", "list"),
         (json!({"actions": [action, 1]}), "/actions/1", "object"),
-        (json!({"actions": [action, action]}), "/actions/1/name", "another action `act`"),
+        (
+            json!({"actions": [action, action]}),
+            "/actions/1/name",
+            "the action `act` would both be the tool `act`",
+        ),
         (json!({"actions": vec![action; 1_001]}), "/actions", "1000"),
     ]);
-    for name in ["", "Act", "act-it", "_a", "a_", "a__b", "1a", "é", "a.b"] {
-        refused_actions(vec![(json!({"name": name}), "/name", "no name of a tool")]);
+    for name in ["", "two\nlines", " space", "space ", "tab\ted"] {
+        refused_actions(vec![(json!({"name": name}), "/name", "")]);
     }
-    // `call_things_` has twelve letters.
-    refused_actions(vec![(json!({"name": "a".repeat(53)}), "/name", "64")]);
-    accepted(&with_action(json!({"name": "a".repeat(52)})));
+    refused_actions(vec![(json!({"name": "a".repeat(257)}), "/name", "256")]);
+}
+
+/// 9.4: a name that is none of ours is mapped by the one rule, and kept. Two that become the same are refused.
+#[test]
+fn c1_an_action_may_be_called_as_elsewhere() {
+    let long = "a".repeat(53);
+    for (original, name) in [
+        ("act", None),
+        ("getCurrentWeather", Some("get_current_weather")),
+        ("act-it", Some("act_it")),
+        (&*long, Some("")),
+        ("1a", Some("tool_1a")),
+    ] {
+        let described = plugin(&with_action(json!({"name": original}))).unwrap().description().clone();
+        let tool = &described["tools"][0];
+        let kept = tool["original_name"].as_str();
+        assert_eq!(kept, name.map(|_| original), "{tool}");
+        let made = tool["name"].as_str().unwrap();
+        assert!(
+            format!("call_things_{made}").len() <= 64
+                && name.is_none_or(|name| name.is_empty() || name == made),
+            "{made}"
+        );
+    }
+    let mut document = with_action(json!({"name": "getItem"}));
+    let mut other = document["actions"][0].clone();
+    other["name"] = "get-item".into();
+    document["actions"].as_array_mut().unwrap().push(other);
+    let error = plugin(&document).err().unwrap().to_string();
+    assert!(error.contains("`getItem` would both be the tool `get_item`"), "{error}");
 }
 
 #[test]

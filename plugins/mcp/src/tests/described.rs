@@ -254,8 +254,8 @@ fn m4_a_tool_carries_what_a_call_of_it_needs() {
 
     let tool = &plugin["tools"][0];
     assert_eq!(
-        (&tool["name"], &tool["tags"], &tool["required_integrations"]),
-        (&json!("get_forecast"), &json!(["Get.Forecast", "Forecast"]), &json!(["weather"]))
+        (&tool["name"], &tool["original_name"], &tool["tags"], &tool["required_integrations"]),
+        (&json!("get_forecast"), &json!("Get.Forecast"), &json!(["Forecast"]), &json!(["weather"]))
     );
     assert_eq!(
         tool["definition"],

@@ -4,7 +4,7 @@ fn tool<'a>(input: &'a Value, output: Option<&'a Value>) -> Listed<'a> {
     let hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
     Listed {
         name: "call_a_b",
-        title: None,
+        original: None,
         description: "Does b.",
         input,
         output,
@@ -25,7 +25,7 @@ fn each_provider_has_its_own_form_of_a_tool() {
     let of = |format| one(format, &input, Some(&output));
     assert_eq!(
         of(Format::Toolgate),
-        json!([{"name": "call_a_b", "description": "Does b.", "input_schema": input, "output_schema": output, "read_only": true, "requires_approval": false, "mode": "server"}])
+        json!([{"name": "call_a_b", "original_name": null, "description": "Does b.", "input_schema": input, "output_schema": output, "read_only": true, "requires_approval": false, "mode": "server"}])
     );
     assert_eq!(
         of(Format::Openai),
@@ -62,7 +62,7 @@ fn a_list_of_no_tools_is_empty_in_every_form() {
 #[test]
 fn a_title_stands_where_a_tool_has_one() {
     let input = json!({"type": "object"});
-    let titled = Listed { title: Some("B"), ..tool(&input, None) };
+    let titled = Listed { original: Some("B"), ..tool(&input, None) };
     assert_eq!(list(Format::Mcp, [titled])[0]["title"], "B");
     assert_eq!(one(Format::Mcp, &input, None)[0].get("title"), None);
 }
