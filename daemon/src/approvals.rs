@@ -33,8 +33,8 @@ pub struct Approvals {
 pub enum Found {
     /// A use of this approval was taken for it.
     Used(Box<(String, Approval)>),
-    /// It waits for a person to decide.
-    Waits(Box<ApprovalRow>),
+    /// It waits for a person to decide; beside it the approval that nobody decided in time, whose place this one took.
+    Waits(Box<ApprovalRow>, Option<String>),
     /// It will not run.
     Refused(CallError),
 }
@@ -85,7 +85,8 @@ impl Approvals {
             }
         }
         let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);
-        Ok(Found::Waits(Box::new(self.store.ask_for_approval(&asked).await?)))
+        let (row, expired) = self.store.ask_for_approval(&asked).await?;
+        Ok(Found::Waits(Box::new(row), expired))
     }
 
     /// How an approval stands that a call was told to wait for. One that is not there any more ended long ago.
@@ -242,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn g11_an_approval_that_is_forgotten_has_expired_for_the_call_that_still_waits() {
         let (_folder, store) = empty_store().await;
-        let row = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+        let (row, _) = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
         let approvals = Approvals::new(store, 1_000);
         let open = approvals.stands("a1", row.expires_ms - 1).await.expect("read");
         assert!(matches!(open, Stands::Open(open) if *open == row));

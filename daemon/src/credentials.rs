@@ -205,10 +205,9 @@ impl Credentials {
             let mut fields = open()?;
             let referred = self.referred(current, keys, now_ms).await?;
             fields.given = Some(referred.secret);
-            let label = format!("{}/{}", current.label, referred.version).into();
-            return inject::injection(current, fields, label).map(Arc::new);
+            return inject::injection(current, fields, Some(referred.version)).map(Arc::new);
         }
-        current.in_use.get_or_open(|| inject::injection(current, open()?, Arc::clone(&current.label)))
+        current.in_use.get_or_open(|| inject::injection(current, open()?, None))
     }
 
     fn choose<'a>(

@@ -15,7 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name, Namespace};
 
-pub use reading::{RuleKey, Sound};
+pub use reading::{RuleKey, Sound, left_with_nothing};
 
 /// The platform has one policy, as has an organization; their rows need a name all the same.
 const PLATFORM_NAME: &str = "platform";

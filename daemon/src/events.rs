@@ -95,6 +95,24 @@ pub struct EventBody<'a> {
     pub progress: Option<EventProgress<'a>>,
 }
 
+/// What a stream tells. A call that is followed ends with the event `answer`, which is the call's result.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub enum StreamEvent {
+    /// The event named by its member `event`.
+    Event(Box<EventBody<'static>>),
+    /// The event `dropped`: the reader was too slow.
+    Dropped(EventsDropped),
+}
+
+/// How many of the organization's events a reader has missed.
+#[derive(Serialize, ToSchema)]
+pub struct EventsDropped {
+    /// Events.
+    pub dropped: u64,
+}
+
 /// An approval in an event.
 #[derive(Serialize, ToSchema)]
 pub struct EventApproval<'a> {

@@ -80,6 +80,7 @@ struct Agent {
 }
 
 /// A document to be put in force.
+#[derive(Clone)]
 pub enum Replacement {
     Platform(PlatformDocument),
     Policy(Name, OrgDocument),

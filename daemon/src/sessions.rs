@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use toolgate_admission::{Name, SessionFacts};
 use toolgate_sandbox::workspace::{FilePool, Quota, WorkspaceError};
 use toolgate_sandbox::{MadeFor, Workspace};
@@ -80,6 +81,7 @@ pub struct Session {
     pub taken_up: bool,
     last_used_ms: AtomicU64,
     ended: CancellationToken,
+    telling: TaskTracker,
     workspace: OnceCell<Workspace>,
     folder: PathBuf,
     files: FilePool,
@@ -99,6 +101,11 @@ impl Session {
     /// Cancelled when the session ends; running calls end with it.
     pub fn ended(&self) -> &CancellationToken {
         &self.ended
+    }
+
+    /// Calls whose end is still to be told. Closed when the session ended, so that waiting for it waits for the last word.
+    pub fn telling(&self) -> &TaskTracker {
+        &self.telling
     }
 
     /// Its files, for one who may fill them up to `quota`. The folder is made on first use, since most sessions never
@@ -202,6 +209,7 @@ impl Sessions {
             taken_up,
             last_used_ms: AtomicU64::new(beginning.last_used_ms),
             ended: CancellationToken::new(),
+            telling: TaskTracker::new(),
             workspace: OnceCell::new(),
             conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,

@@ -17,6 +17,8 @@ use crate::rules::Digest;
 use crate::schema::{Schema, SchemaRole};
 use crate::text::show;
 
+mod vocabulary;
+
 /// Places of the arguments that one approval may constrain.
 const CONSTRAINTS: usize = 100;
 
@@ -66,7 +68,8 @@ pub struct Constraints {
 impl Constraints {
     /// Reads `{POINTER: CONSTRAINT}` about arguments that a person was shown.
     ///
-    /// A constraint is a JSON Schema, or any other value than an object, which then must be there as it stands.
+    /// A constraint is a JSON Schema, or any other value than an object, which then must be there as it stands. A keyword that
+    /// is not known constrains nothing, so it is refused.
     pub fn parse(constraints: &Value, shown: &Value) -> Result<Self, CallError> {
         let table = constraints.as_object().ok_or_else(|| {
             refused("", "`arguments` is not an object", "send `{\"/POINTER\": {\"maximum\": 100}}`")
@@ -90,7 +93,11 @@ impl Constraints {
                 ));
             }
             let schema = match constraint {
-                Value::Object(_) => constraint.clone(),
+                Value::Object(_) => {
+                    vocabulary::check(constraint, &mut Vec::new())
+                        .map_err(|unknown| unknown.refusal(pointer))?;
+                    constraint.clone()
+                }
                 value => json!({"const": value}),
             };
             let schema = Schema::compile(&schema, SchemaRole::Output)
@@ -186,6 +193,13 @@ mod tests {
             (json!({"/ammount": 5}), "has no `/ammount`"),
             (json!({"amount": 5}), "has no `amount`"),
             (json!({"/amount": {"type": "nothing"}}), ""),
+            (json!({"/amount": {"maxmum": 5}}), "`maxmum`"),
+            (json!({"/amount": {"type": "integer", "maxlength": 3}}), "`maxlength`"),
+            (json!({"/amount": {"anyOf": [{"const": 1}, {"mininum": 5}]}}), "`mininum` (`/anyOf/1`)"),
+            (json!({"/amount": {"properties": {"a": {"enmu": [1]}}}}), "`enmu` (`/properties/a`)"),
+            (json!({"/amount": {"not": {"not": {"constant": 1}}}}), "`constant` (`/not/not`)"),
+            (json!({"/amount": {"format": "emial"}}), "`emial`"),
+            (json!({"/amount": {"currency": "EUR", "value": 5}}), "`currency`"),
         ] {
             let refused = Constraints::parse(&constraints, &json!({"amount": 5})).unwrap_err();
             assert_eq!(refused.error_type, ErrorType::InvalidRequest);

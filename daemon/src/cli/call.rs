@@ -111,7 +111,7 @@ impl Call {
         } else if ok {
             printer.value(result.get("output").unwrap_or(&Value::Null))?;
         }
-        if ok { Ok(()) } else { Err(failure_of(result)) }
+        if ok { Ok(()) } else { Err(failure_of(result, session, printer)?) }
     }
 }
 
@@ -126,26 +126,40 @@ async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Resu
     Ok(field(&opened, "/session"))
 }
 
-fn failure_of(result: &Value) -> Failure {
-    if result.get("error").is_none_or(Value::is_null) {
-        let status = field(result, "/status");
-        if status == "approval_required" {
+/// Why a call has no result, or none yet. What waits, waits in its session: one that ends takes it along.
+fn failure_of(result: &Value, session: &str, printer: &mut Printer<'_>) -> Result<Failure, Failure> {
+    if !result.get("error").is_none_or(Value::is_null) {
+        let message = format!("{}: {}", field(result, "/error/error_type"), field(result, "/error/message"));
+        let hint = result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default();
+        return Ok(Failure::new(message, hint));
+    }
+    let (status, call) = (field(result, "/status"), field(result, "/id"));
+    let in_session = "in a session that stays open: `--keep`, or `--session`";
+    Ok(match &*status {
+        "approval_required" => {
             let approval = field(result, "/approval/id");
-            return Failure::new(
+            Failure::new(
                 format!("the call waits for a person: approval `{approval}`"),
                 format!(
-                    "somebody with another token runs `toolgate approval approve {approval}`; then make the call again \
-                     in the same session, kept open with `--keep`"
+                    "somebody with another token runs `toolgate approval approve {approval}`; then make the call again, \
+                     {in_session}"
                 ),
-            );
+            )
         }
-        return Failure::new(
-            format!("the call has not ended: {status}"),
-            "ask for it later in the same session, started with `--keep`",
-        );
-    }
-    let message = format!("{}: {}", field(result, "/error/error_type"), field(result, "/error/message"));
-    Failure::new(message, result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default())
+        "client_required" => {
+            if !printer.json() {
+                printer.value(result.get("payload").unwrap_or(&Value::Null))?;
+            }
+            Failure::new(
+                format!("the call `{call}` waits for what a client does with this payload"),
+                format!("hand it in with `toolgate session result {session} {call} '…'`, {in_session}"),
+            )
+        }
+        _ => Failure::new(
+            format!("the call `{call}` has not ended: {status}"),
+            format!("ask with `toolgate session call {session} {call}`, {in_session}"),
+        ),
+    })
 }
 
 fn wrong(message: &str, hint: &str) -> Failure {

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::agent::{AgentName, parse_agent};
-use super::document::{field, moment, query};
+use super::document::{arguments_from, field, moment, query};
 use super::events;
 use super::failure::Failure;
 use super::organization::done;
@@ -19,6 +19,7 @@ Examples:
   toolgate session tools s_… --message 'please refund the last invoice'
   toolgate session tools s_… --format openai             as that provider takes them
   toolgate session disable s_… files/write
+  toolgate session result s_… c_… '{\"answer\": \"blue\"}'
   toolgate session events s_… --json
   toolgate session end s_…";
 
@@ -56,6 +57,21 @@ pub enum SessionCommand {
     Disable { id: String, tool: String },
     /// Let a tool in again, also one that was stopped because it kept failing
     Enable { id: String, tool: String },
+    /// Ask how a call stands
+    Call { id: String, call: String },
+    /// Cancel a call
+    Cancel { id: String, call: String },
+    /// Hand in what a client did for a call that waits for it
+    Result {
+        id: String,
+        call: String,
+        /// What came out, as JSON, `@FILE`, or `-` for standard input
+        #[arg(required_unless_present = "failed")]
+        output: Option<String>,
+        /// It could not be done, and why
+        #[arg(long, value_name = "WHY", conflicts_with = "output")]
+        failed: Option<String>,
+    },
     /// Follow what happens to the calls of a session; ends with Ctrl-C
     Events { id: String },
 }
@@ -89,6 +105,24 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
         }
         SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
         SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
+        SessionCommand::Call { id, call } => {
+            let answer = client.get(&call_path(&id, &call)).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        SessionCommand::Cancel { id, call } => {
+            client.delete(&call_path(&id, &call)).send().await?;
+            done(printer, &json!({"cancelled": call}), &format!("call `{call}` is cancelled"))
+        }
+        SessionCommand::Result { id, call, output, failed } => {
+            let body = match (output, failed) {
+                // As text: a client's output stays as it is.
+                (Some(output), _) => format!(r#"{{"status":"ok","output":{}}}"#, arguments_from(&output)?),
+                (None, why) => json!({"status": "error", "message": why}).to_string(),
+            };
+            let post = client.post(&format!("{}/result", call_path(&id, &call)));
+            let answer = post.body("application/json", body.into()).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
         SessionCommand::Events { id } => {
             events::follow(client, printer, &format!("{}/events", path(&id))).await
         }
@@ -192,6 +226,10 @@ async fn switch(
     let state = if disabled { "disabled" } else { "enabled" };
     let set = json!({"session": id, "tool": tool, "disabled": disabled});
     done(printer, &set, &format!("`{tool}` is {state} in session `{id}`"))
+}
+
+fn call_path(id: &str, call: &str) -> String {
+    format!("{}/calls/{}", path(id), escaped(call))
 }
 
 fn path(id: &str) -> String {

@@ -17,12 +17,12 @@ use super::shelf::Credential;
 /// Longest secret, in bytes: tokens that carry claims have some thousands, and servers take headers of 8 to 16 KiB.
 pub const SECRET_BYTES: usize = 12 * 1024;
 
-/// What this credential puts into a request. Another secret has another label, so that no connection is shared between
-/// the two.
+/// What this credential puts into a request. `referred` is the version of a secret that lies elsewhere. Another secret has
+/// another identity, also where it has the name and the number of one that was removed.
 pub(super) fn injection(
     credential: &Credential,
     fields: SecretFields,
-    label: Arc<str>,
+    referred: Option<u64>,
 ) -> Result<Injection, CredentialRefusal> {
     let missing = || {
         let provider = credential.document.provider.clone();
@@ -47,7 +47,14 @@ pub(super) fn injection(
             (bearer(), fields.access_token.ok_or_else(missing)?, Vec::new())
         }
     };
-    Ok(Injection::new(label, place, secret, also_hidden))
+    let (label, identity) = match referred {
+        None => (Arc::clone(&credential.label), Arc::clone(&credential.identity)),
+        Some(version) => (
+            format!("{}/{version}", credential.label).into(),
+            format!("{}/{version}", credential.identity).into(),
+        ),
+    };
+    Ok(Injection::new(label, identity, place, secret, also_hidden))
 }
 
 fn bearer() -> InjectionPlace {

@@ -54,6 +54,8 @@ pub struct Credential {
     bound: Bound,
     /// What its requests are recorded with: its name, and which of its secrets.
     pub label: Arc<str>,
+    /// Which secret it is, of all that ever were.
+    pub identity: Arc<str>,
     /// Opened, while requests with it are under way.
     pub in_use: InUse,
     /// Shared by all versions of it.
@@ -133,6 +135,7 @@ impl Credential {
             state: State::parse(&row.state)?,
             bound: place_of(&row, &document).bind(root_key),
             label: format!("{}@{}", row.name, row.version).into(),
+            identity: format!("{}@{}", row.id, row.version).into(),
             in_use: InUse::default(),
             sealed: Sealed {
                 root_key,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolgate_sandbox::ProgressSink;
 
 use super::answer::{Answer, Executed};
@@ -15,6 +16,8 @@ pub(super) struct Teller<'a> {
     session: &'a Session,
     call: &'a RequestedCall,
     ended: bool,
+    /// Let go of when the end is told.
+    _telling: TaskTrackerToken,
 }
 
 impl<'a> Teller<'a> {
@@ -23,7 +26,7 @@ impl<'a> Teller<'a> {
         if is_new {
             tell(events, session, call, |_| EventKind::ToolCall);
         }
-        Self { events, session, call, ended: false }
+        Self { events, session, call, ended: false, _telling: session.telling().token() }
     }
 
     /// Tells that the call ended, or waits for somebody.

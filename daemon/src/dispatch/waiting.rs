@@ -28,7 +28,12 @@ impl Dispatcher {
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
         let (id, approval) = match found.map_err(refused)? {
             Found::Used(used) => *used,
-            Found::Waits(row) => return Err(Box::new((Answer::waiting(&row), waits_for(row.id)))),
+            Found::Waits(row, expired) => {
+                if let Some(expired) = expired {
+                    self.decided(session, &expired, ApprovalState::Expired, &Some(approvals::expired()));
+                }
+                return Err(Box::new((Answer::waiting(&row), waits_for(row.id))));
+            }
             Found::Refused(error) => return Err(refused(error)),
         };
         record::approval_used(&parts.audit, entry, &id);
@@ -118,6 +123,7 @@ impl Dispatcher {
         for call in session.calls.waiting() {
             cancel(&self.0.events, &session, &call);
         }
+        session.telling().close();
         session.remove_files().await;
     }
 }

@@ -69,6 +69,54 @@ impl RuleKey {
     }
 }
 
+/// Decisions that are looked at to see whom a policy leaves with nothing.
+const DECISIONS: usize = 1_000_000;
+/// Decisions until most agents are known to have something.
+const USUAL: usize = 50;
+/// Agents that a warning names.
+const NAMED: usize = 10;
+
+/// What is odd about a policy because of the agents under it: some are left without any tool that had one before, or
+/// that might have had one, where nothing is known of before. An agent's own document says so of itself.
+///
+/// It may look at many decisions, so it is not for a thread that carries out calls.
+pub fn left_with_nothing(key: &RuleKey, before: Option<&Snapshot>, after: &Snapshot) -> Option<Warning> {
+    let organization = match key {
+        RuleKey::Platform => None,
+        RuleKey::Policy(organization) => Some(organization),
+        RuleKey::Agent(..) => return None,
+    };
+    let has_tools = |snapshot: &Snapshot, organization: &Name, agent: &Name| {
+        snapshot.rules(organization, agent).is_some_and(|rules| nothing_left(&rules).is_none())
+    };
+    let (mut left, mut named, mut decisions) = (0_usize, Vec::new(), 0);
+    for organization in after.organizations(organization) {
+        for agent in after.agents(&organization) {
+            let had = before.is_none_or(|before| has_tools(before, &organization, &agent));
+            let has = has_tools(after, &organization, &agent);
+            decisions += if had && has { USUAL } else { after.catalogue_of(&organization).tools().len() };
+            if had && !has {
+                left += 1;
+                named.extend((named.len() < NAMED).then(|| format!("`{organization}/{agent}`")));
+            }
+            if decisions > DECISIONS {
+                return no_tools(left, &named, ", of the agents that were looked at");
+            }
+        }
+    }
+    no_tools(left, &named, "")
+}
+
+fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
+    let more = left.checked_sub(named.len()).filter(|more| *more > 0);
+    let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+    let message = format!(
+        "no loaded tool is left for {}{more}{of}: no session can be opened for them",
+        named.join(", ")
+    );
+    (left > 0).then(|| Warning { code: "NO_TOOLS", path: String::new(), message, nearest: None })
+}
+
 /// What is odd about the document of these rules' agent: what it says, and then what comes of it.
 fn warnings_of_agent(rules: &Rules<Component>) -> Vec<Warning> {
     let mut warnings = rules.agent.document().warnings(rules);

@@ -1,5 +1,7 @@
 //! What documents have in common over HTTP: they are listed, shown and replaced whole, with entity tags.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -12,8 +14,9 @@ use super::body::expect_json;
 use super::problem::Problem;
 use super::{App, List, Page, body, header};
 use crate::dispatch::now_ms;
-use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
+use crate::documents::{self, DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
 use crate::identity::{Access, Caller};
+use crate::registry::Snapshot;
 use crate::store::{Removed, Written};
 
 /// A document in a list.
@@ -112,14 +115,28 @@ pub(super) async fn put_in_force(
     let precondition = precondition(headers)?;
     let writing = async {
         let _in_order = app.0.documents.lock().await;
-        let sound = key.read(&text, &app.0.registry.snapshot())?;
-        refuse_warnings(&sound.warnings, strict)?;
+        let before = app.0.registry.snapshot();
+        let sound = key.read(&text, &before)?;
+        let after = before.with_document(sound.replacement.clone());
+        let mut warnings = sound.warnings;
+        warnings.extend(left_with_nothing(key.clone(), Some(before), after).await);
+        refuse_warnings(&warnings, strict)?;
         let stored = app.0.store.put_document(&key.clone().into(), &text, &precondition, now_ms()).await?;
         app.0.registry.put(sound.replacement);
-        Ok((stored, sound.warnings))
+        Ok((stored, warnings))
     };
     let (written, warnings) = app.act(caller, organization, action, &target, writing).await?;
     Ok(accepted(written, warnings))
+}
+
+/// Whom a policy leaves with nothing, found out beside the calls that go on.
+async fn left_with_nothing(key: RuleKey, before: Option<Arc<Snapshot>>, after: Snapshot) -> Option<Warning> {
+    if matches!(key, RuleKey::Agent(..)) {
+        return None;
+    }
+    let looking = move || documents::left_with_nothing(&key, before.as_deref(), &after);
+    // It ends early where the runtime does, and then nobody is left to warn.
+    tokio::task::spawn_blocking(looking).await.ok().flatten()
 }
 
 /// The answer to a write.
@@ -156,7 +173,9 @@ pub(super) async fn stored_warnings(
     key: RuleKey,
 ) -> Result<axum::Json<DocumentWarnings>, Problem> {
     let document = app.0.store.document(&key.clone().into()).await.map_err(CallError::from)?;
-    let warnings = key.warnings(&document.body, &app.0.registry.snapshot());
+    let snapshot = app.0.registry.snapshot();
+    let mut warnings = key.warnings(&document.body, &snapshot);
+    warnings.extend(left_with_nothing(key, None, Snapshot::clone(&snapshot)).await);
     Ok(axum::Json(DocumentWarnings { warnings: warnings.into_iter().map(Into::into).collect() }))
 }
 

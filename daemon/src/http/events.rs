@@ -1,6 +1,7 @@
 //! Events over HTTP, as a stream of server-sent events (WHATWG HTML, section 9.2).
 //!
-//! A stream ends when the token that opened it is revoked, when its session ends, and when the daemon stops. A reader
+//! A stream ends when the token that opened it is revoked and when the daemon stops, and that of a session or a call with
+//! the session, once the last word about its calls was told. A reader
 //! that is too slow gets an event `dropped` that says how many of the organization's are gone, and goes on from there.
 
 use std::collections::HashSet;
@@ -27,7 +28,7 @@ use super::problem::Problem;
 use super::refusal::{NoOrganization, NoSession, SessionEnded};
 use super::{App, Authenticated};
 use crate::dispatch::{Origin, now_ms};
-use crate::events::{EventBody, Heard, Reader, Scope};
+use crate::events::{EventsDropped, Heard, Reader, Scope, StreamEvent};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
 
@@ -39,7 +40,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Every event of every organization, from now on.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events", operation_id = "follow_events",
-    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream")))),
+    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
 pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Response {
     following(&app, Scope::All, Only::Everything, vec![caller.revoked.clone()])
@@ -51,7 +52,7 @@ pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
     params(OrganizationAddress),
-    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream"))), NoOrganization),
+    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization),
 )]
 pub async fn of_organization(
     State(app): State<App>,
@@ -72,7 +73,7 @@ pub async fn of_organization(
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
     params(SessionAddress),
-    responses((status = 200, description = "Server-sent events.", content((EventBody<'static> = "text/event-stream"))), NoSession, SessionEnded),
+    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded),
 )]
 pub async fn of_session(
     State(app): State<App>,
@@ -81,8 +82,7 @@ pub async fn of_session(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id)?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    let ends = vec![caller.revoked.clone(), session.ended().clone()];
-    Ok(following(&app, scope, Only::Session(session), ends))
+    Ok(following(&app, scope, Only::Session(session), vec![caller.revoked.clone()]))
 }
 
 /// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
@@ -146,7 +146,7 @@ impl Calls {
 pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &Caller) -> Response {
     let events = &app.dispatcher().parts().events;
     let reader = events.listen(Scope::Organization(session.setup.organization.clone()));
-    let ends = [caller.revoked.clone(), session.ended().clone(), app.0.stopping.clone()];
+    let ends = [caller.revoked.clone(), app.0.stopping.clone()];
     let only = Only::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
     let follower = Follower { reader, only, ends, session, call, is_over: false };
     let told = stream::unfold(follower, |mut follower| async move {
@@ -160,7 +160,7 @@ pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &C
 struct Follower {
     reader: Reader,
     only: Only,
-    ends: [CancellationToken; 3],
+    ends: [CancellationToken; 2],
     session: Arc<Session>,
     call: String,
     is_over: bool,
@@ -188,6 +188,10 @@ impl Follower {
                 _ = ended => return None,
                 heard = timeout(KEEP_ALIVE, self.reader.next()) => self.only.told_in_time(heard),
                 () = next_end => None,
+                () = self.only.last_word() => match self.reader.try_next() {
+                    Some(heard) => self.only.told(heard),
+                    None => return None,
+                },
             };
             if text.is_some() {
                 return text;
@@ -209,11 +213,20 @@ impl Only {
         heard.map_or_else(|_| Some(": alive\n\n".to_owned()), |heard| self.told(heard))
     }
 
+    /// When nothing more will be told that is meant.
+    async fn last_word(&self) {
+        match self {
+            Self::Everything => std::future::pending().await,
+            Self::Session(session) | Self::Calls(session, _) => session.telling().wait().await,
+        }
+    }
+
     fn told(&self, heard: Heard) -> Option<String> {
         let event = match heard {
             Heard::Event(event) => event,
             Heard::Missed(missed) => {
-                return Some(format!("event: dropped\ndata: {{\"dropped\":{missed}}}\n\n"));
+                let body = serde_json::to_string(&EventsDropped { dropped: missed }).unwrap_or_default();
+                return Some(format!("event: dropped\ndata: {body}\n\n"));
             }
         };
         let is_meant = match self {
@@ -241,6 +254,10 @@ fn following(app: &App, scope: Scope, only: Only, mut ends: Vec<CancellationToke
                 biased;
                 _ = ended => return None,
                 heard = timeout(KEEP_ALIVE, reader.next()) => only.told_in_time(heard),
+                () = only.last_word() => match reader.try_next() {
+                    Some(heard) => only.told(heard),
+                    None => return None,
+                },
             };
             if let Some(text) = text {
                 return Some((Ok::<_, std::convert::Infallible>(text), (reader, only, ends)));

@@ -129,6 +129,7 @@ pub async fn get(
     caller.may_own(&organization)?;
     let snapshot = app.0.registry.snapshot();
     let rules = snapshot.rules(&organization, &agent).ok_or_else(|| Problem::not_found("agent"))?;
+    super::sessions::check_channel(&rules.organization, query.channel.as_deref())?;
     let facts = match &query.session {
         None => SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() },
         Some(id) => {

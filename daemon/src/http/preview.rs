@@ -3,12 +3,13 @@
 //! The document is put into a copy of what is in force, and every agent that it concerns is asked about every tool
 //! before and after: by the function that decides, so the answer is what would happen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use toolgate_admission::{
     self as admission, CallError, Decision, ErrorType, Name, Reason, Rules, SessionFacts,
 };
@@ -24,8 +25,9 @@ use super::problem::Problem;
 use super::refusal::{NoOrganization, UnsoundDocument};
 use super::schema::{AgentForm, PlatformForm, PolicyForm};
 use super::{App, Authenticated};
-use crate::documents::RuleKey;
+use crate::documents::{self, RuleKey};
 use crate::registry::Snapshot;
+use crate::store::StoreError;
 
 /// Decisions that one preview makes: a second or two of one processor. Past that it says that it is not complete.
 const DECISIONS: u64 = 20_000_000;
@@ -37,6 +39,9 @@ const CHANGES: usize = 10_000;
 pub struct Preview {
     /// What is odd about the document.
     warnings: Vec<DocumentWarning>,
+    /// Members of the document that differ from what is in force, also those that say nothing of who may call what, like
+    /// `limits`.
+    members: Vec<String>,
     /// The agents for whom something changes, by name.
     agents: Vec<AgentChange>,
     /// Agents for whom nothing changes.
@@ -153,17 +158,37 @@ async fn preview(
     let before = app.0.registry.snapshot();
     let sound = key.read(&text, &before).map_err(CallError::from)?;
     let after = before.with_document(sound.replacement);
+    let in_force = app.0.store.document(&key.clone().into()).await;
+    let in_force = match in_force {
+        Ok(document) => document.body,
+        Err(StoreError::NotFound { .. }) => "{}".into(),
+        Err(error) => return Err(CallError::from(error).into()),
+    };
+    let members = differing(&in_force, &text);
     // It may look at millions of decisions, and calls go on meanwhile.
-    let compared = tokio::task::spawn_blocking(move || compare(&before, &after, &key, sees_platform)).await;
-    let (agents, unchanged, complete) = compared.map_err(|_| {
+    let comparing = move || {
+        let left = documents::left_with_nothing(&key, Some(&before), &after);
+        (compare(&before, &after, &key, sees_platform), left)
+    };
+    let compared = tokio::task::spawn_blocking(comparing).await;
+    let ((agents, unchanged, complete), left) = compared.map_err(|_| {
         Problem::new(
             ErrorType::Internal,
             "the comparison failed",
             "tell the operator; the daemon's log says more",
         )
     })?;
-    let warnings = sound.warnings.into_iter().map(Into::into).collect();
-    Ok(axum::Json(Preview { warnings, agents, unchanged, complete }))
+    let warnings = sound.warnings.into_iter().chain(left).map(Into::into).collect();
+    Ok(axum::Json(Preview { warnings, members, agents, unchanged, complete }))
+}
+
+/// The members in which two documents differ; absent and `null` are the same.
+fn differing(one: &str, other: &str) -> Vec<String> {
+    let [one, other] =
+        [one, other].map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default());
+    let of = |document: &Map<String, Value>, name: &str| document.get(name).cloned().unwrap_or_default();
+    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    names.into_iter().filter(|name| of(&one, name) != of(&other, name)).cloned().collect()
 }
 
 fn compare(

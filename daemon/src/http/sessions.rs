@@ -203,7 +203,7 @@ fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
 }
 
 /// A channel is one that the platform or the organization has in its table.
-fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(), Problem> {
+pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(), Problem> {
     let Some(channel) = channel else { return Ok(()) };
     if rules.channels().any(|known| known == channel) {
         return Ok(());

@@ -128,14 +128,29 @@ struct Row {
 
 impl Store {
     /// Adds an approval that somebody is to decide, or gives the one that the same call of the session waits for
-    /// already.
-    pub async fn ask_for_approval(&self, asked: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
+    /// already. One that nobody decided in time is nobody's any more: its id comes back beside, so that those who wait
+    /// for it are told.
+    pub async fn ask_for_approval(
+        &self,
+        asked: &ApprovalRow,
+    ) -> Result<(ApprovalRow, Option<String>), StoreError> {
         let mut change = self.begin().await?;
-        let (pending,): (i64,) =
-            sqlx::query_as("SELECT COUNT(*) FROM approvals WHERE organization = $1 AND state = 'pending'")
-                .bind(asked.organization.as_str())
-                .fetch_one(&mut *change)
-                .await?;
+        let expired: Option<(String,)> = sqlx::query_as(
+            "UPDATE approvals SET state = 'expired' WHERE session = $1 AND binding = $2 AND state = 'pending' \
+             AND expires_ms <= $3 RETURNING id",
+        )
+        .bind(&asked.session)
+        .bind(&asked.binding)
+        .bind(to_sql(asked.created_ms))
+        .fetch_optional(&mut *change)
+        .await?;
+        let (pending,): (i64,) = sqlx::query_as(
+            "SELECT COUNT(*) FROM approvals WHERE organization = $1 AND state = 'pending' AND expires_ms > $2",
+        )
+        .bind(asked.organization.as_str())
+        .bind(to_sql(asked.created_ms))
+        .fetch_one(&mut *change)
+        .await?;
         if pending >= PENDING_OF_ORGANIZATION {
             return Err(StoreError::TooMany { what: "approvals of this organization that wait" });
         }
@@ -175,7 +190,7 @@ impl Store {
         .fetch_one(&mut *change)
         .await?;
         change.commit().await?;
-        read(row)
+        Ok((read(row)?, expired.map(|(id,)| id)))
     }
 
     /// The approvals of a session that a call of the tool could wait for or use: those that are open, and what became of

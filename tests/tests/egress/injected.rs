@@ -76,7 +76,7 @@ fn acme() -> Arc<MadeFor> {
 
 fn credentials(place: InjectionPlace) -> Credentials {
     let secret = Secret::new(SECRET.into());
-    let injection = Arc::new(Injection::new("stripe".into(), place, secret, Vec::new()));
+    let injection = Arc::new(Injection::new("stripe".into(), "1".into(), place, secret, Vec::new()));
     Credentials::new(move |_| std::future::ready(Ok(Some(Arc::clone(&injection)))))
 }
 

@@ -123,6 +123,31 @@ fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
     });
 }
 
+/// A session that ends takes its calls along, those that run and those that wait, and its own stream tells of each.
+#[test]
+fn g6_the_last_word_of_a_sessions_calls_is_told_before_its_stream_ends() {
+    scene(|scene| {
+        let agent =
+            scene.agent(&json!({"enabled": ["pay/*", "user/ask", "hostile/*"], "autonomy": "supervised"}));
+        let (client, session) = (&agent.session.client, &agent.session);
+        let mut stream = Stream::open(client, &session.path("/events"));
+        assert_eq!(
+            session.call_as("asks", "user/ask", json!({"question": "Which?"})).status(),
+            "client_required"
+        );
+        assert_eq!(pay(&agent, "waits", "pay/send").status(), "approval_required");
+        assert_eq!(stream.names(4), ["tool_call", "client", "tool_call", "approval"]);
+        client.delete(&session.path("")).expect(204);
+        let mut ends: Vec<_> =
+            std::iter::from_fn(|| stream.next()).map(|(name, event)| (event["call"].clone(), name)).collect();
+        ends.sort_by_key(|(call, _)| call.to_string());
+        assert_eq!(
+            ends,
+            [(json!("asks"), "tool_result".to_owned()), (json!("waits"), "tool_error".to_owned())]
+        );
+    });
+}
+
 #[test]
 fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
     scene(|scene| {

@@ -206,6 +206,88 @@ fn g16_a_preview_tells_what_would_change_for_whom_and_changes_nothing() {
     operator.get("/v1/platform/policy").refused(404, "NOT_FOUND");
 }
 
+/// Requirements 9.9: an agent left with nothing, by whatever layer.
+#[test]
+fn a_policy_that_leaves_agents_with_nothing_is_warned_of_and_strictly_refused() {
+    let daemon = Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    let profiles = json!({"profiles": {"reader": ["files/read"]}});
+    operator.make("/v1/platform/policy", &profiles).expect(201);
+    operator.make_agent("acme/bot", &json!({"profile": "reader"}));
+    operator.make_agent("other/bot", &json!({"enabled": ["time/*"]}));
+    let policy = json!({"enabled": ["files/*", "time/*"]});
+    operator.replace("/v1/orgs/acme/policy", &policy).expect(200);
+    let told = |warnings: &Value| {
+        warnings
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| (one["code"].clone(), one["message"].to_string()))
+            .collect::<Vec<_>>()
+    };
+    for (path, document) in
+        [("/v1/orgs/acme/policy", json!({"enabled": ["time/*"]})), ("/v1/platform/policy", json!({}))]
+    {
+        operator.replace(&format!("{path}?strict=true"), &document).refused(422, "INVALID_POLICY");
+        let previewed = operator.post(&format!("{path}/diff"), &document).expect(200).json();
+        let warnings = operator.replace(path, &document).expect(200).json();
+        for answer in [previewed, warnings, operator.get(&format!("{path}/warnings")).expect(200).json()] {
+            let told = told(&answer["warnings"]);
+            let (code, message) = told.first().expect("a warning");
+            assert_eq!((code, told.len()), (&json!("NO_TOOLS"), 1), "{answer}");
+            assert!(message.contains("`acme/bot`") && !message.contains("other/bot"), "{message}");
+        }
+        // Once more changes nothing, so nobody is left with nothing by it.
+        assert_eq!(told(&operator.replace(path, &document).expect(200).json()["warnings"]), []);
+        let before = if path.contains("platform") { &profiles } else { &policy };
+        assert_eq!(
+            told(&operator.replace(&format!("{path}?strict=true"), before).expect(200).json()["warnings"]),
+            []
+        );
+    }
+}
+
+/// G16: the reason is the one that it is, and a channel is one that there is.
+#[test]
+fn g16_an_explanation_claims_nothing_that_is_not_so() {
+    let daemon = Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    let platform =
+        |profiles: Value| json!({"universal": ["time/now"], "profiles": profiles, "channels": {"sms": {}}});
+    operator.make("/v1/platform/policy", &platform(json!({"reader": ["files/read"]}))).expect(201);
+    operator.make_agent("acme/bot", &json!({"profile": "reader"}));
+    let path = "/v1/orgs/acme/agents/bot/explain";
+    let why = |tool: &str, rule: &str| {
+        let explained = operator.get(&format!("{path}?tool={tool}")).expect(200).json();
+        let steps = explained["tools"][0]["steps"].as_array().cloned().unwrap_or_default();
+        let of_agent = steps.into_iter().find(|step| step["layer"] == "agent" && step["rule"] == rule);
+        of_agent.expect("a step")["why"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(why("files/write", "profile"), "the profile `reader` does not have it");
+    assert_eq!(why("files/write", "enabled"), "the agent has no `enabled` of its own: its profile decides");
+    assert_eq!(why("files/read", "profile"), "the profile `reader` has it");
+    assert_eq!(why("time/now", "profile"), "the tool is universal, so the profile `reader` need not have it");
+    operator.replace("/v1/platform/policy", &platform(json!({}))).expect(200);
+    assert_eq!(why("files/read", "profile"), "the agent's profile `reader` is not defined any more");
+    operator.get(&format!("{path}?channel=sms")).expect(200);
+    operator.get(&format!("{path}?channel=smss")).refused(400, "INVALID_REQUEST");
+}
+
+/// G16: what says nothing of who may call what is told as well.
+#[test]
+fn g16_a_preview_names_the_members_that_differ() {
+    let daemon = Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/*"], "autonomy": "supervised"}));
+    let members = |path: &str, document: Value| {
+        operator.post(&format!("{path}/policy/diff"), &document).expect(200).json()["members"].clone()
+    };
+    let agent = "/v1/orgs/acme/agents/bot";
+    assert_eq!(members(agent, json!({"enabled": ["time/*"], "autonomy": "supervised", "limits": {"fuel": 1}})), json!(["limits"]));
+    assert_eq!(members(agent, json!({"limits": null, "autonomy": "supervised", "enabled": ["time/*"]})), json!([]));
+    assert_eq!(members("/v1/platform", json!({"blocked": []})), json!(["blocked"]));
+}
+
 /// Requirements 9.9.
 #[test]
 fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_stays() {

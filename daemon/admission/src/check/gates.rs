@@ -183,7 +183,10 @@ pub(super) const GATES: &[Gate] = &[
                 listed("enabled", enabled, tool)
             }
             None if refuses => "the agent has neither `enabled` nor a profile".to_owned(),
-            None if look.agent.enabled.contains(look.index) => look.profile_why(false),
+            None if look.agent.profile.contains(look.index) => look.profile_why(false),
+            None if !look.is_universal() => {
+                "the agent has no `enabled` of its own: its profile decides".to_owned()
+            }
             _ => UNIVERSAL.to_owned(),
         },
     },
@@ -242,9 +245,16 @@ impl Look<'_> {
         match named {
             None => "the agent has no profile".to_owned(),
             Some(None) => "the agent's subtype is not defined any more".to_owned(),
-            Some(Some(profile)) if refuses => format!("the profile `{profile}` does not have it"),
-            Some(Some(_)) if !self.agent.profile.contains(self.index) => UNIVERSAL.to_owned(),
-            Some(Some(profile)) => format!("the profile `{profile}` has it"),
+            Some(Some(profile)) if self.agent.profile.contains(self.index) => {
+                format!("the profile `{profile}` has it")
+            }
+            Some(Some(profile)) if !refuses && self.is_universal() => {
+                format!("{UNIVERSAL}, so the profile `{profile}` need not have it")
+            }
+            Some(Some(profile)) if self.organization.profile(profile, self.platform).is_none() => {
+                format!("the agent's profile `{profile}` is not defined any more")
+            }
+            Some(Some(profile)) => format!("the profile `{profile}` does not have it"),
         }
     }
 

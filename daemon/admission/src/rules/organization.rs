@@ -175,7 +175,7 @@ impl OrgRules {
     }
 
     /// Its own profile of that name, or the platform's.
-    pub(super) fn profile<'a>(&'a self, name: &Name, platform: &'a PlatformRules) -> Option<&'a SharedSet> {
+    pub(crate) fn profile<'a>(&'a self, name: &Name, platform: &'a PlatformRules) -> Option<&'a SharedSet> {
         self.profiles.get(name).or_else(|| platform.profile(name))
     }
 

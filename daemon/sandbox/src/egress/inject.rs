@@ -17,6 +17,7 @@ use crate::secret::Secret;
 /// or let go, and wiped then; requests that are under way at the same time can share one.
 pub struct Injection {
     credential: Arc<str>,
+    identity: Arc<str>,
     place: InjectionPlace,
     secret: Secret,
     also_hidden: Vec<Secret>,
@@ -79,21 +80,28 @@ impl fmt::Debug for Credentials {
 pub(super) struct Displaced(pub &'static str);
 
 impl Injection {
-    /// The secret of a credential, and where it goes. The credential's name is for the record, and so that no connection
-    /// is shared with another; `also_hidden` must not come back either: the password inside of a basic credential, say.
+    /// The secret of a credential, and where it goes. The credential's name is for the record; its identity, which no other
+    /// secret ever has, is so that no connection is shared with another; `also_hidden` must not come back either: the
+    /// password inside of a basic credential, say.
     pub fn new(
         credential: Arc<str>,
+        identity: Arc<str>,
         place: InjectionPlace,
         secret: Secret,
         also_hidden: Vec<Secret>,
     ) -> Self {
         let pattern = Pattern::new(std::iter::once(&secret).chain(&also_hidden));
-        Self { credential, place, secret, also_hidden, pattern }
+        Self { credential, identity, place, secret, also_hidden, pattern }
     }
 
     /// Which credential it is.
     pub fn credential(&self) -> &Arc<str> {
         &self.credential
+    }
+
+    /// Which secret it is, of all that ever were.
+    pub(super) fn identity(&self) -> &Arc<str> {
+        &self.identity
     }
 
     /// Where the secret goes.

@@ -77,7 +77,7 @@ impl Sender {
         injection: Option<Arc<Injection>>,
         noted: &Noted,
     ) -> Result<Response<WasiBody>, Error> {
-        let credential = injection.as_ref().map(|injection| Arc::clone(injection.credential()));
+        let credential = injection.as_ref().map(|injection| Arc::clone(injection.identity()));
         let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
         let request = self.prepare(request, &permitted, injection.as_deref(), noted)?;
         let scanner = injection.map(Scanner::new);

@@ -110,8 +110,13 @@ mod tests {
     fn c3_a_secret_in_the_query_is_shown_as_stars() {
         let target = Target::parse("https", "api.example", "/v1?q=1&key=guess", "GET").expect("a target");
         let place = InjectionPlace::Query { name: "key".to_owned() };
-        let injection =
-            Injection::new("stripe@1".into(), place, Secret::new(b"sk_live".to_vec()), Vec::new());
+        let injection = Injection::new(
+            "stripe@1".into(),
+            "1".into(),
+            place,
+            Secret::new(b"sk_live".to_vec()),
+            Vec::new(),
+        );
         let shown = |injection| {
             let mut exchange = Exchange::default();
             exchange.sent(&target, injection, &HeaderMap::new());

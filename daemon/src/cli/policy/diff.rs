@@ -25,10 +25,15 @@ pub async fn run(
         return Err(ClientError::strange(answer.status, &answer.body).into());
     };
     document::warn(printer, &preview)?;
+    let members = preview.get("members").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if !members.is_empty() {
+        printer
+            .note(&format!("the document differs in {}", field(&preview, "/members").replace(',', ", ")))?;
+    }
     let rows: Vec<_> = agents.iter().flat_map(rows).collect();
     let unchanged = field(&preview, "/unchanged");
     if rows.is_empty() {
-        printer.line("nothing changes")?;
+        printer.line("nothing changes about who may call what")?;
     } else {
         printer.table(["AGENT", "TOOL", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
     }
@@ -70,7 +75,7 @@ mod tests {
     fn preview() -> Value {
         let everywhere = json!({"tool": "files/delete", "before": "needs_approval", "after": "refused", "layer": "platform", "rule": "blocked"});
         let on_some = json!({"tool": "a/b", "before": "allowed", "after": "refused", "layer": "platform", "channels": ["none", "sms"]});
-        json!({"warnings": [{"message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true,
+        json!({"warnings": [{"message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true, "members": ["blocked", "limits"],
             "agents": [{"agent": "acme/bot", "tools": [everywhere, on_some]}]})
     }
 
@@ -88,7 +93,10 @@ mod tests {
                 "acme/bot  a/b           allowed         refused  platform  -        none,sms"
             ]
         );
-        assert_eq!(run.notes, "warning: odd (`/blocked/0`)\nagents: 1 with changes, 2 without\n");
+        assert_eq!(
+            run.notes,
+            "warning: odd (`/blocked/0`)\nthe document differs in blocked, limits\nagents: 1 with changes, 2 without\n"
+        );
     }
 
     #[tokio::test]
@@ -96,7 +104,7 @@ mod tests {
         let nothing = json!({"warnings": [], "agents": [], "unchanged": 3, "complete": false});
         let run = diff(false, nothing).await;
         run.result.expect("no failure");
-        assert_eq!(run.out, "nothing changes\n");
+        assert_eq!(run.out, "nothing changes about who may call what\n");
         assert!(run.notes.contains("3 without") && run.notes.contains("this is not all"), "{}", run.notes);
     }
 

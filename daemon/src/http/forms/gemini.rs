@@ -5,15 +5,20 @@
 //! not know it. Names are read in both ways in which the JSON form of protocol buffers writes them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_admission::nearest;
 
 use super::Form;
-use super::envelope::{Calls, Object, fitting, invalid};
+use super::envelope::{Calls, Object, fitting, invalid, shown};
 use super::outcome::Outcome;
 use crate::http::problem::Problem;
+
+/// How the field of a call is written.
+const CALL_FIELDS: [&str; 2] = ["functionCall", "function_call"];
 
 /// What of a call stands in its answer again.
 #[derive(Debug)]
@@ -87,7 +92,16 @@ pub fn read(parts: &[&RawValue], calls: &mut Calls) -> Result<Form, Problem> {
     for (at, part) in parts.iter().enumerate() {
         let place = format_args!("/gemini/{at}");
         if fitting::<Peek>(part, place)?.call.is_none() {
-            continue;
+            let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = fitting(part, place)?;
+            // A call that is misspelt would be passed over with the model's text, and nobody would miss it.
+            match fields.keys().find(|field| nearest(field, CALL_FIELDS.into_iter()).is_some()) {
+                Some(field) => {
+                    let message =
+                        format!("`{place}` has the field `{}`, which is none of a part's", shown(field));
+                    return Err(invalid(message, "did you mean `functionCall`?").at(&place));
+                }
+                None => continue,
+            }
         }
         let Part { function_call: Object(call), .. } = fitting(part, place)?;
         let is_a_piece =

@@ -248,6 +248,12 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
     assert_eq!((&*read[1].id, &*read[1].tool, &*read[1].arguments), ("g1", "call_a_c", "{}"));
     let part = |part: &str| refusal(&format!(r#"{{"gemini":[{part}]}}"#));
     assert!(part(r#"{"functionCall":{"name":"a","arguments":{}}}"#).contains("unknown field `arguments`"));
+    for misspelt in ["functioncall", "FunctionCall", "functonCall", "function_cal"] {
+        let beside = format!(r#"{{"functionCall":{{"name":"a"}}}},{{"{misspelt}":{{"name":"b"}}}}"#);
+        assert!(part(&beside).contains(&format!("has the field `{misspelt}`")), "{misspelt}");
+    }
+    let others = r#"{"gemini":[{"text":"t"},{"functionResponse":{}},{"aKindOfTomorrow":1},{"functionCall":{"name":"a"}}]}"#;
+    assert_eq!(asked(others).calls.len(), 1);
     assert!(part(r#"{"functionCall":{"name":"a"},"extra":1}"#).contains("unknown field `extra`"));
     assert!(
         part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")

@@ -54,7 +54,7 @@ async fn state(store: &Store, id: &str) -> ApprovalState {
 #[tokio::test]
 async fn an_approval_comes_back_as_it_was_asked_for() {
     let (_folder, store) = empty_store().await;
-    assert_eq!(store.ask_for_approval(&asked("a1", "c1")).await.expect("stored"), asked("a1", "c1"));
+    assert_eq!(store.ask_for_approval(&asked("a1", "c1")).await.expect("stored"), (asked("a1", "c1"), None));
     assert_eq!(store.approval("a1", None).await.expect("the approval"), asked("a1", "c1"));
     let stranger = Name::parse("other").expect("a name");
     assert!(matches!(store.approval("a1", Some(&stranger)).await, Err(StoreError::NotFound { .. })));
@@ -64,11 +64,26 @@ async fn an_approval_comes_back_as_it_was_asked_for() {
 async fn calls_of_one_binding_wait_for_one_approval() {
     let (_folder, store) = empty_store().await;
     for (id, call) in [("a1", "c1"), ("a2", "c2")] {
-        let waiting = store.ask_for_approval(&asked(id, call)).await.expect("stored");
+        let (waiting, _) = store.ask_for_approval(&asked(id, call)).await.expect("stored");
         assert_eq!(waiting.id, "a1");
     }
     let other = ApprovalRow { binding: "other".into(), ..asked("a3", "c3") };
-    assert_eq!(store.ask_for_approval(&other).await.expect("stored").id, "a3");
+    assert_eq!(store.ask_for_approval(&other).await.expect("stored").0.id, "a3");
+}
+
+#[tokio::test]
+async fn g11_one_that_nobody_decided_in_time_keeps_no_call_from_asking_again() {
+    let (_folder, store) = empty_store().await;
+    let (first, _) = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    let later =
+        |id: &str, created_ms| ApprovalRow { created_ms, expires_ms: created_ms + 100, ..asked(id, "c2") };
+    let (waiting, expired) =
+        store.ask_for_approval(&later("a2", first.expires_ms - 1)).await.expect("stored");
+    assert_eq!((waiting.id.as_str(), expired), ("a1", None), "there is still time");
+    let (waiting, expired) = store.ask_for_approval(&later("a3", first.expires_ms)).await.expect("stored");
+    assert_eq!((waiting.id.as_str(), expired.as_deref()), ("a3", Some("a1")));
+    assert_eq!(state(&store, "a1").await, ApprovalState::Expired);
+    assert_eq!(state(&store, "a3").await, ApprovalState::Pending);
 }
 
 #[tokio::test]

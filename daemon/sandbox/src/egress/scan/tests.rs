@@ -11,7 +11,7 @@ fn scanner(secrets: &[&[u8]]) -> Scanner {
     let mut secrets: Vec<Secret> = secrets.iter().map(|bytes| Secret::new(bytes.to_vec())).collect();
     let place = InjectionPlace::Query { name: "key".to_owned() };
     let first = secrets.remove(0);
-    Scanner::new(Arc::new(Injection::new("stripe@1".into(), place, first, secrets)))
+    Scanner::new(Arc::new(Injection::new("stripe@1".into(), "1".into(), place, first, secrets)))
 }
 
 fn in_chunks(secrets: &[&[u8]], text: &[u8], size: usize) -> Vec<u8> {
