@@ -1,12 +1,22 @@
 //! What is looked for: each form of a secret (`pattern/forms.rs`) at once, by the shift of Wu and Manber. Two bytes at the end
 //! of a window say how far the next place can be where anything begins, so most bytes are never looked at. The forms are
 //! wiped when dropped.
+//!
+//! It is looked for in the text as it stands and, where that has escapes (`pattern/escapes.rs`), as it is meant, and as that
+//! is meant: a URL in JSON is escaped twice.
 
+mod escapes;
 mod forms;
 
+use std::ops::Range;
+
+use escapes::Unescaped;
 use forms::Forms;
 
 use crate::secret::Secret;
+
+/// How often escapes are put back: for what is escaped twice.
+const ROUNDS: usize = 2;
 
 /// Entries of the table of shifts: two bytes, folded. Small enough for the nearest cache, and for a thousand at once.
 const SHIFTS: usize = 4096;
@@ -40,8 +50,29 @@ impl Pattern {
         self.forms.iter()
     }
 
+    /// Where secrets stand in a text, and where the end begins that can still turn out to be a part of one.
+    pub(super) fn look_at(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
+        let (mut found, mut end) = (self.find(bytes), self.beginning_at_the_end(bytes));
+        let mut rounds: Vec<Unescaped> = Vec::new();
+        for _ in 0..ROUNDS {
+            let text = rounds.last().map_or(bytes, |round| &round.text);
+            let Some(round) = Unescaped::of(text) else { break };
+            rounds.push(round);
+            let original = |at: usize| rounds.iter().rev().fold(at, |at, round| round.original(at));
+            let text = rounds.last().map_or(bytes, |round| &round.text);
+            found.extend(self.find(text).into_iter().map(|range| original(range.start)..original(range.end)));
+            // What the end cuts off begins where the text that is meant ends.
+            end = end.min(original(self.beginning_at_the_end(text)));
+        }
+        // INVARIANT: nothing of what was found lies on both sides.
+        while let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
+            end = crossing.start;
+        }
+        (found, end)
+    }
+
     /// Where forms stand in a text; the longest where several begin.
-    pub(super) fn find(&self, bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
+    fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         // The end of the window, one behind its last byte.
         let mut end = self.window;
@@ -64,7 +95,7 @@ impl Pattern {
     }
 
     /// Where the longest end begins that is the beginning of a form, whole forms apart.
-    pub(super) fn beginning_at_the_end(&self, bytes: &[u8]) -> usize {
+    fn beginning_at_the_end(&self, bytes: &[u8]) -> usize {
         let first = bytes.len().saturating_sub(self.longest - 1);
         let is_beginning =
             |end: &[u8]| self.forms.iter().any(|form| form.len() > end.len() && form.starts_with(end));

@@ -18,7 +18,7 @@ pub(super) struct Scanner {
 
 impl Scanner {
     pub(super) fn new(injection: Arc<Injection>) -> Self {
-        // Room for all that is ever held back, so that no smaller copy is left behind unwiped.
+        // Room for what is held back where nothing is escaped.
         let held = Zeroizing::new(Vec::with_capacity(2 * injection.pattern().longest));
         Self { injection, held }
     }
@@ -28,12 +28,11 @@ impl Scanner {
         let mut bytes = Vec::with_capacity(self.held.len() + chunk.len());
         bytes.extend_from_slice(&self.held);
         bytes.extend_from_slice(chunk);
-        let pattern = self.injection.pattern();
-        let found = pattern.find(&bytes);
         // INVARIANT: nothing is passed on of what can still turn out to be a part of a form.
-        let mut end = pattern.beginning_at_the_end(&bytes);
-        if let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
-            end = crossing.start;
+        let (found, end) = self.injection.pattern().look_at(&bytes);
+        if bytes.len() - end > self.held.capacity() {
+            // Another one, and not this one grown: that would leave a copy behind unwiped.
+            self.held = Zeroizing::new(Vec::with_capacity(bytes.len() - end));
         }
         self.held.clear();
         self.held.extend_from_slice(&bytes[end..]);
@@ -49,7 +48,7 @@ impl Scanner {
 
     /// A whole text at once, blanked where it must be.
     pub(super) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let found = self.injection.pattern().find(text);
+        let (found, _) = self.injection.pattern().look_at(text);
         (!found.is_empty()).then(|| {
             let mut text = text.to_vec();
             blank(&mut text, &found);

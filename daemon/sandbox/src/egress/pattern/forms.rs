@@ -1,4 +1,4 @@
-//! The forms in which a secret comes back: as it is, and as common encoders write it.
+//! The forms in which a secret comes back, escapes apart: as it is, and as common encoders write it.
 //!
 //! Base64 is the one that has no beginning: the same bytes look otherwise at each of three offsets, and the first and
 //! the last letter also depend on what stands beside them. So each offset gives two forms: the letters that depend on the
@@ -17,12 +17,6 @@ const SHORTEST: usize = 6;
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
-
-/// What no encoder writes otherwise, unless it writes every byte otherwise. Common tokens have nothing else.
-const PLAIN: &[u8] = b"-._";
-
-/// How one byte is written: at most six bytes, and how many.
-type Written = ([u8; 6], usize);
 
 /// Every form of some secrets once, the longest first.
 pub(super) struct Forms {
@@ -50,17 +44,11 @@ impl Forms {
 
     fn add_all(&mut self, secret: &[u8]) {
         self.add(|out| out.extend_from_slice(secret));
+        // As forms write spaces; what else they write otherwise is escaped.
+        self.add(|out| out.extend(secret.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte })));
         (0..3).for_each(|offset| self.add_base64(secret, offset));
         for digits in [LOWER, UPPER] {
-            self.add_each(secret, |byte| written(&hex(byte, digits)));
-            self.add_each(secret, |byte| percent(byte, digits));
-        }
-        if secret.iter().all(|byte| is_plain(*byte)) {
-            return;
-        }
-        for digits in [LOWER, UPPER] {
-            self.add_url_encoded(secret, digits);
-            self.add_json_escaped(secret, digits);
+            self.add(|out| out.extend(secret.iter().flat_map(|byte| hex(*byte, digits))));
         }
     }
 
@@ -73,56 +61,6 @@ impl Forms {
             true => self.bytes.truncate(start),
             false => self.places.push(start..self.bytes.len()),
         }
-    }
-
-    /// The secret with each byte written in some way.
-    fn add_each(&mut self, secret: &[u8], write: impl Fn(u8) -> Written) {
-        self.add(|out| {
-            for byte in secret {
-                let (written, length) = write(*byte);
-                out.extend_from_slice(&written[..length]);
-            }
-        });
-    }
-
-    /// As in a URL: what must be encoded, what a careful encoder does, and a form's spaces.
-    fn add_url_encoded(&mut self, secret: &[u8], digits: &[u8; 16]) {
-        let keeping = |marks: &'static [u8], space: &'static [u8]| {
-            move |byte| match byte {
-                b' ' if !space.is_empty() => written(space),
-                byte if is_kept(byte, marks) => written(&[byte]),
-                byte => percent(byte, digits),
-            }
-        };
-        self.add_each(secret, keeping(b"-._~", b""));
-        self.add_each(secret, keeping(b"-._~!*'()", b""));
-        self.add_each(secret, keeping(b"-._*", b"+"));
-    }
-
-    /// As in a JSON string: the short escapes, with and without one for `/`, and everything that is no letter as `\u`.
-    fn add_json_escaped(&mut self, secret: &[u8], digits: &[u8; 16]) {
-        let unicode = |byte| {
-            let [high, low] = hex(byte, digits);
-            written(&[b'\\', b'u', b'0', b'0', high, low])
-        };
-        let short = |escapes_slash: bool| {
-            move |byte| match byte {
-                b'"' | b'\\' => written(&[b'\\', byte]),
-                b'/' if escapes_slash => written(b"\\/"),
-                b'\n' => written(b"\\n"),
-                b'\r' => written(b"\\r"),
-                b'\t' => written(b"\\t"),
-                byte if byte < 0x20 => unicode(byte),
-                byte => written(&[byte]),
-            }
-        };
-        self.add_each(secret, short(false));
-        self.add_each(secret, short(true));
-        // As some encoders write what could end a script: `<`, `>`, `&`, `'`, `+`, `=`.
-        self.add_each(secret, |byte| match byte {
-            byte if is_kept(byte, b"-._~/:, ") || byte >= 0x80 => written(&[byte]),
-            byte => unicode(byte),
-        });
     }
 
     /// The letters of a secret that stands so many bytes behind a border between groups of three, in both alphabets.
@@ -152,9 +90,7 @@ impl Forms {
 /// What the forms of a secret have together, or less.
 fn most_bytes(secret: &[u8]) -> usize {
     let letters = 12 * ((secret.len() + 2) * 4 / 3 + 3);
-    let special = secret.iter().filter(|byte| !is_plain(**byte)).count();
-    let escaped = if special == 0 { 0 } else { 12 * secret.len() + 42 * special };
-    secret.len() * (1 + 2 * 2 + 2 * 3) + letters + escaped
+    secret.len() * (2 + 2 * 2) + letters
 }
 
 fn url_safe(letter: u8) -> u8 {
@@ -165,25 +101,6 @@ fn url_safe(letter: u8) -> u8 {
     }
 }
 
-fn is_plain(byte: u8) -> bool {
-    is_kept(byte, PLAIN)
-}
-
-fn is_kept(byte: u8, marks: &[u8]) -> bool {
-    byte.is_ascii_alphanumeric() || marks.contains(&byte)
-}
-
-fn written(bytes: &[u8]) -> Written {
-    let mut written = [0; 6];
-    written[..bytes.len()].copy_from_slice(bytes);
-    (written, bytes.len())
-}
-
 fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
-}
-
-fn percent(byte: u8, digits: &[u8; 16]) -> Written {
-    let [high, low] = hex(byte, digits);
-    written(&[b'%', high, low])
 }
