@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolgate_sdk::serde_json::Number;
 
-use crate::number::{Rational, power_of_ten};
+use crate::fraction::{Rational, power_of_ten};
 
 /// Measurements have far fewer digits. With exponents as large as expressions allow, sums would exhaust a call.
 const MAX_DIGITS: i64 = 100;

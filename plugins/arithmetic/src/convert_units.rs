@@ -1,13 +1,13 @@
 //! `convert_units`: one quantity in two units.
 
-use num_traits::Signed;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::amount::Amount;
+use crate::effort::Effort;
 use crate::expression::{self, Problem};
-use crate::number::{Failure, Number, Outcome, Precision};
+use crate::number::{Failure, Number, Outcome};
 use crate::units::{self, Unit};
 use crate::{Evaluation, MAX_EXPRESSION_CHARACTERS, check_digits, settle};
 
@@ -18,7 +18,8 @@ use crate::{Evaluation, MAX_EXPRESSION_CHARACTERS, check_digits, settle};
 /// - time: ns us ms s min h day week month year (the average Gregorian ones); speed: m/s km/h mph knot ft/s
 /// - data: bit B, kB MB GB TB (1000), KiB MiB GiB TiB (1024), kbit Mbit Gbit; energy: J kJ MJ Wh kWh cal kcal BTU eV; pressure: Pa hPa kPa bar mbar atm psi mmHg torr
 ///
-/// Names as `meters` or `square feet` work too. What has two meanings (`gallon`, `ton`, `mb`) is refused with the choices.
+/// Names as `meters` or `square feet` work too. What has two meanings (`gallon`, `ton`, `mb`) is refused with the choices,
+/// and so is a symbol in letters of another case where that counts (`Mm`, `mj`).
 #[tool(
     read_only,
     tags("metric", "imperial", "temperature", "measure"),
@@ -46,7 +47,7 @@ pub fn convert_units(
         return Err(Error::invalid("`value` is too long: give a number"));
     }
     let (from, to) = units::pair(&from, &to).map_err(Error::invalid)?;
-    let result = settle(digits, |precision| convert(&value, from, to, precision)).map_err(Error::invalid)?;
+    let result = settle(digits, |effort| convert(&value, from, to, effort)).map_err(Error::invalid)?;
     Ok(Conversion { result, unit: to.name() })
 }
 
@@ -59,20 +60,20 @@ pub struct Conversion {
     pub unit: &'static str,
 }
 
-fn convert(value: &str, from: &Unit, to: &Unit, precision: Precision) -> Result<Number, Problem> {
-    let value = expression::evaluate(value, precision)?;
+fn convert(value: &str, from: &Unit, to: &Unit, effort: &Effort) -> Result<Number, Problem> {
+    let value = expression::evaluate(value, effort)?;
     let (from_zero, from_size) = (from.zero()?, from.size()?);
     let (to_zero, to_size) = (to.zero()?, to.size()?);
-    let base = settled(value.add(&from_zero, precision))?;
-    let base = settled(base.multiply(&from_size, precision))?;
-    if from.has_least() && base.bounds().1.is_negative() {
+    let base = settled(value.add(&from_zero, effort))?;
+    let base = settled(base.multiply(&from_size, effort))?;
+    if from.has_least() && base.is_negative() {
         return Err(Problem::Wrong(format!(
             "there is no such temperature: {} is below absolute zero",
             from.name()
         )));
     }
-    let converted = settled(base.divide(&to_size, precision))?;
-    settled(converted.subtract(&to_zero, precision))
+    let converted = settled(base.divide(&to_size, effort))?;
+    settled(converted.subtract(&to_zero, effort))
 }
 
 fn settled(outcome: Outcome) -> Result<Number, Problem> {
@@ -81,5 +82,6 @@ fn settled(outcome: Outcome) -> Result<Number, Problem> {
         Failure::Undecided => {
             Problem::Undecided("the value is too close to call: give it in digits".to_owned())
         }
+        Failure::TooMuchWork => Problem::TooMuchWork,
     })
 }

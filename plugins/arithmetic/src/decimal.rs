@@ -2,66 +2,122 @@
 
 use num_bigint::BigInt;
 use num_integer::Integer;
-use num_traits::{Signed, Zero};
+use num_traits::{One, Signed, Zero};
 
 use crate::Evaluation;
-use crate::number::{Number, Rational, compare, power_of_ten};
+use crate::effort::{Effort, limbs};
+use crate::fraction::Rational;
+use crate::number::{MAX_BITS, Number, Outcome};
 
 /// A fraction longer than this says nothing to a reader.
 const MAX_FRACTION_CHARACTERS: usize = 1_000;
 
+/// An inexact number with more digits before its point is written with an exponent: most of them would not be certain.
+const MAX_PLAIN_DIGITS: i64 = 100;
+
+/// A numerator and a denominator above zero.
+type Parts = (BigInt, BigInt);
+
 /// Writes the number with so many digits after the point. None where the number is not known that precisely.
-pub fn write(number: &Number, digits: u32) -> Option<Evaluation> {
-    if let Some(value) = number.value() {
-        return Some(write_exact(value, digits));
-    }
-    let (low, high) = number.bounds();
-    let decimal = write_rounded(low, digits);
-    (decimal == write_rounded(high, digits)).then_some(Evaluation { decimal, exact: false, fraction: None })
+pub fn write(number: &Number, digits: u32, effort: &Effort) -> Outcome<Option<Evaluation>> {
+    let interval = match number {
+        Number::Exact(value) => return write_exact(value, digits, effort).map(Some),
+        Number::Between(interval) => interval,
+    };
+    let [low, high] = interval.bounds();
+    let is_plain = estimated_exponent(&high).max(estimated_exponent(&low)) < MAX_PLAIN_DIGITS;
+    let (low, _) = write_rounded(&low, digits, is_plain, effort)?;
+    let (high, _) = write_rounded(&high, digits, is_plain, effort)?;
+    Ok((low == high).then_some(Evaluation { decimal: low, exact: false, fraction: None }))
 }
 
-fn write_exact(value: &Rational, digits: u32) -> Evaluation {
+/// Writes what is only known to be too near to zero for any of the digits, if it is.
+pub fn write_nearly_zero(number: &Number, digits: u32, effort: &Effort) -> Outcome<Option<Evaluation>> {
+    let Number::Between(interval) = number else { return Ok(None) };
+    let [low, high] = interval.bounds();
+    let is_zero = |bound| Ok(rounded(bound, i64::from(digits), effort)?.0.is_zero());
+    let is_zero = is_zero(&low)? && is_zero(&high)?;
+    Ok(is_zero.then(|| Evaluation { decimal: "0".to_owned(), exact: false, fraction: None }))
+}
+
+fn write_exact(value: &Rational, digits: u32, effort: &Effort) -> Outcome<Evaluation> {
     if value.is_integer() {
-        return Evaluation { decimal: value.numer().to_string(), exact: true, fraction: None };
+        let decimal = text(value.numer(), effort)?;
+        return Ok(Evaluation { decimal, exact: true, fraction: None });
     }
-    let is_short = (value * power_of_ten(i64::from(digits))).is_integer();
-    let decimal = write_rounded(value, digits);
-    let decimal = if is_short { decimal.trim_end_matches('0').to_owned() } else { decimal };
-    let fraction = Some(value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS);
-    Evaluation { decimal, exact: is_short, fraction }
+    let parts = (value.numer().clone(), value.denom().clone());
+    let (decimal, exact) = write_rounded(&parts, digits, true, effort)?;
+    let decimal = if exact { without_zeros(&decimal) } else { decimal };
+    Ok(Evaluation { decimal, exact, fraction: fraction(value) })
 }
 
-/// Numbers too small for any of the digits are written with an exponent.
-fn write_rounded(value: &Rational, digits: u32) -> String {
-    let places = i64::from(digits);
-    let scaled = (value * power_of_ten(places)).round();
-    if scaled.is_zero() && !value.is_zero() {
-        return write_with_exponent(value, digits);
-    }
-    place_point(scaled.numer(), digits as usize)
+fn fraction(value: &Rational) -> Option<String> {
+    let longest = MAX_BITS.min(4 * MAX_FRACTION_CHARACTERS as u64);
+    let is_short = value.numer().bits().max(value.denom().bits()) <= longest;
+    is_short.then(|| value.to_string()).filter(|text| text.len() <= MAX_FRACTION_CHARACTERS)
 }
 
-fn write_with_exponent(value: &Rational, digits: u32) -> String {
-    let mut exponent = (value.numer().bits() as i64 - value.denom().bits() as i64) * 301 / 1_000;
-    // The estimate from the bits is off by one or two.
-    while compare(&value.abs(), &power_of_ten(exponent + 1)).is_ge() {
-        exponent += 1;
+/// The digits, and whether they are the whole value. Numbers too small for any of the digits are written with an
+/// exponent; with no digits after the point, whole numbers are asked for.
+fn write_rounded(value: &Parts, digits: u32, is_plain: bool, effort: &Effort) -> Outcome<(String, bool)> {
+    if is_plain {
+        let (number, is_exact) = rounded(value, i64::from(digits), effort)?;
+        if !number.is_zero() || value.0.is_zero() || digits == 0 {
+            return Ok((place_point(&number, digits as usize, effort)?, is_exact));
+        }
     }
-    while compare(&value.abs(), &power_of_ten(exponent)).is_lt() {
-        exponent -= 1;
+    let mut exponent = estimated_exponent(value);
+    loop {
+        let (mantissa, is_exact) = rounded(value, i64::from(digits) - exponent, effort)?;
+        // The estimate is never too great, and so ten is left only where the digits were rounded up to it.
+        if mantissa.abs() >= effort.power_of_ten(u64::from(digits) + 1)? {
+            exponent += 1;
+        } else {
+            let written = place_point(&mantissa, digits as usize, effort)?;
+            return Ok((format!("{written}e{exponent}"), is_exact));
+        }
     }
-    let mantissa = (value * power_of_ten(i64::from(digits) - exponent)).round();
-    format!("{}e{exponent}", place_point(mantissa.numer(), digits as usize))
+}
+
+/// The power of ten that a number is at least, or one or two less.
+fn estimated_exponent((numerator, denominator): &Parts) -> i64 {
+    let bits = numerator.bits() as i64 - denominator.bits() as i64 - 1;
+    // The logarithm of 2, on the side that is less.
+    (bits * if bits < 0 { 30_103 } else { 30_102 }).div_euclid(100_000)
+}
+
+/// The value times ten to the power of `places`, rounded half away from zero, and whether it was whole.
+fn rounded((numerator, denominator): &Parts, places: i64, effort: &Effort) -> Outcome<(BigInt, bool)> {
+    let power = effort.power_of_ten(places.unsigned_abs())?;
+    let (up, down) = if places < 0 { (BigInt::one(), power) } else { (power, BigInt::one()) };
+    let denominator = effort.product(denominator, &down)?;
+    let (quotient, rest) = effort.quotient(&effort.product(&numerator.abs(), &up)?, &denominator)?;
+    let is_up = (&rest << 1) >= denominator;
+    let number = quotient + u8::from(is_up);
+    Ok((if numerator.is_negative() { -number } else { number }, rest.is_zero()))
 }
 
 /// The digits of a number that was multiplied by ten to the power of `places`.
-fn place_point(scaled: &BigInt, places: usize) -> String {
+fn place_point(scaled: &BigInt, places: usize, effort: &Effort) -> Outcome<String> {
     let sign = if scaled.is_negative() { "-" } else { "" };
-    let power = num_traits::pow(BigInt::from(10), places);
-    let (whole, fraction) = scaled.abs().div_rem(&power);
+    let (whole, fraction) = scaled.abs().div_rem(&effort.power_of_ten(places as u64)?);
+    let whole = text(&whole, effort)?;
     if places == 0 {
-        format!("{sign}{whole}")
-    } else {
-        format!("{sign}{whole}.{fraction:0>places$}", fraction = fraction.to_string())
+        return Ok(format!("{sign}{whole}"));
     }
+    Ok(format!("{sign}{whole}.{:0>places$}", text(&fraction, effort)?))
+}
+
+/// What is exact needs no zeros at the end.
+fn without_zeros(decimal: &str) -> String {
+    let (mantissa, exponent) = decimal.split_at(decimal.find('e').unwrap_or(decimal.len()));
+    if !mantissa.contains('.') {
+        return decimal.to_owned();
+    }
+    format!("{}{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn text(number: &BigInt, effort: &Effort) -> Outcome<String> {
+    effort.charge(limbs(number) * limbs(number))?;
+    Ok(number.to_string())
 }

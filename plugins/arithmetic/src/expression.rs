@@ -6,11 +6,12 @@
 //! signed   = ("-" | "+") signed | power
 //! power    = postfix ("^" signed)?
 //! postfix  = primary ("!" | "%")*
-//! primary  = number | name "(" (sum ("," sum)*)? ")" | "(" sum ")"
+//! primary  = number | name | name "(" (sum ("," sum)*)? ")" | "(" sum ")"
 //! ```
 
+use crate::effort::Effort;
 use crate::functions;
-use crate::number::{Failure, Number, Outcome, Precision};
+use crate::number::{Failure, Number, Outcome};
 use crate::tokens::{Placed, Token, cut};
 
 /// Deeper nesting is no expression that somebody wrote, and would exhaust the stack.
@@ -23,6 +24,8 @@ pub enum Problem {
     Wrong(String),
     /// More digits may decide it.
     Undecided(String),
+    /// It has one, but not within the work that one call may do.
+    TooMuchWork,
 }
 
 type Read<T = Number> = Result<T, Problem>;
@@ -31,11 +34,20 @@ impl Problem {
     pub fn wrong(place: usize, message: impl std::fmt::Display) -> Self {
         Self::Wrong(format!("at character {place}: {message}"))
     }
+
+    /// What an operation at a place failed of, in words for one that more digits may decide.
+    pub fn of(failure: Failure, place: usize, undecided: &str) -> Self {
+        match failure {
+            Failure::Impossible(message) => Self::wrong(place, message),
+            Failure::Undecided => Self::Undecided(format!("at character {place}: {undecided}")),
+            Failure::TooMuchWork => Self::TooMuchWork,
+        }
+    }
 }
 
 /// Calculates the expression.
-pub fn evaluate(text: &str, precision: Precision) -> Read {
-    let mut reader = Reader { tokens: cut(text)?, at: 0, depth: 0, precision };
+pub fn evaluate(text: &str, effort: &Effort) -> Read {
+    let mut reader = Reader { tokens: cut(text, effort)?, at: 0, depth: 0, effort };
     let result = reader.sum()?;
     match reader.next() {
         Placed { token: Token::End, .. } => Ok(result),
@@ -43,12 +55,12 @@ pub fn evaluate(text: &str, precision: Precision) -> Read {
     }
 }
 
-struct Reader {
+struct Reader<'e> {
     /// Ends with `Token::End`, which is never passed.
     tokens: Vec<Placed>,
     at: usize,
     depth: u32,
-    precision: Precision,
+    effort: &'e Effort,
 }
 
 /// A product, and whether it is nothing but a percentage.
@@ -57,7 +69,7 @@ struct Term {
     is_percentage: bool,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn sum(&mut self) -> Read {
         let Term { mut number, mut is_percentage } = self.product()?;
         while let Some((sign, place)) = self.take(&["+", "-"]) {
@@ -70,8 +82,8 @@ impl Reader {
             number = self.settle(
                 place,
                 match sign {
-                    "+" => number.add(&right.number, self.precision),
-                    _ => number.subtract(&right.number, self.precision),
+                    "+" => number.add(&right.number, self.effort),
+                    _ => number.subtract(&right.number, self.effort),
                 },
             )?;
             is_percentage &= right.is_percentage;
@@ -84,10 +96,12 @@ impl Reader {
         while let Some((sign, place)) = self.take(&["*", "/", "//", "%"]) {
             let right = self.signed()?.number;
             let number = match sign {
-                "*" => term.number.multiply(&right, self.precision),
-                "/" => term.number.divide(&right, self.precision),
-                "//" => term.number.divide(&right, self.precision).and_then(|quotient| quotient.floor()),
-                _ => term.number.remainder(&right, self.precision),
+                "*" => term.number.multiply(&right, self.effort),
+                "/" => term.number.divide(&right, self.effort),
+                "//" => {
+                    term.number.divide(&right, self.effort).and_then(|quotient| quotient.floor(self.effort))
+                }
+                _ => term.number.remainder(&right, self.effort),
             };
             term = Term { number: self.settle(place, number)?, is_percentage: false };
         }
@@ -106,7 +120,7 @@ impl Reader {
         let base = self.postfix()?;
         let Some((_, place)) = self.take(&["^"]) else { return Ok(base) };
         let exponent = self.signed()?.number;
-        let number = self.settle(place, base.number.power(&exponent, self.precision))?;
+        let number = self.settle(place, base.number.power(&exponent, self.effort))?;
         Ok(Term { number, is_percentage: false })
     }
 
@@ -120,10 +134,13 @@ impl Reader {
                         "`!!` has two meanings: write `(n!)!` for a factorial of a factorial",
                     ));
                 }
-                term = Term { number: self.settle(place, term.number.factorial())?, is_percentage: false };
-            } else if self.is_percent_sign() {
+                term = Term {
+                    number: self.settle(place, term.number.factorial(self.effort))?,
+                    is_percentage: false,
+                };
+            } else if self.is_percent_sign()? {
                 let (_, place) = self.take(&["%"]).unwrap_or(("%", 0));
-                let number = self.settle(place, term.number.divide(&Number::whole(100), self.precision))?;
+                let number = self.settle(place, term.number.divide(&Number::whole(100), self.effort))?;
                 term = Term { number, is_percentage: true };
             } else {
                 return Ok(term);
@@ -134,7 +151,7 @@ impl Reader {
     fn primary(&mut self) -> Read {
         let token = self.next();
         match token.token {
-            Token::Number(value) => Ok(Number::exact(value)),
+            Token::Number(value) => Ok(Number::Exact(value)),
             Token::Name(name) => self.function(&name, token.place),
             Token::Sign("(") => {
                 let number = self.deeper(Self::sum)?;
@@ -147,6 +164,9 @@ impl Reader {
 
     fn function(&mut self, name: &str, place: usize) -> Read {
         if self.take(&["("]).is_none() {
+            if let Some(constant) = functions::constant(name, self.effort) {
+                return self.settle(place, constant);
+            }
             return Err(Problem::wrong(
                 place,
                 format!(
@@ -156,7 +176,7 @@ impl Reader {
             ));
         }
         let arguments = self.arguments(place)?;
-        match functions::call(name, &arguments, self.precision) {
+        match functions::call(name, &arguments, self.effort) {
             Some(outcome) => self.settle(place, outcome),
             None => {
                 Err(Problem::wrong(place, format!("there is no function `{name}`, but {}", functions::KNOWN)))
@@ -186,15 +206,22 @@ impl Reader {
     }
 
     /// `%` is a remainder between two operands, else a percentage. Before a sign both could be meant, and the space
-    /// decides as it does for a reader: `10% - 5` and `7 % -3`.
-    fn is_percent_sign(&self) -> bool {
+    /// decides as it does for a reader: `10% - 5` and `7 % -3`. What a reader could take for either is refused.
+    fn is_percent_sign(&self) -> Read<bool> {
         if self.peek_sign() != Some("%") {
-            return false;
+            return Ok(false);
         }
-        match &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].token {
-            Token::Number(_) | Token::Name(_) | Token::Sign("(") => false,
-            Token::Sign("+" | "-") => !self.tokens[self.at].is_apart,
-            Token::Sign(_) | Token::End => true,
+        let sign = &self.tokens[self.at];
+        let next = &self.tokens[(self.at + 1).min(self.tokens.len() - 1)];
+        match &next.token {
+            Token::Number(_) if sign.is_apart == next.is_apart => Ok(false),
+            Token::Name(_) | Token::Sign("(") if sign.is_apart && next.is_apart => Ok(false),
+            Token::Number(_) | Token::Name(_) | Token::Sign("(") => Err(Problem::wrong(
+                sign.place,
+                "`%` has two meanings here: write `50% * 80` for 50% of 80, or `50 % 80` with spaces for the remainder",
+            )),
+            Token::Sign("+" | "-") => Ok(!sign.is_apart),
+            Token::Sign(_) | Token::End => Ok(true),
         }
     }
 
@@ -212,11 +239,12 @@ impl Reader {
     }
 
     fn settle(&self, place: usize, outcome: Outcome) -> Read {
-        outcome.map_err(|failure| match failure {
-            Failure::Impossible(message) => Problem::wrong(place, message),
-            Failure::Undecided => Problem::Undecided(format!(
-                "at character {place}: the value is too close to call, because a root before it is not exact"
-            )),
+        outcome.map_err(|failure| {
+            Problem::of(
+                failure,
+                place,
+                "the value is too close to call, because a number before it is not exact: round that first, as in `round(x, 30)`",
+            )
         })
     }
 

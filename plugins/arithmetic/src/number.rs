@@ -1,37 +1,30 @@
-//! Numbers that never lie: exact fractions, or two fractions between which the true value is.
+//! Numbers that never lie: exact fractions, or an interval in which the true value is.
 //!
-//! Every operation takes the outermost results that its operands allow, so certainty is kept. A number with equal
-//! bounds is exact.
+//! A fraction that grows beyond the cap goes on as an interval, so that no question of ordinary size is refused.
 
 use std::cmp::Ordering;
 
 use num_bigint::BigInt;
 use num_integer::Integer;
 use num_rational::Ratio;
-use num_traits::{One, Signed, ToPrimitive, Zero, pow};
+use num_traits::{One, Signed, ToPrimitive, Zero};
 
-pub type Rational = Ratio<BigInt>;
+use crate::effort::{Effort, limbs};
+use crate::fraction::{self, Rational, compare, exact_root, power_of_ten, reduced};
+use crate::interval::Interval;
+use crate::series;
 
 /// What a number may have before and after its point together. Enough for `2500!`; the work for one operation on
 /// numbers of this size stays well within a call's fuel.
 pub const MAX_NUMBER_DIGITS: u64 = 10_000;
 
-const MAX_BITS: u64 = MAX_NUMBER_DIGITS * 3_322 / 1_000;
-
-/// Roots of a higher degree are nobody's question.
-const MAX_DEGREE: u32 = 1_000;
-
-/// How many decimal digits the bounds of an inexact number agree in, at least when it is made.
-#[derive(Clone, Copy, Debug)]
-pub struct Precision {
-    digits: u32,
-}
+pub const MAX_BITS: u64 = MAX_NUMBER_DIGITS * 3_322 / 1_000;
 
 /// A number, exact or between bounds.
 #[derive(Clone, Debug)]
-pub struct Number {
-    low: Rational,
-    high: Rational,
+pub enum Number {
+    Exact(Rational),
+    Between(Interval),
 }
 
 /// Why an operation has no result.
@@ -41,254 +34,328 @@ pub enum Failure {
     Impossible(String),
     /// With this precision.
     Undecided,
+    /// Within the work that one call may do.
+    TooMuchWork,
 }
 
 pub type Outcome<T = Number> = Result<T, Failure>;
 
-impl Precision {
-    pub fn digits(digits: u32) -> Self {
-        Self { digits: digits.min(4_000) }
-    }
+/// What a number is rounded from: the whole number below it, and what decides whether the next one is meant.
+struct Rounding {
+    below: BigInt,
+    is_negative: bool,
+    is_whole: bool,
+    to_half: Ordering,
 }
 
 impl Number {
-    pub fn exact(value: Rational) -> Self {
-        Self { low: value.clone(), high: value }
-    }
-
     pub fn whole(value: impl Into<BigInt>) -> Self {
-        Self::exact(Ratio::from_integer(value.into()))
-    }
-
-    pub fn bounds(&self) -> (&Rational, &Rational) {
-        (&self.low, &self.high)
-    }
-
-    /// The value, if it is exact.
-    pub fn value(&self) -> Option<&Rational> {
-        are_equal(&self.low, &self.high).then_some(&self.low)
+        Self::Exact(Ratio::from_integer(value.into()))
     }
 
     /// The value, if it is an exact whole number.
     pub fn as_whole(&self) -> Option<&BigInt> {
-        self.value().filter(|value| value.is_integer()).map(Ratio::numer)
-    }
-
-    fn between(low: Rational, high: Rational, precision: Precision) -> Outcome {
-        if are_equal(&low, &high) {
-            return Self::within_cap(low);
+        match self {
+            Self::Exact(value) if value.is_integer() => Some(value.numer()),
+            _ => None,
         }
-        Ok(Self {
-            low: Self::within_cap(widen(low, precision, false))?.low,
-            high: Self::within_cap(widen(high, precision, true))?.high,
-        })
     }
 
-    fn within_cap(value: Rational) -> Outcome {
-        if value.numer().bits().max(value.denom().bits()) > MAX_BITS {
+    /// The exact value, or as an interval if it is too long and yet of a size that is kept.
+    fn kept(value: Rational, effort: &Effort) -> Outcome {
+        if value.numer().bits().max(value.denom().bits()) <= MAX_BITS {
+            return Ok(Self::Exact(value));
+        }
+        if value.is_integer() {
             return Err(too_large(None));
         }
-        Ok(Self::exact(value))
+        Interval::of(&value, effort).map(Self::Between)
+    }
+
+    fn interval(&self, effort: &Effort) -> Outcome<Interval> {
+        match self {
+            Self::Exact(value) => Interval::of(value, effort),
+            Self::Between(interval) => Ok(interval.clone()),
+        }
+    }
+
+    pub fn is_zero(&self) -> bool {
+        matches!(self, Self::Exact(value) if value.is_zero())
+    }
+
+    /// Whether it is certain.
+    pub fn is_positive(&self) -> bool {
+        match self {
+            Self::Exact(value) => value.is_positive(),
+            Self::Between(interval) => interval.is_positive(),
+        }
+    }
+
+    /// Whether it is certain.
+    pub fn is_negative(&self) -> bool {
+        match self {
+            Self::Exact(value) => value.is_negative(),
+            Self::Between(interval) => interval.is_negative(),
+        }
     }
 
     pub fn negate(&self) -> Self {
-        Self { low: -&self.high, high: -&self.low }
-    }
-
-    pub fn add(&self, other: &Self, precision: Precision) -> Outcome {
-        if let (Some(left), Some(right)) = (self.value(), other.value()) {
-            return Self::within_cap(sum(left, right));
+        match self {
+            Self::Exact(value) => Self::Exact(-value),
+            Self::Between(interval) => Self::Between(interval.negate()),
         }
-        Self::between(sum(&self.low, &other.low), sum(&self.high, &other.high), precision)
-    }
-
-    pub fn subtract(&self, other: &Self, precision: Precision) -> Outcome {
-        self.add(&other.negate(), precision)
-    }
-
-    pub fn multiply(&self, other: &Self, precision: Precision) -> Outcome {
-        if let (Some(left), Some(right)) = (self.value(), other.value()) {
-            return Self::within_cap(product(left, right));
-        }
-        let corners = [
-            product(&self.low, &other.low),
-            product(&self.low, &other.high),
-            product(&self.high, &other.low),
-            product(&self.high, &other.high),
-        ];
-        let (low, high) = outermost(corners);
-        Self::between(low, high, precision)
-    }
-
-    pub fn divide(&self, other: &Self, precision: Precision) -> Outcome {
-        if other.value().is_some_and(Zero::is_zero) {
-            return Err(impossible("division by zero"));
-        }
-        if !other.low.is_positive() && !other.high.is_negative() {
-            return Err(Failure::Undecided);
-        }
-        let inverse = Self { low: other.high.recip(), high: other.low.recip() };
-        self.multiply(&inverse, precision)
-    }
-
-    /// The remainder that has the sign of the divisor.
-    pub fn remainder(&self, divisor: &Self, precision: Precision) -> Outcome {
-        let quotient = self.divide(divisor, precision)?.floor()?;
-        self.subtract(&divisor.multiply(&quotient, precision)?, precision)
-    }
-
-    pub fn floor(&self) -> Outcome {
-        self.decided(Ratio::floor)
-    }
-
-    pub fn ceil(&self) -> Outcome {
-        self.decided(Ratio::ceil)
-    }
-
-    pub fn trunc(&self) -> Outcome {
-        self.decided(Ratio::trunc)
-    }
-
-    /// Halves away from zero.
-    pub fn round(&self) -> Outcome {
-        self.decided(Ratio::round)
-    }
-
-    /// Halves to the even neighbour.
-    pub fn round_half_even(&self) -> Outcome {
-        self.decided(|value| {
-            let rounded = value.round();
-            let is_half = (value - value.trunc()).abs() == Ratio::new(1.into(), 2.into());
-            if is_half && rounded.numer().is_odd() { rounded - value.signum() } else { rounded }
-        })
-    }
-
-    /// Halves towards zero.
-    pub fn round_half_down(&self) -> Outcome {
-        self.decided(|value| {
-            let half = Ratio::new(1.into(), 2.into());
-            if value.is_negative() { (value + half).floor() } else { (value - half).ceil() }
-        })
-    }
-
-    /// Away from zero.
-    pub fn round_up(&self) -> Outcome {
-        self.decided(|value| if value.is_negative() { value.floor() } else { value.ceil() })
-    }
-
-    /// A step function has a value only where both bounds are on the same step.
-    fn decided(&self, step: impl Fn(&Rational) -> Rational) -> Outcome {
-        let (low, high) = (step(&self.low), step(&self.high));
-        if are_equal(&low, &high) { Ok(Self::exact(low)) } else { Err(Failure::Undecided) }
     }
 
     pub fn abs(&self) -> Self {
-        if !self.low.is_negative() {
-            self.clone()
-        } else if !self.high.is_positive() {
-            self.negate()
-        } else {
-            Self { low: Rational::zero(), high: greater(self.high.clone(), -&self.low) }
+        match self {
+            Self::Exact(value) => Self::Exact(value.abs()),
+            Self::Between(interval) => Self::Between(interval.abs()),
         }
     }
 
-    pub fn min(&self, other: &Self) -> Self {
-        Self {
-            low: lesser(self.low.clone(), other.low.clone()),
-            high: lesser(self.high.clone(), other.high.clone()),
+    pub fn add(&self, other: &Self, effort: &Effort) -> Outcome {
+        if let (Self::Exact(left), Self::Exact(right)) = (self, other) {
+            return Self::kept(fraction::sum(left, right, effort)?, effort);
+        }
+        self.interval(effort)?.add(&other.interval(effort)?, effort).map(Self::Between)
+    }
+
+    pub fn subtract(&self, other: &Self, effort: &Effort) -> Outcome {
+        self.add(&other.negate(), effort)
+    }
+
+    pub fn multiply(&self, other: &Self, effort: &Effort) -> Outcome {
+        if self.is_zero() || other.is_zero() {
+            return Ok(Self::whole(0));
+        }
+        if let (Self::Exact(left), Self::Exact(right)) = (self, other) {
+            return Self::kept(fraction::product(left, right, effort)?, effort);
+        }
+        self.interval(effort)?.multiply(&other.interval(effort)?, effort).map(Self::Between)
+    }
+
+    pub fn divide(&self, other: &Self, effort: &Effort) -> Outcome {
+        if other.is_zero() {
+            return Err(impossible("division by zero"));
+        }
+        if let Self::Exact(divisor) = other {
+            return self.multiply(&Self::Exact(divisor.recip()), effort);
+        }
+        self.interval(effort)?.divide(&other.interval(effort)?, effort).map(Self::Between)
+    }
+
+    /// The remainder that has the sign of the divisor.
+    pub fn remainder(&self, divisor: &Self, effort: &Effort) -> Outcome {
+        let quotient = self.divide(divisor, effort)?.floor(effort)?;
+        self.subtract(&divisor.multiply(&quotient, effort)?, effort)
+    }
+
+    pub fn floor(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |_| false)
+    }
+
+    pub fn ceil(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| !value.is_whole)
+    }
+
+    pub fn trunc(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| value.is_negative && !value.is_whole)
+    }
+
+    /// Halves away from zero.
+    pub fn round(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| value.is_nearer_above(!value.is_negative))
+    }
+
+    /// Halves to the even neighbour.
+    pub fn round_half_even(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| value.is_nearer_above(value.below.is_odd()))
+    }
+
+    /// Halves towards zero.
+    pub fn round_half_down(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| value.is_nearer_above(value.is_negative))
+    }
+
+    /// Away from zero.
+    pub fn round_up(&self, effort: &Effort) -> Outcome {
+        self.rounded(effort, |value| !value.is_negative && !value.is_whole)
+    }
+
+    /// An interval has a rounded value only where both of its bounds have the same.
+    fn rounded(&self, effort: &Effort, is_next: fn(&Rounding) -> bool) -> Outcome {
+        let round = |numerator: &BigInt, denominator: &BigInt| {
+            let rounding = Rounding::of(numerator, denominator, effort)?;
+            let next = is_next(&rounding);
+            Ok(rounding.below + u8::from(next))
+        };
+        match self {
+            Self::Exact(value) => round(value.numer(), value.denom()).map(Self::whole),
+            Self::Between(interval) => {
+                let [low, high] = interval.bounds();
+                let value = round(&low.0, &low.1)?;
+                if value == round(&high.0, &high.1)? {
+                    Ok(Self::whole(value))
+                } else {
+                    Err(Failure::Undecided)
+                }
+            }
         }
     }
 
-    pub fn max(&self, other: &Self) -> Self {
-        Self {
-            low: greater(self.low.clone(), other.low.clone()),
-            high: greater(self.high.clone(), other.high.clone()),
+    pub fn min(&self, other: &Self, effort: &Effort) -> Outcome {
+        if let (Self::Exact(left), Self::Exact(right)) = (self, other) {
+            let is_first = compare(left, right, effort)?.is_le();
+            return Ok(if is_first { self.clone() } else { other.clone() });
         }
+        // Which of them it is may be certain, and then an exact one stays so.
+        let difference = self.subtract(other, effort)?;
+        if difference.is_negative() {
+            return Ok(self.clone());
+        }
+        if difference.is_positive() {
+            return Ok(other.clone());
+        }
+        Ok(Self::Between(self.interval(effort)?.min(&other.interval(effort)?)))
     }
 
-    pub fn power(&self, exponent: &Self, precision: Precision) -> Outcome {
-        let exponent =
-            exponent.value().ok_or_else(|| impossible("an exponent must be exact: round it first"))?;
-        if exponent.is_integer() {
-            return self.whole_power(exponent.numer(), precision);
+    pub fn max(&self, other: &Self, effort: &Effort) -> Outcome {
+        Ok(self.negate().min(&other.negate(), effort)?.negate())
+    }
+
+    pub fn power(&self, exponent: &Self, effort: &Effort) -> Outcome {
+        if let Some(whole) = exponent.as_whole() {
+            return self.whole_power(whole, effort);
         }
-        if self.low.is_negative() {
+        if self.is_negative() {
             return Err(impossible("a negative number has no power with a fraction as exponent"));
         }
-        let degree = exponent.denom().to_u32().filter(|degree| *degree <= MAX_DEGREE);
-        let degree = degree
-            .ok_or_else(|| impossible(format!("the denominator of an exponent is at most {MAX_DEGREE}")))?;
-        self.root(degree, precision)?.whole_power(exponent.numer(), precision)
+        if self.is_zero() {
+            return power_of_zero(exponent);
+        }
+        if let Self::Exact(exponent) = exponent
+            && let Some(degree) = exponent.denom().to_u32()
+            && let Some(root) = self.simple_root(degree, effort)?
+        {
+            return root.whole_power(exponent.numer(), effort);
+        }
+        exponent.multiply(&self.ln(effort)?, effort)?.exp(effort)
     }
 
-    fn whole_power(&self, exponent: &BigInt, precision: Precision) -> Outcome {
-        if exponent.is_negative() {
-            let positive = self.whole_power(&-exponent, precision)?;
-            return Self::whole(1).divide(&positive, precision);
+    /// The root of a number that is not negative, where that is exact or a square root.
+    fn simple_root(&self, degree: u32, effort: &Effort) -> Outcome<Option<Self>> {
+        if let Self::Exact(value) = self {
+            // A whole number above 1 to this power would have more bits than there are.
+            let has_none = u64::from(degree) > value.numer().bits().max(value.denom().bits());
+            if value.is_one() || value.is_zero() {
+                return Ok(Some(self.clone()));
+            }
+            if !has_none && let Some(root) = exact_root(value, degree, effort)? {
+                return Ok(Some(Self::Exact(root)));
+            }
         }
+        if degree != 2 {
+            return Ok(None);
+        }
+        self.interval(effort)?.root(2, effort).map(|root| Some(Self::Between(root)))
+    }
+
+    fn whole_power(&self, exponent: &BigInt, effort: &Effort) -> Outcome {
         if let Some(simple) = self.power_of_unit(exponent) {
             return Ok(simple);
         }
-        let times = exponent.to_u64().ok_or_else(|| too_large(None))?;
-        let digits = self.value().map_or(0.0, digits) * times as f64;
-        if digits > MAX_NUMBER_DIGITS as f64 {
-            return Err(too_large(Some(digits)));
+        if exponent.is_negative() {
+            return Self::whole(1).divide(self, effort)?.whole_power(&-exponent, effort);
         }
-        self.multiplied(times, precision)
+        if let Self::Exact(base) = self {
+            let digits = digits(base) * exponent.to_f64().unwrap_or(f64::INFINITY);
+            if digits <= MAX_NUMBER_DIGITS as f64 {
+                let times = exponent.to_u64().ok_or_else(|| too_large(None))?;
+                return Self::kept(fraction::power(base, times, effort)?, effort);
+            }
+            if base.is_integer() {
+                return Err(too_large(Some(digits)));
+            }
+        }
+        match exponent.to_u64() {
+            Some(times) => self.interval(effort)?.power(times, effort).map(Self::Between),
+            None if self.is_positive() => {
+                self.ln(effort)?.multiply(&Self::whole(exponent.clone()), effort)?.exp(effort)
+            }
+            None => Err(too_large(None)),
+        }
     }
 
     /// 0, 1 and -1 have powers of any size, and any number has its zeroth.
     fn power_of_unit(&self, exponent: &BigInt) -> Option<Self> {
-        let base = self.value();
         if exponent.is_zero() {
             return Some(Self::whole(1));
         }
-        let base = base?;
-        if base.is_zero() || base.is_one() {
+        let base = self.as_whole()?;
+        if base.is_one() || (base.is_zero() && exponent.is_positive()) {
             return Some(self.clone());
         }
         (-base).is_one().then(|| if exponent.is_even() { Self::whole(1) } else { self.clone() })
     }
 
-    fn multiplied(&self, mut times: u64, precision: Precision) -> Outcome {
-        let mut square = self.clone();
-        let mut power = Self::whole(1);
-        loop {
-            if times % 2 == 1 {
-                power = power.multiply(&square, precision)?;
-            }
-            times /= 2;
-            if times == 0 {
-                return Ok(power);
-            }
-            square = square.multiply(&square, precision)?;
+    /// The root of a degree: exact where there is one.
+    pub fn root(&self, degree: u32, effort: &Effort) -> Outcome {
+        if degree == 0 {
+            return Err(impossible("the degree of a root is 1 or more"));
         }
+        if self.is_negative() {
+            if degree % 2 == 1 {
+                return Ok(self.negate().root(degree, effort)?.negate());
+            }
+            return Err(impossible("a negative number has no such root"));
+        }
+        if let Some(root) = self.simple_root(degree, effort)? {
+            return Ok(root);
+        }
+        self.interval(effort)?.root(degree, effort).map(Self::Between)
     }
 
-    /// The root of a degree: exact where there is one.
-    pub fn root(&self, degree: u32, precision: Precision) -> Outcome {
-        if degree == 0 || degree > MAX_DEGREE {
-            return Err(impossible(format!("the degree of a root is between 1 and {MAX_DEGREE}")));
+    pub fn exp(&self, effort: &Effort) -> Outcome {
+        if self.is_zero() {
+            return Ok(Self::whole(1));
         }
-        if self.high.is_negative() && degree % 2 == 1 {
-            return Ok(self.negate().root(degree, precision)?.negate());
+        self.interval(effort)?.exp(effort).map(Self::Between)
+    }
+
+    /// The natural logarithm.
+    pub fn ln(&self, effort: &Effort) -> Outcome {
+        if self.is_zero() || self.is_negative() {
+            return Err(impossible("a logarithm needs a number above zero"));
         }
-        if self.low.is_negative() {
-            let is_certain = self.high.is_negative();
-            return Err(if is_certain {
-                impossible("a negative number has no such root")
-            } else {
-                Failure::Undecided
-            });
+        if self.as_whole().is_some_and(One::is_one) {
+            return Ok(Self::whole(0));
         }
-        let low = root_between(&self.low, degree, precision);
-        let high =
-            if self.value().is_some() { low.clone() } else { root_between(&self.high, degree, precision) };
-        Self::between(low.low, high.high, precision)
+        self.interval(effort)?.ln(effort).map(Self::Between)
+    }
+
+    /// The logarithm to a base: exact where it is a whole number.
+    pub fn log(&self, base: &Self, effort: &Effort) -> Outcome {
+        let divisor = base.ln(effort)?;
+        if divisor.is_zero() {
+            return Err(impossible("there is no logarithm to the base 1"));
+        }
+        let logarithm = self.ln(effort)?.divide(&divisor, effort)?;
+        if let (Self::Exact(value), Self::Exact(_)) = (self, base)
+            && let Ok(Self::Exact(whole)) = logarithm.round(effort)
+            && let Ok(Self::Exact(power)) = base.whole_power(whole.numer(), effort)
+            && fraction::are_equal(&power, value)
+        {
+            return Ok(Self::Exact(whole));
+        }
+        Ok(logarithm)
+    }
+
+    pub fn pi(effort: &Effort) -> Outcome {
+        series::pi(effort).map(Self::Between)
     }
 
     /// The product of the whole numbers up to this one.
-    pub fn factorial(&self) -> Outcome {
+    pub fn factorial(&self, effort: &Effort) -> Outcome {
         let whole = self.whole_or("a factorial")?;
         let count = whole.to_u64().ok_or_else(|| {
             if whole.is_negative() {
@@ -299,6 +366,7 @@ impl Number {
         })?;
         let mut product = BigInt::one();
         for factor in 2..=count {
+            effort.charge(limbs(&product))?;
             product *= factor;
             if product.bits() > MAX_BITS {
                 return Err(too_large(None));
@@ -308,7 +376,7 @@ impl Number {
     }
 
     /// In how many ways `chosen` of these can be taken.
-    pub fn choose(&self, chosen: &Self) -> Outcome {
+    pub fn choose(&self, chosen: &Self, effort: &Effort) -> Outcome {
         let (all, chosen) = (self.whole_or("choose")?, chosen.whole_or("choose")?);
         if chosen.is_negative() || all.is_negative() {
             return Err(impossible("`choose` needs numbers that are not negative"));
@@ -319,7 +387,8 @@ impl Number {
         let fewer = chosen.min(&(all - chosen)).to_u64().ok_or_else(|| too_large(None))?;
         let mut ways = BigInt::one();
         for step in 0..fewer {
-            ways = ways * (all - step) / (step + 1);
+            let product = effort.product(&ways, &(all - step))?;
+            (ways, _) = effort.quotient(&product, &BigInt::from(step + 1))?;
             if ways.bits() > MAX_BITS {
                 return Err(too_large(None));
             }
@@ -327,13 +396,23 @@ impl Number {
         Ok(Self::whole(ways))
     }
 
-    pub fn gcd(&self, other: &Self) -> Outcome {
-        Ok(Self::whole(self.whole_or("gcd")?.gcd(other.whole_or("gcd")?)))
+    pub fn gcd(&self, other: &Self, effort: &Effort) -> Outcome {
+        effort.greatest_common_divisor(self.whole_or("gcd")?, other.whole_or("gcd")?).map(Self::whole)
     }
 
-    pub fn lcm(&self, other: &Self) -> Outcome {
-        let multiple = self.whole_or("lcm")?.lcm(other.whole_or("lcm")?);
-        Self::within_cap(Ratio::from_integer(multiple))
+    pub fn lcm(&self, other: &Self, effort: &Effort) -> Outcome {
+        let (left, right) = (self.whole_or("lcm")?, other.whole_or("lcm")?);
+        if left.is_zero() || right.is_zero() {
+            return Ok(Self::whole(0));
+        }
+        // In lowest terms, the one has lost what it shares with the other.
+        let ratio = reduced(left.abs(), right.abs(), effort)?;
+        Self::kept(Ratio::from_integer(effort.product(ratio.numer(), &right.abs())?), effort)
+    }
+
+    /// Moves the point to the right; the places are limited by who asks.
+    pub fn times_power_of_ten(&self, places: i64, effort: &Effort) -> Outcome {
+        self.multiply(&Self::Exact(power_of_ten(places)), effort)
     }
 
     fn whole_or(&self, function: &str) -> Outcome<&BigInt> {
@@ -341,16 +420,38 @@ impl Number {
     }
 }
 
+impl Rounding {
+    fn of(numerator: &BigInt, denominator: &BigInt, effort: &Effort) -> Outcome<Self> {
+        let (below, rest) = effort.quotient(numerator, denominator)?;
+        let to_half = (&rest * 2_u32).cmp(denominator);
+        Ok(Self { below, is_negative: numerator.is_negative(), is_whole: rest.is_zero(), to_half })
+    }
+
+    fn is_nearer_above(&self, is_half_up: bool) -> bool {
+        self.to_half.is_gt() || (self.to_half.is_eq() && is_half_up)
+    }
+}
+
 pub fn impossible(message: impl Into<String>) -> Failure {
     Failure::Impossible(message.into())
 }
 
-fn too_large(digits: Option<f64>) -> Failure {
-    let result = match digits {
+pub fn too_large(digits: Option<f64>) -> Failure {
+    let result = match digits.filter(|digits| digits.is_finite()) {
         Some(digits) => format!("the result would have about {digits:.0} digits, more than"),
         None => "the result would have more digits than".to_owned(),
     };
     impossible(format!("{result} the {MAX_NUMBER_DIGITS} that are kept"))
+}
+
+fn power_of_zero(exponent: &Number) -> Outcome {
+    if exponent.is_positive() {
+        Ok(Number::whole(0))
+    } else if exponent.is_negative() {
+        Err(impossible("division by zero"))
+    } else {
+        Err(Failure::Undecided)
+    }
 }
 
 /// How many digits a number has, roughly: only to refuse what is far too large, and to say by how much.
@@ -361,89 +462,4 @@ fn digits(value: &Rational) -> f64 {
             .map_or(part.bits() as f64 * std::f64::consts::LOG10_2, |part| part.abs().log10())
     };
     logarithm(value.numer()).max(logarithm(value.denom()))
-}
-
-/// Compares by common denominator. The order that `Ratio` brings follows continued fractions by recursion, which for
-/// numbers that are long and close exhausts the stack.
-pub fn compare(left: &Rational, right: &Rational) -> Ordering {
-    (left.numer() * right.denom()).cmp(&(right.numer() * left.denom()))
-}
-
-/// Fractions are kept in lowest terms, so equal ones look the same.
-fn are_equal(left: &Rational, right: &Rational) -> bool {
-    left.numer() == right.numer() && left.denom() == right.denom()
-}
-
-fn lesser(left: Rational, right: Rational) -> Rational {
-    if compare(&left, &right).is_le() { left } else { right }
-}
-
-fn greater(left: Rational, right: Rational) -> Rational {
-    if compare(&left, &right).is_ge() { left } else { right }
-}
-
-/// Whole numbers are by far the most common, and need no common denominator.
-fn sum(left: &Rational, right: &Rational) -> Rational {
-    if left.is_integer() && right.is_integer() {
-        Ratio::from_integer(left.numer() + right.numer())
-    } else {
-        left + right
-    }
-}
-
-fn product(left: &Rational, right: &Rational) -> Rational {
-    if left.is_integer() && right.is_integer() {
-        Ratio::from_integer(left.numer() * right.numer())
-    } else {
-        left * right
-    }
-}
-
-fn outermost(values: [Rational; 4]) -> (Rational, Rational) {
-    let [first, rest @ ..] = values;
-    rest.into_iter()
-        .fold((first.clone(), first), |(low, high), value| (lesser(low, value.clone()), greater(high, value)))
-}
-
-/// A bound with few digits that is no further in: keeps inexact numbers from growing with each operation.
-fn widen(bound: Rational, precision: Precision, up: bool) -> Rational {
-    let scale = scale_to(&bound, precision);
-    let scaled = &bound * &scale;
-    let rounded = if up { scaled.ceil() } else { scaled.floor() };
-    rounded / scale
-}
-
-/// The power of ten that brings a number's significant digits before the point.
-fn scale_to(value: &Rational, precision: Precision) -> Rational {
-    let bits_before_point = value.numer().bits() as i64 - value.denom().bits() as i64;
-    let digits_before_point = bits_before_point * 301 / 1_000;
-    power_of_ten(i64::from(precision.digits) - digits_before_point)
-}
-
-pub fn power_of_ten(exponent: i64) -> Rational {
-    // Nothing asks for more than a few times the digits that are kept.
-    let places = usize::try_from(exponent.unsigned_abs()).unwrap_or(usize::MAX);
-    let power = pow(BigInt::from(10), places);
-    if exponent < 0 { Ratio::new_raw(BigInt::one(), power) } else { Ratio::from_integer(power) }
-}
-
-/// The root of a number that is not negative.
-fn root_between(value: &Rational, degree: u32, precision: Precision) -> Number {
-    if let Some(exact) = exact_root(value, degree) {
-        return Number::exact(exact);
-    }
-    let bits = value.numer().bits() as i64 - value.denom().bits() as i64;
-    let digits_of_root = bits * 301 / 1_000 / i64::from(degree);
-    let places = i64::from(precision.digits) - digits_of_root;
-    let scaled = (value * power_of_ten(places * i64::from(degree))).floor();
-    let root = scaled.numer().nth_root(degree);
-    let scale = power_of_ten(places);
-    Number { low: Ratio::from_integer(root.clone()) / &scale, high: Ratio::from_integer(root + 1) / scale }
-}
-
-fn exact_root(value: &Rational, degree: u32) -> Option<Rational> {
-    let (numerator, denominator) = (value.numer().nth_root(degree), value.denom().nth_root(degree));
-    let is_exact = pow(numerator.clone(), degree as usize) == *value.numer()
-        && pow(denominator.clone(), degree as usize) == *value.denom();
-    is_exact.then(|| Ratio::new_raw(numerator, denominator))
 }

@@ -11,8 +11,10 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::amount::Amount;
+use crate::effort::Effort;
 use crate::expression::Problem;
-use crate::number::{Failure, Number, Rational, power_of_ten};
+use crate::fraction::{Rational, power_of_ten};
+use crate::number::{Failure, Number};
 use crate::{check_digits, settle};
 
 /// A model has no more numbers at hand. All of them are sorted and squared within a call's fuel.
@@ -218,16 +220,17 @@ struct Writer {
 
 impl Writer {
     fn write(&mut self, name: &'static str, value: Rational) -> Result<String, String> {
-        let number = Number::exact(value);
+        let number = Number::Exact(value);
         self.settle(name, |_| Ok(number.clone()))
     }
 
     fn write_root(&mut self, name: &'static str, square: &Rational) -> Result<String, String> {
-        let square = Number::exact(square.clone());
-        self.settle(name, |precision| {
-            square.root(2, precision).map_err(|failure| match failure {
+        let square = Number::Exact(square.clone());
+        self.settle(name, |effort| {
+            square.root(2, effort).map_err(|failure| match failure {
                 Failure::Impossible(message) => Problem::Wrong(message),
                 Failure::Undecided => Problem::Undecided("the deviation is too close to call".to_owned()),
+                Failure::TooMuchWork => Problem::TooMuchWork,
             })
         })
     }
@@ -235,7 +238,7 @@ impl Writer {
     fn settle(
         &mut self,
         name: &'static str,
-        make: impl Fn(crate::number::Precision) -> Result<Number, Problem>,
+        make: impl Fn(&Effort) -> Result<Number, Problem>,
     ) -> Result<String, String> {
         let written = settle(self.digits, make)?;
         if !written.exact {

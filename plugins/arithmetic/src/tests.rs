@@ -103,6 +103,17 @@ fn percentages_and_remainders_are_told_apart() {
 }
 
 #[test]
+fn a_percent_sign_that_can_be_read_in_two_ways_is_refused() {
+    for expression in ["50%(80)", "50% 80", "50 %80", "50% (80)", "50% of 80", "2 * 50% sqrt(16)"] {
+        let problem = problem(expression);
+        assert!(problem.contains("`%` has two meanings here: write `50% * 80`"), "{expression}: {problem}");
+    }
+    for (expression, expected) in [("50% * (80)", "40"), ("50 % (80)", "50"), ("7 % sqrt(9)", "1")] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+}
+
+#[test]
 fn functions_give_what_they_are_named_for() {
     for (expression, expected) in [
         ("gcd(12, 18, 27)", "3"),
@@ -167,6 +178,161 @@ fn inexact_results_are_marked_and_every_digit_is_right() {
 }
 
 #[test]
+fn powers_with_a_fraction_as_exponent_have_digits() {
+    for (expression, expected) in [
+        ("1.05^(1/365)", "1.00013368061711344035"),
+        ("2^0.123", "1.08899701533610638986"),
+        ("root(2, 365)", "1.00190083767723484579"),
+        ("(1 + 0.05/365)^(365*30)", "4.48122868852451524775"),
+        ("(1 + 1e-15)^(10^15)", "2.71828182845904387622"),
+        ("1.07^-500.5", "0.00000000000000196526"),
+        ("2^sqrt(2)", "2.66514414269022518865"),
+        ("1/7^11000", "8.34756564800904617080e-9297"),
+        ("sqrt(2^30001)", "3.98519849421153935177e4515"),
+        ("1.5^30000", "5.46728445797580787234e5282"),
+        ("(1/3)^99999", "0"),
+        ("32^0.2", "2"),
+        ("(9/4)^-1.5", "0.29629629629629629630"),
+        ("0^0.5", "0"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn logarithms_and_exponentials_are_right_in_every_digit() {
+    for (expression, expected) in [
+        ("ln(2)", "0.69314718055994530942"),
+        ("ln(10)", "2.30258509299404568402"),
+        ("ln(0.5)", "-0.69314718055994530942"),
+        ("ln(1)", "0"),
+        ("exp(0)", "1"),
+        ("exp(1) - e", "0"),
+        ("exp(-1)", "0.36787944117144232160"),
+        ("exp(10)", "22026.46579480671651695790"),
+        ("exp(-30000)", "1.46400615449632675935e-13029"),
+        ("pi", "3.14159265358979323846"),
+        ("2 * π", "6.28318530717958647693"),
+        ("log10(1000)", "3"),
+        ("log2(1/8)", "-3"),
+        ("log(81, 3)", "4"),
+        ("log10(2)", "0.30102999566398119521"),
+        ("floor(log10(999))", "2"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+    let digits = calculate("pi", 100).unwrap().decimal;
+    assert_eq!(
+        digits,
+        "3.1415926535897932384626433832795028841971693993751058209749445923078164062862089986280348253421170680"
+    );
+    assert!(problem("exp(100000)").contains("more digits than the 10000"));
+}
+
+#[test]
+fn logarithm_and_exponential_undo_each_other_at_every_precision() {
+    for digits in [1, 7, 20, 60, 100, 150, 333, 1_000] {
+        for number in ["3", "0.1", "1234567.8", "1e40"] {
+            let expected = calculate(&format!("{number} + sqrt(2) * 1e-2000"), digits).unwrap();
+            assert_eq!(
+                calculate(&format!("exp(ln({number}))"), digits).unwrap(),
+                expected,
+                "{number}, {digits}"
+            );
+        }
+    }
+}
+
+#[test]
+fn numbers_too_small_for_the_digits_have_an_exponent() {
+    for (expression, digits, expected, exact) in [
+        ("9.9999e-30", 2, "1.00e-29", false),
+        ("-9.9999e-30", 2, "-1.00e-29", false),
+        ("9.994e-30", 2, "9.99e-30", false),
+        ("1e-30", 20, "1e-30", true),
+        ("-1.5e-30", 20, "-1.5e-30", true),
+        ("1e-3", 2, "1e-3", true),
+        ("1/3", 0, "0", false),
+        ("1/2", 0, "1", false),
+        ("-1/3", 0, "0", false),
+        ("5/2", 1, "2.5", true),
+        ("1/300", 1, "3.3e-3", false),
+        ("0.96", 1, "1.0", false),
+        ("sqrt(2) * 1e-30", 3, "1.414e-30", false),
+        ("sqrt(2) * 1e103", 3, "1.414e103", false),
+        ("sqrt(2) * 1e10", 3, "14142135623.731", false),
+    ] {
+        let evaluation = calculate(expression, digits).unwrap();
+        assert_eq!((evaluation.decimal.as_str(), evaluation.exact), (expected, exact), "{expression}");
+    }
+}
+
+#[test]
+fn what_cancels_is_zero_as_far_as_it_is_known() {
+    for expression in ["sqrt(2) - sqrt(2)", "sqrt(2)^2 - 2", "exp(ln(2)) - 2", "(sqrt(2) - sqrt(2))^1000000"]
+    {
+        let evaluation = calculate(expression, 20).unwrap();
+        assert_eq!(evaluation, Evaluation { decimal: "0".to_owned(), exact: false, fraction: None });
+    }
+    assert_eq!(decimal("floor(round(sqrt(2)^2, 30))"), "2");
+}
+
+/// The fuel of a call is not seen natively, but what uses it is counted: about twenty units of fuel a step.
+#[test]
+fn ordinary_questions_cost_little_and_none_costs_more_than_the_cap() {
+    let steps = |expression: &str, digits| {
+        settle_counted(digits, |effort| expression::evaluate(expression, effort)).1.steps()
+    };
+    for expression in [
+        "sqrt(2)",
+        "1.05^(1/365)",
+        "root(2, 365)",
+        "2^0.123",
+        "(1 + 0.05/365)^(365*30)",
+        "log10(2)",
+        "0.99^100000",
+        "pi",
+    ] {
+        assert!(steps(expression, 20) < 30_000, "{expression}: {}", steps(expression, 20));
+    }
+    for expression in [
+        "sqrt(2) - sqrt(2)",
+        "floor(sqrt(2)^2)",
+        "1/7^11000",
+        "sqrt(2^30001)",
+        "1/2500!",
+        "2500!/3^20000",
+        "root(3^20000, 7)",
+    ] {
+        assert!(steps(expression, 20) < 4_500_000, "{expression}: {}", steps(expression, 20));
+    }
+    for expression in
+        ["exp(ln(2)) - 2", "choose(30000, 15000)", "sqrt(2)^(-10^15)", &"1e-9999+".repeat(1_100)]
+    {
+        assert!(steps(expression, 1_000) <= crate::effort::MAX_STEPS, "{expression}");
+    }
+    assert!(
+        problem("choose(30000, 15000)").contains("more work than one call may do: calculate it in parts")
+    );
+}
+
+#[test]
+fn fractions_keep_their_lowest_terms_however_long() {
+    for (expression, expected) in [
+        ("(3^9000 * 2) / (3^9001)", "2/3"),
+        ("2500!/2501! + 1/2501", "2/2501"),
+        ("7^5000/11^4000 * 11^4000/7^5001", "1/7"),
+        ("1/7^5000 + 1/2 - 1/7^5000", "1/2"),
+        ("-1/6 + 1/10", "-1/15"),
+    ] {
+        assert_eq!(calculate(expression, 20).unwrap().fraction.as_deref(), Some(expected), "{expression}");
+    }
+    assert_eq!(decimal("gcd(3^5000 * 7^3000, 3^4000 * 11^3000) / 3^4000"), "1");
+    assert_eq!(decimal("lcm(-4, 6) + lcm(0, 5)"), "12");
+    assert_eq!(decimal("1/3 - 1/3 + 0/5"), "0");
+}
+
+#[test]
 fn what_roots_leave_undecided_is_said() {
     assert!(problem("floor(sqrt(2)^2)").contains("too close to call"));
     assert!(problem("1 / (sqrt(2) - sqrt(2))").contains("too close to call"));
@@ -221,13 +387,20 @@ fn errors_name_the_place_and_the_way_out() {
         ("gcd(1.5, 2)", "at character 1: `gcd` needs whole numbers: round first"),
         ("sqrt(1, 2)", "at character 1: `sqrt` takes one number, not 2"),
         ("min()", "at character 1: `min` takes one number or more, not 0"),
-        ("2 ^ sqrt(2)", "at character 3: an exponent must be exact: round it first"),
+        (
+            "log(100)",
+            "at character 1: `log` takes a number and a base (`ln(x)` has the base e, `log10(x)` has 10), not 1",
+        ),
+        ("ln(0)", "at character 1: a logarithm needs a number above zero"),
+        ("log(5, 1)", "at character 1: there is no logarithm to the base 1"),
+        ("(-2)^0.5", "at character 5: a negative number has no power with a fraction as exponent"),
+        ("0^(1/2 - 1)", "at character 2: division by zero"),
         ("1.2.3", "at character 1: this number has two points"),
     ] {
         assert_eq!(problem(expression), expected, "{expression}");
     }
     assert!(problem("sine(1)").starts_with("at character 1: there is no function `sine`, but abs"));
-    assert!(problem("pi * 2").starts_with("at character 1: `pi` has no value"));
+    assert!(problem("tau * 2").starts_with("at character 1: `tau` has no value"));
 }
 
 #[test]
@@ -325,6 +498,38 @@ mod units_and_statistics {
         for unit in crate::units::all() {
             let name = unit.name();
             assert_eq!(converted(json!(7), name, name), "7", "{name}");
+        }
+    }
+
+    #[test]
+    fn letters_whose_case_counts_are_not_changed() {
+        for (from, to, expected) in [
+            ("Mm", "km", "write `mm` if that is meant"),
+            ("mM", "km", "write `mm` if that is meant"),
+            ("MM", "cm", "write `mm` if that is meant"),
+            ("Nm", "m", "write `nm` if that is meant"),
+            ("Mg", "kg", "write `mg` if that is meant"),
+            ("ML", "L", "write `mL` if that is meant"),
+            ("J", "mj", "write `MJ` if that is meant"),
+            ("MS", "s", "write `ms` if that is meant"),
+            ("Pb", "MB", "write `PB` if that is meant"),
+            ("mib", "B", "`mib` can be `MiB` or `Mibit`"),
+        ] {
+            let refused = refusal::<convert_units>(json!({"value": 1, "from": from, "to": to}));
+            assert!(refused.contains(expected), "{from} to {to}: {refused}");
+        }
+        for (from, to, expected) in [
+            ("KM", "m", "1000"),
+            ("Kg", "g", "1000"),
+            ("ml", "L", "0.001"),
+            ("PSI", "psi", "1"),
+            ("kwh", "MJ", "3.6"),
+            ("mmhg", "mmHg", "1"),
+            ("Millimeters", "mm", "1"),
+            ("Mbits", "mbit", "1"),
+            ("Mib", "Kib", "1024"),
+        ] {
+            assert_eq!(converted(json!(1), from, to), expected, "{from} to {to}");
         }
     }
 

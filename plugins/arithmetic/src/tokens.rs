@@ -2,10 +2,11 @@
 
 use num_bigint::BigInt;
 use num_rational::Ratio;
-use num_traits::pow;
 
+use crate::effort::Effort;
 use crate::expression::Problem;
-use crate::number::{MAX_NUMBER_DIGITS, Rational};
+use crate::fraction::{Rational, reduced};
+use crate::number::{MAX_NUMBER_DIGITS, Outcome};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
@@ -47,7 +48,7 @@ const SIGNS: &[(&str, &str)] = &[
 ];
 
 /// Cuts the whole expression. The last token is `End`.
-pub fn cut(text: &str) -> Result<Vec<Placed>, Problem> {
+pub fn cut(text: &str, effort: &Effort) -> Result<Vec<Placed>, Problem> {
     let mut tokens = Vec::new();
     let mut rest = text;
     let mut place = 1;
@@ -55,7 +56,7 @@ pub fn cut(text: &str) -> Result<Vec<Placed>, Problem> {
         let trimmed = rest.trim_start();
         let is_apart = trimmed.len() < rest.len();
         place += rest[..rest.len() - trimmed.len()].chars().count();
-        let (token, length) = next(trimmed, place)?;
+        let (token, length) = next(trimmed, place, effort)?;
         let is_end = token == Token::End;
         tokens.push(Placed { token, place, is_apart });
         if is_end {
@@ -66,10 +67,10 @@ pub fn cut(text: &str) -> Result<Vec<Placed>, Problem> {
     }
 }
 
-fn next(text: &str, place: usize) -> Result<(Token, usize), Problem> {
+fn next(text: &str, place: usize, effort: &Effort) -> Result<(Token, usize), Problem> {
     let Some(first) = text.chars().next() else { return Ok((Token::End, 0)) };
     if first.is_ascii_digit() || first == '.' {
-        return number(text, place);
+        return number(text, place, effort);
     }
     if first.is_alphabetic() || first == '_' {
         let length = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
@@ -87,7 +88,7 @@ fn next(text: &str, place: usize) -> Result<(Token, usize), Problem> {
     }
 }
 
-fn number(text: &str, place: usize) -> Result<(Token, usize), Problem> {
+fn number(text: &str, place: usize, effort: &Effort) -> Result<(Token, usize), Problem> {
     let whole = digits(text);
     let fraction = match text[whole.len()..].strip_prefix('.') {
         Some(rest) => digits(rest),
@@ -112,11 +113,21 @@ fn number(text: &str, place: usize) -> Result<(Token, usize), Problem> {
     if significant.len() as u64 > MAX_NUMBER_DIGITS || scale.unsigned_abs() > MAX_NUMBER_DIGITS {
         return Err(too_long(place));
     }
-    let significant: BigInt = significant.parse().unwrap_or_default();
-    let power = pow(BigInt::from(10), usize::try_from(scale.unsigned_abs()).unwrap_or(usize::MAX));
-    let value =
-        if scale < 0 { Ratio::new(significant, power) } else { Ratio::from_integer(significant * power) };
+    let value = scaled(&significant, scale, effort).map_err(|failure| Problem::of(failure, place, ""))?;
     Ok((Token::Number(value), length))
+}
+
+fn scaled(significant: &str, scale: i64, effort: &Effort) -> Outcome<Rational> {
+    // Reading digits costs as much as multiplying their first half by their second.
+    let limbs = significant.len() as u64 / 9;
+    effort.charge(limbs * limbs / 2)?;
+    let significant: BigInt = significant.parse().unwrap_or_default();
+    let power = effort.power_of_ten(scale.unsigned_abs())?;
+    if scale < 0 {
+        reduced(significant, power, effort)
+    } else {
+        Ok(Ratio::from_integer(effort.product(&significant, &power)?))
+    }
 }
 
 /// The digits at the beginning, with underscores between them.

@@ -1,8 +1,9 @@
 //! Units and their sizes. Each size is exact, from the definition: SI, the international yard and pound of 1959, the
 //! gallons of the United States and of 1985 in Britain, the thermochemical calorie and the BTU of the steam tables.
 
+use crate::effort::Effort;
 use crate::expression::{Problem, evaluate};
-use crate::number::{Number, Precision};
+use crate::number::Number;
 
 /// Sizes are fractions, so no precision is lost with few digits.
 const DIGITS: u32 = 50;
@@ -11,13 +12,20 @@ const DIGITS: u32 = 50;
 #[derive(Debug)]
 pub struct Unit {
     dimension: &'static str,
-    /// The first is the name that is given back. Symbols count by their case, and all fit without it.
+    /// The first is the name that is given back. All fit in any case, but those of `CASE_COUNTS`.
     names: &'static [&'static str],
     size: &'static str,
 }
 
 /// Rankine degrees from absolute zero to the zero of Fahrenheit, and kelvins to that of Celsius.
 const ZEROS: &[(&str, &str)] = &[("C", "273.15"), ("F", "459.67")];
+
+/// Symbols that in letters of another case mean something else: `Mm` is a thousand kilometres, `mM` a concentration,
+/// `Nm` a torque and `Pb` a count of bits.
+const CASE_COUNTS: &[&str] = &[
+    "nm", "mm", "m", "mg", "mL", "ml", "ms", "mm2", "mbar", "mmHg", "mmhg", "MPa", "MJ", "MWh", "TiB", "PB",
+    "PiB", "kn",
+];
 
 const fn unit(dimension: &'static str, names: &'static [&'static str], size: &'static str) -> Unit {
     Unit { dimension, names, size }
@@ -59,7 +67,7 @@ static UNITS: &[Unit] = &[
     unit("temperature", &["R", "°R", "rankine"], "5/9"),
     unit(
         "volume",
-        &["mL", "milliliter", "millilitre", "cc", "cm3", "cubic_centimeter", "cubic_centimetre"],
+        &["mL", "ml", "milliliter", "millilitre", "cc", "cm3", "cubic_centimeter", "cubic_centimetre"],
         "1e-6",
     ),
     unit("volume", &["cL", "centiliter", "centilitre"], "1e-5"),
@@ -127,9 +135,9 @@ static UNITS: &[Unit] = &[
     unit("data", &["GiB", "gibibyte"], "8 * 1024^3"),
     unit("data", &["TiB", "tebibyte"], "8 * 1024^4"),
     unit("data", &["PiB", "pebibyte"], "8 * 1024^5"),
-    unit("data", &["Kibit", "kibibit"], "1024"),
-    unit("data", &["Mibit", "mebibit"], "1024^2"),
-    unit("data", &["Gibit", "gibibit"], "1024^3"),
+    unit("data", &["Kibit", "Kib", "kibibit"], "1024"),
+    unit("data", &["Mibit", "Mib", "mebibit"], "1024^2"),
+    unit("data", &["Gibit", "Gib", "gibibit"], "1024^3"),
     unit("speed", &["m/s", "mps", "meter_per_second", "meters_per_second", "metres_per_second"], "1"),
     unit("speed", &["km/h", "kph", "kmh", "kilometers_per_hour", "kilometres_per_hour"], "1000/3600"),
     unit("speed", &["mph", "mi/h", "miles_per_hour"], "1609.344/3600"),
@@ -171,7 +179,7 @@ static UNITS: &[Unit] = &[
         &["psi", "pound_per_square_inch", "pounds_per_square_inch"],
         "0.45359237 * 9.80665 / 0.0254^2",
     ),
-    unit("pressure", &["mmHg", "millimeter_of_mercury"], "133.322387415"),
+    unit("pressure", &["mmHg", "mmhg", "millimeter_of_mercury"], "133.322387415"),
     unit("pressure", &["inHg", "inch_of_mercury"], "25.4 * 133.322387415"),
     unit("pressure", &["torr"], "101325/760"),
 ];
@@ -183,13 +191,13 @@ impl Unit {
 
     /// How many base units it is.
     pub fn size(&self) -> Result<Number, Problem> {
-        evaluate(self.size, Precision::digits(DIGITS))
+        evaluate(self.size, &Effort::digits(DIGITS))
     }
 
     /// How many of it there are from the least of all quantities to its zero.
     pub fn zero(&self) -> Result<Number, Problem> {
         let zero = ZEROS.iter().find(|(name, _)| *name == self.name()).map_or("0", |(_, zero)| zero);
-        evaluate(zero, Precision::digits(DIGITS))
+        evaluate(zero, &Effort::digits(DIGITS))
     }
 
     /// Whether nothing is below the zero of its dimension.
@@ -205,7 +213,7 @@ pub fn all() -> &'static [Unit] {
 
 /// Finds two units of one dimension. What a name alone leaves open, the other unit may decide.
 pub fn pair(from: &str, to: &str) -> Result<(&'static Unit, &'static Unit), String> {
-    let (all_from, all_to) = (find(from), find(to));
+    let (all_from, all_to) = (find(from)?, find(to)?);
     let has_partner =
         |unit: &Unit, others: &[&Unit]| others.iter().any(|other| other.dimension == unit.dimension);
     let narrow = |units: &[&'static Unit], others: &[&Unit]| -> Vec<&'static Unit> {
@@ -219,20 +227,38 @@ pub fn pair(from: &str, to: &str) -> Result<(&'static Unit, &'static Unit), Stri
     }
 }
 
-/// The units of a name: by its very letters, or else whatever their case and number.
-fn find(written: &str) -> Vec<&'static Unit> {
+/// The units of a name: by its very letters, or else whatever their case and number. An error where only the case tells
+/// it from a unit.
+fn find(written: &str) -> Result<Vec<&'static Unit>, String> {
     let name = written.trim().replace('²', "2").replace('³', "3").replace("^", "");
-    let exact: Vec<_> = UNITS.iter().filter(|unit| unit.names.contains(&name.as_str())).collect();
+    let is_exact = |known: &str| known == name || known == singular(&name);
+    let exact = having(is_exact);
     if !exact.is_empty() {
-        return exact;
+        return Ok(exact);
     }
     let lower = name.to_lowercase().split([' ', '-']).collect::<Vec<_>>().join("_");
-    let singular = lower.strip_suffix('s').filter(|singular| singular.len() > 2).unwrap_or(&lower);
-    let fits = |known: &&str| -> bool {
+    let fits = |known: &str| {
         let known = known.to_lowercase();
-        known == lower || known == singular
+        known == lower || known == singular(&lower)
     };
-    UNITS.iter().filter(|unit| unit.names.iter().any(fits)).collect()
+    let units = having(|known| !CASE_COUNTS.contains(&known) && fits(known));
+    let near = having(fits);
+    if units.is_empty() && !near.is_empty() {
+        return Err(format!(
+            "`{}` is no unit here, as the case of its letters counts: write {} if that is meant",
+            shorten(written),
+            names(near.into_iter(), " or ")
+        ));
+    }
+    Ok(units)
+}
+
+fn having(fits: impl Fn(&str) -> bool) -> Vec<&'static Unit> {
+    UNITS.iter().filter(|unit| unit.names.iter().any(|known| fits(known))).collect()
+}
+
+fn singular(name: &str) -> &str {
+    name.strip_suffix('s').filter(|singular| singular.len() > 2).unwrap_or(name)
 }
 
 fn ambiguous(written: &str, units: &[&Unit]) -> String {

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use memchr::memchr;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
@@ -14,10 +15,13 @@ use crate::failure::is_folder;
 use crate::replace::remove_folders;
 use crate::workspace::Workspace;
 
+/// How much of the beginning and of the end is looked at. Binary files show themselves there.
+const LOOKED_AT_BYTES: u64 = 8 * 1024;
+
 /// Adds text to the end of a file. Makes the file and its folders if there are none.
 ///
 /// The text begins on a line of its own: where the file does not end with a line feed, one comes first. Set `new_line`
-/// to false to go on in the file's last line.
+/// to false to go on in the file's last line. A file in UTF-16 or a binary one is refused.
 #[tool(
     open_world = false,
     destructive = false,
@@ -68,6 +72,12 @@ impl Workspace {
             .open(&place.path)
             .map_err(failed)?;
         let before = file.seek(SeekFrom::End(0)).map_err(failed)?;
+        if is_other_than_text(&mut file, before).map_err(failed)? {
+            return Err(Error::new(format!(
+                "`{}` is binary, or text in UTF-16, and text in UTF-8 would spoil it: take all of it by `read_bytes`, and `write` it anew with `encoding` `base64`",
+                place.name
+            )));
+        }
         match add(&mut file, before, content, new_line) {
             Ok(bytes) => Ok(Appended { path: place.name, bytes, created }),
             Err(error) => {
@@ -80,6 +90,17 @@ impl Workspace {
             }
         }
     }
+}
+
+/// Whether both ends of a file show that it holds no text in UTF-8: by the mark of UTF-16, or by zeros.
+fn is_other_than_text(file: &mut File, length: u64) -> io::Result<bool> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes)?;
+    let has_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    file.seek(SeekFrom::Start(length.saturating_sub(LOOKED_AT_BYTES)))?;
+    file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes)?;
+    Ok(has_mark || memchr(0, &bytes).is_some())
 }
 
 /// Adds text after the bytes that are there, and gives how many there are then.

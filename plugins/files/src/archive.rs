@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::Error;
 
-use crate::workspace::Place;
+use crate::workspace::{MAX_DEPTH, Place};
 
 /// Files and folders in one archive.
 pub const MAX_ENTRIES: usize = 2_000;
@@ -22,6 +22,9 @@ pub const MAX_COMPRESSED_FROM_BYTES: u64 = 3 * 1024 * 1024;
 
 /// What all files of one archive may have together, to be unpacked. Stops bombs.
 pub const MAX_UNPACKED_BYTES: u64 = 10 * 1024 * 1024;
+
+/// The longest name in an archive: what Linux itself takes.
+const MAX_NAME_BYTES: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub enum Format {
@@ -55,6 +58,34 @@ impl Format {
             _ => None,
         }
     }
+}
+
+/// A name as it may be used below a folder: without `.`, and leading nowhere else. Or what is wrong with it.
+///
+/// `pack` asks too, so that it makes nothing that `unpack` refuses.
+pub fn checked_name(raw: &[u8]) -> Result<String, &'static str> {
+    let name = std::str::from_utf8(raw).map_err(|_| "is not UTF-8")?;
+    if name.len() > MAX_NAME_BYTES {
+        return Err("is too long");
+    }
+    if name.chars().any(char::is_control) {
+        return Err("has control characters");
+    }
+    // Elsewhere a backslash leads into folders, and `C:` to another disk.
+    if name.contains('\\') || name.as_bytes().get(1) == Some(&b':') {
+        return Err("is one of Windows, which could lead elsewhere");
+    }
+    if name.starts_with('/') {
+        return Err("is absolute");
+    }
+    let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if parts.contains(&"..") {
+        return Err("leads out of its folder");
+    }
+    if parts.is_empty() || parts.len() > MAX_DEPTH as usize {
+        return Err("is no name, or nested too deep");
+    }
+    Ok(parts.join("/"))
 }
 
 /// Copies a file's content and counts it. More than `left` bytes are an error of this kind.

@@ -9,6 +9,9 @@ use toolgate_sdk::{Error, tool};
 
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
+/// `ENOTEMPTY` of WASI's C library.
+const WASI_NOT_EMPTY: i32 = 55;
+
 /// Deletes a file, or a folder and all that is in it. There is no way back.
 ///
 /// A folder that is not empty is deleted only where `recursive` is true; look at it with `tree` first.
@@ -78,10 +81,14 @@ impl Workspace {
             count += 1;
             Step::On
         })?;
+        let hidden = match unreadable {
+            0 => String::new(),
+            hidden => format!(", and {hidden} whose names cannot be shown or given"),
+        };
         match count + unreadable {
             0 => Ok(()),
-            count => Err(Error::new(format!(
-                "`{}` is a folder with {count} entries in it: `tree` shows them, and `recursive` deletes them with it",
+            _ => Err(Error::new(format!(
+                "`{}` is a folder with {count} entries in it{hidden}: `tree` shows them, and `recursive` deletes them with it",
                 place.name
             ))),
         }
@@ -89,8 +96,8 @@ impl Workspace {
 
     fn cannot_delete(&self, place: &Place, error: &io::Error, removed: &Removed) -> Error {
         let told = match error.kind() {
-            io::ErrorKind::DirectoryNotEmpty => Error::new(format!(
-                "`{}` cannot be deleted: something in it has a name that cannot be shown, or came just now",
+            _ if is_not_empty(error) => Error::new(format!(
+                "`{}` cannot be deleted: something in it came just now, or has a name that is not UTF-8, which no tool here can see or delete; try once more, and then `move` the folder out of the way and tell the user",
                 place.name
             )),
             _ => self.explain(error, place, "deleted"),
@@ -102,6 +109,12 @@ impl Workspace {
             }
         }
     }
+}
+
+/// Whether a folder is not deleted because of what is in it. In a component the standard library has no kind for that.
+fn is_not_empty(error: &io::Error) -> bool {
+    let has_code = cfg!(target_family = "wasm") && error.raw_os_error() == Some(WASI_NOT_EMPTY);
+    has_code || error.kind() == io::ErrorKind::DirectoryNotEmpty
 }
 
 /// Deletes a place and all that is in it.

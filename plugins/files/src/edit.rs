@@ -7,6 +7,7 @@ use toolgate_sdk::{Error, tool};
 
 use crate::likeness::nearest_line;
 use crate::room::shorten;
+use crate::text::end_in_crlf;
 use crate::workspace::{Place, Workspace};
 
 /// Enough places to see which one is meant.
@@ -23,6 +24,9 @@ const MAX_RESULT_BYTES: usize = 16 * 1024 * 1024;
 /// `old` is found as it is written, with its spaces and line feeds, and must be in the file exactly once: take enough of
 /// what is around it, as `read` gave it. `all` replaces it wherever it is. Nothing is changed where it is not found.
 /// For several changes at once use `patch`.
+///
+/// In a file whose lines all end in CRLF, `\n` in `old` and `new` means `\r\n`, unless either has an `\r`. Otherwise ends
+/// of lines are taken as they are written.
 #[tool(
     destructive,
     open_world = false,
@@ -100,14 +104,14 @@ struct Change {
 
 impl Change {
     fn find(text: &str, old: &str, new: &str) -> Self {
-        let places: Vec<usize> = memmem::find_iter(text.as_bytes(), old).collect();
-        // In a file with the line ends of Windows, who writes line feeds means those.
-        if places.is_empty() && old.contains('\n') && !old.contains('\r') && text.contains("\r\n") {
-            let (old, new) = (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n"));
-            let places = memmem::find_iter(text.as_bytes(), &old).collect();
-            return Self { old, new, places };
-        }
-        Self { old: old.to_owned(), new: new.to_owned(), places }
+        let has = |sign| old.contains(sign) || new.contains(sign);
+        let means_crlf = has('\n') && !has('\r') && end_in_crlf(text.split_inclusive('\n'));
+        let as_meant = |written: &str| {
+            if means_crlf { written.replace('\n', "\r\n") } else { written.to_owned() }
+        };
+        let (old, new) = (as_meant(old), as_meant(new));
+        let places = memmem::find_iter(text.as_bytes(), &old).collect();
+        Self { old, new, places }
     }
 
     fn apply(&self, text: &str) -> Result<String, Error> {
@@ -156,6 +160,13 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     let name = &place.name;
     if text.is_empty() {
         return Error::new(format!("`old` is not in `{name}`, which is empty"));
+    }
+    let in_line_feeds = old.replace("\r\n", "\n");
+    let otherwise = [in_line_feeds.replace('\n', "\r\n"), in_line_feeds];
+    if otherwise.iter().any(|old| memmem::find(text.as_bytes(), old.as_bytes()).is_some()) {
+        return Error::new(format!(
+            "`old` is in `{name}` but for the ends of its lines, where one has `\\n` and the other `\\r\\n`: take them as `read` gives them"
+        ));
     }
     let wanted = old.lines().find(|line| !line.trim().is_empty()).unwrap_or(old);
     Error::new(match nearest_line(text, wanted) {

@@ -24,9 +24,7 @@ impl Workspace {
         Error::new(match error.kind() {
             ErrorKind::NotFound => return self.is_missing(place),
             ErrorKind::IsADirectory => return is_folder(place),
-            ErrorKind::NotADirectory => {
-                format!("`{name}` is a file, or under one: write the path of a folder")
-            }
+            ErrorKind::NotADirectory => return self.is_no_folder(place),
             ErrorKind::AlreadyExists => format!("`{name}` is there already: choose another name"),
             ErrorKind::ReadOnlyFilesystem => {
                 format!("`{name}` cannot be {done}: this workspace can only be read")
@@ -39,6 +37,24 @@ impl Workspace {
                 format!("`{name}` cannot be {done}: the name is too long, or its folders are nested too deep")
             }
             _ => format!("`{name}` cannot be {done}: {error}"),
+        })
+    }
+
+    /// Says which part of a path is a file where a folder is needed.
+    fn is_no_folder(&self, place: &Place) -> Error {
+        let name = &place.name;
+        let is_there = |name: &str| fs::symlink_metadata(self.root().path.join(name)).is_ok();
+        if is_there(name) {
+            return Error::new(format!("`{name}` is a file: write the path of a folder, or `read` it"));
+        }
+        let above = name.rmatch_indices('/').map(|(end, _)| &name[..end]).find(|above| is_there(above));
+        Error::new(match above {
+            Some(file) => {
+                format!(
+                    "there is no `{name}`, because `{file}` is a file and no folder: `list` shows what there is"
+                )
+            }
+            None => format!("there is no `{name}`: `list` shows what there is"),
         })
     }
 

@@ -7,15 +7,16 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, is_past, is_zero, order};
 
 /// More names than this help no reader. A deeper look into one of the folders does.
 const MAX_ENTRIES: usize = 1_000;
 
 /// Lists files and folders.
 ///
-/// Gives paths from the workspace's root, in the order of the alphabet, with the sizes of files in bytes. `tree` shows
-/// many folders at a glance, `glob` finds files by their names.
+/// Gives paths from the workspace's root, in the order of the alphabet, with the sizes of files in bytes: at most 1,000;
+/// `next` goes into `after` for the next page. `tree` shows many folders at a glance, `glob` finds files by their names.
+/// Names that are not UTF-8 cannot be given and are left out.
 #[tool(
     read_only,
     open_world = false,
@@ -37,6 +38,10 @@ const MAX_ENTRIES: usize = 1_000;
             ],
             "truncated": false,
         },
+        "the next page": {"after": "notes.md"} => {
+            "entries": [{"path": "src", "kind": "folder"}],
+            "truncated": false,
+        },
     )
 )]
 pub fn list(
@@ -47,17 +52,22 @@ pub fn list(
     #[default(1)]
     #[schemars(range(min = 1, max = 64))]
     depth: u32,
+    /// The last path of the page before
+    after: Option<String>,
 ) -> Result<Listing, Error> {
-    Workspace::of_session().list(&path, depth)
+    Workspace::of_session().list(&path, depth, after.as_deref())
 }
 
 /// Files and folders.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Listing {
     pub entries: Vec<ListedEntry>,
-    /// Whether there is more than is listed: list one of the folders, or search
+    /// Whether there is more than is listed: go on at `next`, list one of the folders, or search
     pub truncated: bool,
-    /// How many entries have names that cannot be shown
+    /// What to give as `after` for the next page, if there is one
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// How many folders could not be looked into, and names that cannot be shown
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(default)]
     pub unreadable: u32,
@@ -75,12 +85,16 @@ pub struct ListedEntry {
 }
 
 impl Workspace {
-    pub fn list(&self, path: &str, depth: u32) -> Result<Listing, Error> {
+    pub fn list(&self, path: &str, depth: u32, after: Option<&str>) -> Result<Listing, Error> {
         let folder = self.place(path)?;
-        let mut entries = Vec::new();
+        let mut entries: Vec<ListedEntry> = Vec::new();
         let mut truncated = false;
         let mut room = Room::of_an_answer();
         let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), &mut |entry| {
+            if after.is_some_and(|after| order(entry.name, after).is_le()) {
+                let is_past = after.is_some_and(|after| is_past(entry.name, after));
+                return if is_past { Step::Past } else { Step::On };
+            }
             truncated = entries.len() == MAX_ENTRIES || !room.take(&[entry.name]);
             if truncated {
                 return Step::End;
@@ -88,7 +102,8 @@ impl Workspace {
             entries.push(ListedEntry::of(entry));
             Step::On
         })?;
-        Ok(Listing { entries, truncated, unreadable })
+        let next = entries.last().filter(|_| truncated).map(|entry| entry.path.clone());
+        Ok(Listing { entries, truncated, next, unreadable })
     }
 }
 
@@ -100,9 +115,4 @@ impl ListedEntry {
         };
         Self { path: entry.name.to_owned(), kind: entry.kind, size }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }

@@ -2,6 +2,7 @@
 //!
 //! The same files give the same bytes: they come in the order of their names, and without their times.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 
 use schemars::JsonSchema;
@@ -10,7 +11,10 @@ use toolgate_sdk::{Error, tool};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::archive::{Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, copy_at_most};
+use crate::archive::{
+    Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, MAX_UNPACKED_BYTES, checked_name,
+    copy_at_most,
+};
 use crate::gzip::Gzip;
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
@@ -20,7 +24,8 @@ const COMPRESSION_LEVEL: u32 = 1;
 /// Packs files and folders into an archive: zip or tar.gz, as its name says.
 ///
 /// The names in the archive are the paths from `base`: with `base` `docs`, the file `docs/a.md` is `a.md`. At most 16 MiB
-/// and 2,000 files and folders; more than 3 MiB are packed without being compressed. Links are left out.
+/// and 2,000 files and folders; more than 3 MiB are packed without being compressed. Links are left out. `unpack` takes no
+/// more than 10 MiB: where an archive has more, `note` says so. Names that `unpack` refuses are not packed.
 #[tool(
     destructive,
     idempotent,
@@ -65,6 +70,9 @@ pub struct Packed {
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(default)]
     pub left_out: u64,
+    /// What to know before the archive is used
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 impl Workspace {
@@ -110,6 +118,12 @@ impl Workspace {
             archive_bytes,
             compressed: level > 0,
             left_out: choice.left_out,
+            note: (bytes > MAX_UNPACKED_BYTES).then(|| {
+                format!(
+                    "this is more than the {} MiB that `unpack` takes: pack it in parts if it is to be unpacked here",
+                    MAX_UNPACKED_BYTES / 1024 / 1024
+                )
+            }),
         })
     }
 
@@ -139,6 +153,7 @@ impl Workspace {
         }
         choice.members.sort_by(|left, right| crate::workspace::order(&left.name, &right.name));
         choice.members.dedup_by(|right, left| right.name == left.name);
+        choice.check()?;
         if choice.members.is_empty() {
             return Err(Error::invalid("there is nothing to pack: name files or folders"));
         }
@@ -166,6 +181,22 @@ impl Choice {
         let sizes =
             files.map(|member| std::fs::symlink_metadata(&member.place.path).map_or(0, |file| file.len()));
         sizes.sum()
+    }
+
+    /// Looks at the names as `unpack` will, which makes the folders on the way to them too.
+    fn check(&self) -> Result<(), Error> {
+        let mut seen = BTreeSet::new();
+        for Member { name, place, .. } in &self.members {
+            checked_name(name.as_bytes()).map_err(|reason| {
+                Error::new(format!(
+                    "`{}` is not packed: its name {reason}, and `unpack` would refuse it; give it another one by `move`, or leave it out",
+                    place.name.escape_debug()
+                ))
+            })?;
+            seen.insert(name.as_str());
+            seen.extend(name.match_indices('/').map(|(end, _)| &name[..end]));
+        }
+        if seen.len() > MAX_ENTRIES { Err(too_much()) } else { Ok(()) }
     }
 
     fn add(&mut self, place: Place, kind: Kind, base: &Place, target: &Place) -> Result<(), Error> {

@@ -27,6 +27,7 @@ const MAX_TOTAL_BYTES: usize = 16 * 1024 * 1024;
 ///
 /// - Each hunk must fit exactly, by its context and its deleted lines; where it stands is found by them, so line numbers and counts in `@@ … @@` may be off. `@@ @@` alone will do where the lines are found only once.
 /// - `--- /dev/null` makes a file, `+++ /dev/null` deletes one. `a/` and `b/` before the paths are dropped.
+/// - A diff without `\r` fits a file whose lines all end in CRLF, and what it adds there ends so too. Otherwise a line must end in the diff as it does in the file, and is written as it stands there.
 /// - All of it is applied or nothing. For a single small change `edit` is simpler.
 #[tool(
     destructive,
@@ -140,6 +141,11 @@ impl Workspace {
         if change == ChangeKind::Deleted && !applied.text.is_empty() {
             return Err(Error::new(format!(
                 "the patch deletes `{name}` but not all of its lines: use `delete` for the file, or write `+++ b/{name}`"
+            )));
+        }
+        if change == ChangeKind::Changed && applied.text == text {
+            return Err(Error::invalid(format!(
+                "the patch changes nothing in `{name}`: the lines that it adds are those that it deletes. Nothing was changed"
             )));
         }
         let outcome = PatchedFile {

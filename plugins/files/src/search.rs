@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::glob::Names;
+use crate::glob::{Names, is_no_file};
 use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, order};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, is_past, is_zero, order};
 
 use contents::Contents;
 use lines::{Callbacks, Ended, Lines};
@@ -124,6 +124,13 @@ pub struct Found {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub skipped: Vec<Skipped>,
+    /// Why nothing was found, where it is known
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// How many folders could not be looked into, and names that cannot be shown
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub unreadable: u32,
 }
 
 /// A file, or a line in it.
@@ -191,7 +198,8 @@ impl Workspace {
             let entry = Entry { name: &place.name, path: &place.path, kind: Kind::File, depth: 1 };
             search.look_at(&entry);
         } else {
-            self.walk(&place, MAX_DEPTH, &mut |entry| search.pass(&place, entry))?;
+            let unreadable = self.walk(&place, MAX_DEPTH, &mut |entry| search.pass(&place, entry))?;
+            search.found.unreadable = unreadable;
         }
         Ok(search.found)
     }
@@ -204,6 +212,8 @@ struct Search<'q> {
     contents: Contents,
     left_bytes: usize,
     left_files: u32,
+    /// Whether a file was looked at, by its name at least.
+    has_seen_file: bool,
     /// The file after which nothing is left to search with.
     spent_at: Option<Mark>,
     room: Room,
@@ -221,6 +231,7 @@ impl<'q> Search<'q> {
             contents: Contents::default(),
             left_bytes: MAX_SEARCHED_BYTES,
             left_files: MAX_SEARCHED_FILES,
+            has_seen_file: false,
             spent_at: None,
             room: Room::of_an_answer(),
             found: Found::default(),
@@ -230,7 +241,7 @@ impl<'q> Search<'q> {
     fn pass(&mut self, folder: &Place, entry: &Entry<'_>) -> Step {
         match entry.kind {
             Kind::File => {}
-            Kind::Folder => return self.pass_folder(entry),
+            Kind::Folder => return self.pass_folder(folder, entry),
             Kind::Link | Kind::Other => return Step::On,
         }
         if self.query.names.as_ref().is_some_and(|names| !names.match_path(folder, entry.name)) {
@@ -240,16 +251,23 @@ impl<'q> Search<'q> {
     }
 
     /// What lies wholly before the place where an earlier search ended need not be walked again.
-    fn pass_folder(&self, entry: &Entry<'_>) -> Step {
+    fn pass_folder(&mut self, folder: &Place, entry: &Entry<'_>) -> Step {
         match &self.query.after {
-            Some(after) if order(entry.name, &after.path).is_lt() && !is_under(&after.path, entry.name) => {
-                Step::Past
+            Some(after) if is_past(entry.name, &after.path) => return Step::Past,
+            Some(_) => {}
+            None if self.has_seen_file || self.found.note.is_some() => {}
+            None => {
+                let is_named =
+                    self.query.names.as_ref().is_some_and(|names| names.match_path(folder, entry.name));
+                self.found.note = if is_named { is_no_file(entry.name, entry.kind, "glob") } else { None };
             }
-            _ => Step::On,
         }
+        Step::On
     }
 
     fn look_at(&mut self, entry: &Entry<'_>) -> Step {
+        self.has_seen_file = true;
+        self.found.note = None;
         let mut after_line = 0;
         if let Some(after) = &self.query.after {
             match order(entry.name, &after.path) {
@@ -339,8 +357,4 @@ impl<'q> Search<'q> {
         self.found.next = Some(mark.write());
         Step::End
     }
-}
-
-fn is_under(path: &str, folder: &str) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::text::MAX_TEXT_FILE_BYTES;
-use crate::workspace::{Kind, Place, Step, Workspace};
+use crate::workspace::{Kind, Place, Step, Workspace, is_zero};
 
 /// Tells about one file or folder: its kind, size, age, and whether it is text.
 ///
@@ -55,6 +55,10 @@ pub struct Facts {
     /// How many folders are in a folder, at any depth
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folders: Option<u64>,
+    /// How many folders in it could not be looked into, and names that cannot be shown
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub unreadable: u32,
 }
 
 /// What a file holds.
@@ -81,6 +85,7 @@ impl Workspace {
             lines: None,
             files: None,
             folders: None,
+            unreadable: 0,
         };
         match facts.kind {
             Kind::File => self.look_into_file(&place, facts),
@@ -101,7 +106,7 @@ impl Workspace {
 
     fn look_into_folder(&self, place: &Place, facts: Facts) -> Result<Facts, Error> {
         let (mut bytes, mut files, mut folders) = (0, 0, 0);
-        self.walk(place, crate::workspace::MAX_DEPTH, &mut |entry| {
+        let unreadable = self.walk(place, crate::workspace::MAX_DEPTH, &mut |entry| {
             match entry.kind {
                 Kind::Folder => folders += 1,
                 _ => {
@@ -111,7 +116,7 @@ impl Workspace {
             }
             Step::On
         })?;
-        Ok(Facts { bytes, files: Some(files), folders: Some(folders), ..facts })
+        Ok(Facts { bytes, files: Some(files), folders: Some(folders), unreadable, ..facts })
     }
 }
 

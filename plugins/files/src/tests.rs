@@ -18,7 +18,7 @@ use crate::list::ListedEntry;
 use crate::read::Excerpt;
 use crate::read_bytes::Encoding;
 use crate::search::{Found, Mark, Match, Pattern, Query, Skipped};
-use crate::workspace::{Kind, Workspace};
+use crate::workspace::{Kind, Workspace, order};
 use crate::write::Written;
 
 struct Folder {
@@ -33,7 +33,7 @@ impl Folder {
 
     /// Every path that is there, so that a test sees what was left behind.
     fn all(&self) -> Vec<String> {
-        let listing = self.workspace.list(".", 64).unwrap();
+        let listing = self.workspace.list(".", 64, None).unwrap();
         listing.entries.into_iter().map(|entry| entry.path).collect()
     }
 }
@@ -195,8 +195,12 @@ fn mistakes_are_told_with_what_to_do_next() {
         (folder.workspace.read("dir", 1, 1).unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
         (folder.workspace.write("dir", b"x").unwrap_err(), "`dir` is a folder: `list` shows what is in it"),
         (
-            folder.workspace.list("dir/a.txt", 1).unwrap_err(),
-            "`dir/a.txt` is a file, or under one: write the path of a folder",
+            folder.workspace.list("dir/a.txt", 1, None).unwrap_err(),
+            "`dir/a.txt` is a file: write the path of a folder, or `read` it",
+        ),
+        (
+            folder.workspace.read("dir/a.txt/x/y", 1, 1).unwrap_err(),
+            "there is no `dir/a.txt/x/y`, because `dir/a.txt` is a file and no folder: `list` shows what there is",
         ),
         (
             folder.workspace.write(".", b"x").unwrap_err(),
@@ -211,16 +215,16 @@ fn mistakes_are_told_with_what_to_do_next() {
 fn a_list_goes_as_deep_as_asked_in_order() {
     let folder = folder(&[("b.txt", "12345"), ("a/c.txt", ""), ("a/d/e.txt", "")]);
     let names = |depth| -> Vec<String> {
-        folder.workspace.list(".", depth).unwrap().entries.into_iter().map(|entry| entry.path).collect()
+        folder.workspace.list(".", depth, None).unwrap().entries.into_iter().map(|entry| entry.path).collect()
     };
 
     assert_eq!(names(1), ["a", "b.txt"]);
     assert_eq!(names(2), ["a", "a/c.txt", "a/d", "b.txt"]);
     assert_eq!(names(9), ["a", "a/c.txt", "a/d", "a/d/e.txt", "b.txt"]);
 
-    let listing = folder.workspace.list("/workspace", 1).unwrap();
+    let listing = folder.workspace.list("/workspace", 1, None).unwrap();
     assert_eq!(listing.entries[1], ListedEntry { path: "b.txt".to_owned(), kind: Kind::File, size: Some(5) });
-    assert_eq!(folder.workspace.list("a/d", 1).unwrap().entries[0].path, "a/d/e.txt");
+    assert_eq!(folder.workspace.list("a/d", 1, None).unwrap().entries[0].path, "a/d/e.txt");
 }
 
 #[test]
@@ -230,10 +234,40 @@ fn a_list_is_capped_and_says_so() {
         fs::write(folder.folder.path().join(format!("{index}")), "").unwrap();
     }
 
-    let listing = folder.workspace.list(".", 1).unwrap();
+    let listing = folder.workspace.list(".", 1, None).unwrap();
 
     assert!(listing.truncated);
     assert_eq!(listing.entries.len(), 1_000);
+    assert_eq!(listing.next.as_deref(), Some("998"));
+}
+
+#[test]
+fn t7_a_list_goes_on_after_a_path_and_gives_everything_once() {
+    let folder = folder(&[("a/1", ""), ("a/b/2", ""), ("a-b/3", ""), ("b", ""), ("c/d/4", "")]);
+    let all = folder.all();
+
+    for path in &all {
+        let rest = folder.workspace.list(".", 64, Some(path)).unwrap();
+        let rest: Vec<_> = rest.entries.into_iter().map(|entry| entry.path).collect();
+        let at = all.iter().position(|other| other == path).unwrap();
+        assert_eq!(rest, all[at + 1..], "after {path}");
+    }
+
+    for number in 0..2_500 {
+        fs::write(folder.folder.path().join(format!("c/{number}")), "").unwrap();
+    }
+    let (mut paths, mut after) = (Vec::new(), None);
+    loop {
+        let page = folder.workspace.list(".", 64, after.as_deref()).unwrap();
+        paths.extend(page.entries.into_iter().map(|entry| entry.path));
+        assert_eq!(page.truncated, page.next.is_some());
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paths.len(), all.len() + 2_500);
+    assert!(paths.is_sorted_by(|left, right| order(left, right).is_lt()));
 }
 
 #[cfg(unix)]
@@ -248,11 +282,15 @@ fn strange_names_and_links_do_no_harm() {
     symlink("/etc", folder.folder.path().join("etc")).unwrap();
     symlink("real", folder.folder.path().join("again")).unwrap();
 
-    let listing = folder.workspace.list(".", 9).unwrap();
+    let listing = folder.workspace.list(".", 9, None).unwrap();
     let names: Vec<_> = listing.entries.iter().map(|entry| entry.path.as_str()).collect();
     assert_eq!(names, ["again", "etc", "line\nbreak.txt", "real", "real/x.txt"]);
     assert_eq!(listing.entries[1].kind, Kind::Link);
     assert_eq!(listing.unreadable, 1);
+    assert_eq!(folder.workspace.tree(".", 9).unwrap().unreadable, 1);
+    assert_eq!(folder.workspace.stat(".").unwrap().unreadable, 1);
+    assert_eq!(folder.workspace.glob("*", ".", 9, None).unwrap().unreadable, 1);
+    assert_eq!(find(&folder, None, Some("*"), ".").unreadable, 1);
 
     assert_eq!(paths(&find(&folder, Some("needle"), None, ".")), ["line\nbreak.txt", "real/x.txt"]);
     assert_eq!(folder.workspace.read("line\nbreak.txt", 1, 1).unwrap().text, "needle");
@@ -290,6 +328,67 @@ fn files_are_found_by_a_glob() {
         ("[bd].*", "src", &["src/b.rs", "src/d.txt"]),
     ] {
         assert_eq!(paths(&find(&folder, None, Some(glob), path)), expected, "{glob} in {path}");
+    }
+}
+
+#[test]
+fn t7_a_glob_is_about_characters() {
+    let folder =
+        folder(&[("a.txt", ""), ("é.txt", ""), ("日本.txt", ""), ("x\\xc3.txt", ""), ("\n.txt", "")]);
+
+    for (glob, expected) in [
+        ("?.txt", &["\n.txt", "a.txt", "é.txt"][..]),
+        ("??.txt", &["日本.txt"]),
+        ("[é].txt", &["é.txt"]),
+        ("[à-ï].txt", &["é.txt"]),
+        ("[!a].txt", &["\n.txt", "é.txt"]),
+        ("é.*", &["é.txt"]),
+        ("{é,日*}.txt", &["é.txt", "日本.txt"]),
+        ("É.txt", &[]),
+        ("x\\\\xc3.txt", &["x\\xc3.txt"]),
+        ("**/日?.txt", &["日本.txt"]),
+        ("[Ã©].txt", &[]),
+    ] {
+        assert_eq!(folder.workspace.glob(glob, ".", 9, None).unwrap().paths, expected, "{glob}");
+        assert_eq!(paths(&find(&folder, None, Some(glob), ".")), expected, "{glob}");
+    }
+    let names = Names::compile("É*.TXT", "glob", true).unwrap();
+    assert!(names.match_path(&folder.workspace.root(), "é.txt"));
+    Names::compile(&"?".repeat(1_000), "glob", true).unwrap();
+}
+
+#[test]
+fn t7_a_glob_that_can_find_nothing_says_why() {
+    let folder = folder(&[("e/f/a.txt", "a"), ("b.txt", "b")]);
+
+    for (glob, reason) in [
+        ("", "`pattern` is empty: `*` finds every file"),
+        ("./", "`pattern` is empty"),
+        ("../*", "`pattern` may not contain `..`"),
+        ("e/../b.txt", "`pattern` may not contain `..`"),
+        ("/e/**", "`pattern` may not begin with `/`"),
+        ("e/", "`pattern` ends in `/`"),
+    ] {
+        let refused = folder.workspace.glob(glob, ".", 9, None).unwrap_err();
+        assert!(refused.message().starts_with(reason), "{glob}: {refused}");
+        assert!(Names::compile(glob, "glob", false).is_err(), "{glob}");
+    }
+    assert_eq!(folder.workspace.glob("/workspace/e/**", ".", 9, None).unwrap().paths, ["e/f/a.txt"]);
+
+    let note = |parameter| {
+        Some(format!(
+            "`e/f` is a folder, and only files are found: give it as `path`, with `{parameter}` `*`"
+        ))
+    };
+    for glob in ["f", "e/f", "**/f"] {
+        assert_eq!(folder.workspace.glob(glob, ".", 9, None).unwrap().note, note("pattern"), "{glob}");
+        assert_eq!(find(&folder, None, Some(glob), ".").note, note("glob"), "{glob}");
+        assert_eq!(find(&folder, Some("a"), Some(glob), ".").note, note("glob"), "{glob}");
+    }
+    assert_eq!(folder.workspace.glob("*", "e/f", 9, None).unwrap().paths, ["e/f/a.txt"]);
+    for glob in ["*", "nothing", "*/**"] {
+        assert_eq!(folder.workspace.glob(glob, ".", 9, None).unwrap().note, None, "{glob}");
+        assert_eq!(find(&folder, Some("nowhere"), Some(glob), ".").note, None, "{glob}");
     }
 }
 

@@ -1,4 +1,8 @@
 //! A text file as a whole, for the tools that change a part of one.
+//!
+//! Of the ends of lines they share one rule. What a model writes has line feeds, whatever the file has. So where every line
+//! of a file ends in CRLF, and what is written for it has no carriage return, its line feeds mean CRLF. Everywhere else
+//! an end is bytes like any other, or nobody could change one.
 
 use std::fs::File;
 use std::io::Read;
@@ -30,11 +34,23 @@ impl Workspace {
             .map_err(|error| self.explain(&error, place, "read"))?;
         if bytes.len() as u64 > MAX_TEXT_FILE_BYTES {
             return Err(Error::new(format!(
-                "`{}` is larger than {} MiB: too large to be changed in place",
+                "`{}` is larger than {} MiB, and too large to be changed in place: `read` it in parts, `append` them with the change to a new file, and `move` that over it",
                 place.name,
                 MAX_TEXT_FILE_BYTES / 1024 / 1024
             )));
         }
         String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(|| is_binary(place))
     }
+}
+
+/// Whether all of these lines end in CRLF. A last one without an end says nothing, and a text without an end says no.
+pub fn end_in_crlf<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
+    let mut is_crlf = false;
+    for line in lines.filter(|line| line.ends_with('\n')) {
+        is_crlf = line.ends_with("\r\n");
+        if !is_crlf {
+            break;
+        }
+    }
+    is_crlf
 }

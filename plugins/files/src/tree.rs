@@ -8,7 +8,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, is_zero};
 
 /// More lines than this are no glance.
 const MAX_ENTRIES: u64 = 1_000;
@@ -56,6 +56,10 @@ pub struct Tree {
     pub bytes: u64,
     /// Whether there is more than is shown: look at one of the folders
     pub truncated: bool,
+    /// How many folders could not be looked into, and names that cannot be shown
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub unreadable: u32,
 }
 
 impl Workspace {
@@ -64,7 +68,7 @@ impl Workspace {
         let depth = depth.clamp(1, MAX_DEPTH);
         let mut tree = Tree::default();
         let mut room = Room::of_an_answer();
-        self.walk(&folder, depth, &mut |entry| {
+        let unreadable = self.walk(&folder, depth, &mut |entry| {
             tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !room.take(&[entry.name]);
             if tree.truncated {
                 return Step::End;
@@ -72,7 +76,7 @@ impl Workspace {
             tree.add(entry, depth);
             Step::On
         })?;
-        Ok(tree)
+        Ok(Tree { unreadable, ..tree })
     }
 }
 

@@ -15,16 +15,19 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, copy_at_most};
+use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name, copy_at_most};
 use crate::delete::remove_all;
 use crate::replace::{neighbour, remove_folders};
-use crate::workspace::{Kind, MAX_DEPTH, Place, Workspace};
+use crate::workspace::{Kind, Place, Workspace};
 
 /// Names and notes that come before a file in a tar archive. No honest one is larger.
 const MAX_NOTE_BYTES: u64 = 64 * 1024;
 
-/// The longest name in an archive: what Linux itself takes.
-const MAX_NAME_BYTES: usize = 4096;
+/// A tar archive is made of blocks of this size.
+const TAR_BLOCK_BYTES: usize = 512;
+
+/// What to do with an archive of another kind.
+const PACK_ANEW: &str = "have it packed anew as a usual zip or tar.gz";
 
 /// The end of a zip archive: a record of 22 bytes and a comment.
 const ZIP_END_BYTES: u64 = 22 + 65_535;
@@ -33,7 +36,7 @@ const ZIP_END_BYTES: u64 = 22 + 65_535;
 ///
 /// `to` may not exist yet, or must be empty; move from there what belongs elsewhere. At most 10 MiB and 2,000 files and
 /// folders. An archive with links, devices, a password, or names that lead elsewhere is refused, and then nothing is
-/// unpacked.
+/// unpacked. Other kinds are not known here: a single file in gzip, 7z, rar, bzip2, xz, and zips compressed as these are.
 #[tool(
     destructive = false,
     open_world = false,
@@ -156,11 +159,53 @@ impl Workspace {
 
 fn format_of(file: &mut File, place: &Place) -> Result<Format, Error> {
     let mut head = Vec::new();
-    file.take(4).read_to_end(&mut head)?;
+    file.take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head)?;
     file.seek(SeekFrom::Start(0))?;
     Format::of_head(&head).ok_or_else(|| {
-        Error::new(format!("`{}` is no archive that is known here: it is neither zip nor gzip", place.name))
+        let name = &place.name;
+        Error::new(match other_format(&head) {
+            Some(other) => format!("`{name}` is {other}, which is not unpacked here: {PACK_ANEW}"),
+            None => format!("`{name}` is no archive that is known here: it is neither zip nor gzip"),
+        })
     })
+}
+
+/// What else an archive may be, by its first bytes.
+fn other_format(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [b'B', b'Z', b'h', ..] => Some("a bzip2 file"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Some("an xz file"),
+        [b'7', b'z', 0xbc, 0xaf, ..] => Some("a 7z archive"),
+        [b'R', b'a', b'r', b'!', ..] => Some("a rar archive"),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some("a zstd file"),
+        _ if has_tar_mark(head) => Some("a tar archive without gzip"),
+        _ => None,
+    }
+}
+
+fn check_method(method: zip::CompressionMethod) -> Taken {
+    use zip::CompressionMethod::{Deflated, Stored};
+    if matches!(method, Deflated | Stored) {
+        return Ok(());
+    }
+    Err(said(format!("a file in it is compressed by `{method}`, which is not known here; {PACK_ANEW}")))
+}
+
+fn has_tar_mark(block: &[u8]) -> bool {
+    block.get(257..262) == Some(b"ustar")
+}
+
+/// Whether an archive begins like this. The oldest have no mark, but a sum of the block, in which the sum counts as spaces.
+fn begins_tar(block: &[u8]) -> bool {
+    let Ok(block) = <&[u8; TAR_BLOCK_BYTES]>::try_from(block) else { return false };
+    let sum = || -> u32 {
+        let bytes = block.iter().enumerate();
+        bytes.map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum()
+    };
+    let is_end = block.iter().all(|byte| *byte == 0);
+    is_end
+        || has_tar_mark(block)
+        || tar::Header::from_byte_slice(block).cksum().is_ok_and(|told| told == sum())
 }
 
 /// Why an archive is not unpacked.
@@ -193,10 +238,11 @@ impl Output<'_> {
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(damaged_zip)?;
             let raw = entry.name_raw().to_vec();
-            let name = checked_name(&raw)?;
+            let name = taken_name(&raw)?;
             if entry.is_symlink() {
                 return Err(said(format!("`{name}` in it is a link")));
             }
+            check_method(entry.compression())?;
             if entry.is_dir() {
                 self.add_folder(&name)?;
             } else {
@@ -209,7 +255,15 @@ impl Output<'_> {
     fn take_tar(&mut self, file: File) -> Taken {
         // The blocks around the files count too, so that an archive of nothing but notes ends as well.
         let decoder = MultiGzDecoder::new(BufReader::with_capacity(64 * 1024, file));
-        let mut archive = tar::Archive::new(decoder.take(2 * MAX_UNPACKED_BYTES));
+        let mut decoder = decoder.take(2 * MAX_UNPACKED_BYTES);
+        let mut head = Vec::new();
+        decoder.by_ref().take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head).map_err(Refused::Read)?;
+        if !begins_tar(&head) {
+            return Err(said(format!(
+                "it is a single file compressed with gzip, and no tar archive is in it; {PACK_ANEW}"
+            )));
+        }
+        let mut archive = tar::Archive::new(head.chain(decoder));
         let mut long_name = None;
         // Raw, because names and notes of any size would otherwise be read into memory.
         for entry in archive.entries().map_err(Refused::Read)?.raw(true) {
@@ -241,7 +295,7 @@ impl Output<'_> {
         if is_folder && matches!(raw, b"." | b"./") {
             return Ok(());
         }
-        let name = checked_name(raw)?;
+        let name = taken_name(raw)?;
         if is_folder { self.add_folder(&name) } else { self.add_file(&name, content) }
     }
 
@@ -366,32 +420,11 @@ fn read_pax_name(entry: &mut dyn Read) -> Taken<Option<Vec<u8>>> {
     Ok(name)
 }
 
-/// A name as it may be used below the folder: without `.`, and leading nowhere else.
-fn checked_name(raw: &[u8]) -> Taken<String> {
-    let shown = || String::from_utf8_lossy(&raw[..raw.len().min(200)]).escape_debug().to_string();
-    let refuse = |reason: &str| Err(said(format!("the name `{}` in it {reason}", shown())));
-    let Ok(name) = std::str::from_utf8(raw) else { return refuse("is not UTF-8") };
-    if name.len() > MAX_NAME_BYTES {
-        return refuse("is too long");
-    }
-    if name.chars().any(char::is_control) {
-        return refuse("has control characters");
-    }
-    // Elsewhere a backslash leads into folders, and `C:` to another disk.
-    if name.contains('\\') || name.as_bytes().get(1) == Some(&b':') {
-        return refuse("is one of Windows, which could lead elsewhere");
-    }
-    if name.starts_with('/') {
-        return refuse("is absolute");
-    }
-    let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    if parts.contains(&"..") {
-        return refuse("leads out of its folder");
-    }
-    if parts.is_empty() || parts.len() > MAX_DEPTH as usize {
-        return refuse("is no name, or nested too deep");
-    }
-    Ok(parts.join("/"))
+fn taken_name(raw: &[u8]) -> Taken<String> {
+    checked_name(raw).map_err(|reason| {
+        let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).escape_debug().to_string();
+        said(format!("the name `{shown}` in it {reason}"))
+    })
 }
 
 /// Marks what fails while writing, which is not the archive's fault.

@@ -130,7 +130,8 @@ impl Workspace {
 
     /// Walks a folder down to a depth, in the order of names. Links are shown and not followed.
     ///
-    /// Gives each entry to `visit`, and the number of names that cannot be shown.
+    /// Gives each entry to `visit`, and the number of folders that could not be entered and of names that cannot be shown.
+    /// In a component the host keeps such names to itself, and none are counted.
     pub fn walk(
         &self,
         folder: &Place,
@@ -235,4 +236,16 @@ impl Walk<'_> {
 /// Compares two paths in the order of a walk.
 pub fn order(left: &str, right: &str) -> std::cmp::Ordering {
     left.split('/').cmp(right.split('/'))
+}
+
+/// Whether a folder, with all that is in it, comes before the place where an answer ended, and need not be walked again.
+pub fn is_past(folder: &str, after: &str) -> bool {
+    let is_on_the_way = after.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    !is_on_the_way && order(folder, after).is_lt()
+}
+
+/// Whether a walk passed nothing by that it could not read, which need not be said.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+pub fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -11,12 +11,14 @@ use toolgate_sdk::serde_json::{self, value::RawValue};
 use toolgate_sdk::{Error, tool};
 
 use crate::delimiter::Delimiter;
+use crate::document::is_wide_integer;
 use crate::size::{Page, in_json};
 
 /// Reads CSV or TSV into rows.
 ///
 /// - With a header, each row is an object by column; without, a list of fields.
 /// - Columns without a name are called `column_1`, `column_2`, …; of two with the same name the second is `name_2`.
+/// - A quote that is not closed is refused; one within a field without quotes is a sign like others.
 /// - Every field is a text, unless `convert` is true.
 /// - `total` counts all rows; if there are more than are given, `next_offset` is the `offset` of the next call.
 #[tool(
@@ -41,7 +43,7 @@ pub fn csv_parse(
     /// Whether the first row names the columns
     #[default(true)]
     header: bool,
-    /// Whether numbers, `true`, `false` and empty fields become JSON numbers, booleans and null; `007` stays a text
+    /// Whether numbers, `true`, `false` and empty fields become JSON numbers, booleans and null; `007` and integers beyond 64 bits stay texts
     #[default]
     convert: bool,
     /// How many rows to pass over
@@ -54,6 +56,7 @@ pub fn csv_parse(
 ) -> Result<Table, Error> {
     let text = text.trim_start_matches('\u{feff}');
     let delimiter = delimiter.unwrap_or_else(|| Delimiter::guess(text));
+    check_quotes(text, delimiter)?;
     let mut records = ReaderBuilder::new()
         .delimiter(delimiter.byte())
         .has_headers(false)
@@ -145,12 +148,39 @@ fn convert_field(field: &str) -> Cell {
         _ if field.starts_with(|sign: char| sign.is_ascii_digit() || sign == '-') => {
             // What JSON takes for a number is one, so a leading zero makes a text: `007` is a name.
             match serde_json::from_str::<Box<RawValue>>(field) {
-                Ok(number) if number.get() == field => Cell::Number(number),
+                Ok(number) if number.get() == field && fits(field) => Cell::Number(number),
                 _ => Cell::Text(field.to_owned()),
             }
         }
         _ => Cell::Text(field.to_owned()),
     }
+}
+
+/// Whether readers of JSON take the number for what it is. An account of 20 digits is a name too.
+fn fits(number: &str) -> bool {
+    !is_wide_integer(number) && number.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+/// Fails where a quote is opened and never closed: all that follows it is one field to the reader of CSV, and all rows
+/// after it would be gone in silence.
+fn check_quotes(text: &str, delimiter: Delimiter) -> Result<(), Error> {
+    let (mut line, mut opened) = (1, None);
+    let mut is_start = true;
+    let mut bytes = text.bytes().peekable();
+    while let Some(byte) = bytes.next() {
+        line += usize::from(byte == b'\n');
+        match (byte, opened) {
+            (b'"', Some(_)) if bytes.peek() == Some(&b'"') => drop(bytes.next()),
+            (b'"', Some(_)) => opened = None,
+            (b'"', None) if is_start => opened = Some(line),
+            _ => {}
+        }
+        is_start = byte == delimiter.byte() || byte == b'\n' || byte == b'\r';
+    }
+    let Some(line) = opened else { return Ok(()) };
+    Err(Error::invalid(format!(
+        "the quote that opens at line {line} is never closed: close it, or double it (`\"\"`) within a field in quotes"
+    )))
 }
 
 /// Gives each column a name of its own, so that no field is lost in an object.

@@ -13,6 +13,9 @@ use toolgate_sdk::serde_json::{self, value::RawValue};
 /// results of 128 levels, ours included.
 const MAX_DEPTH: usize = 100;
 
+/// What is said where a result has texts for numbers. Half a number is none, and most readers of JSON would make that.
+pub const WIDE_NUMBERS: &str = "numbers beyond 64 bits are given as text, so that no digit is lost";
+
 /// Any JSON value, `null` included, or none at all.
 #[derive(Debug, Default)]
 pub struct AnyValue(Option<Box<RawValue>>);
@@ -66,6 +69,50 @@ pub fn explain(error: &serde_json::Error) -> Error {
     ))
 }
 
+/// The JSON with quotes around integers that 64 bits do not hold, which its reader would round in silence.
+pub fn quote_wide_integers(json: &str) -> Cow<'_, str> {
+    // Shorter ones fit.
+    const SURE_DIGITS: usize = 19;
+    let mut quoted = String::new();
+    let mut copied_to = 0;
+    let mut bytes = json.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => pass_string(&mut bytes),
+            b'-' | b'0'..=b'9' => {
+                let start = json.len() - bytes.len() - 1;
+                let length = json[start..]
+                    .find(|sign: char| !sign.is_ascii_digit() && !matches!(sign, '.' | 'e' | 'E' | '+' | '-'))
+                    .unwrap_or(json.len() - start);
+                let number = &json[start..start + length];
+                if length >= SURE_DIGITS && is_wide_integer(number) {
+                    quoted.push_str(&json[copied_to..start]);
+                    quoted.push('"');
+                    quoted.push_str(number);
+                    quoted.push('"');
+                    copied_to = start + length;
+                }
+                bytes = json[start + length..].bytes();
+            }
+            _ => {}
+        }
+    }
+    if copied_to == 0 {
+        return Cow::Borrowed(json);
+    }
+    quoted.push_str(&json[copied_to..]);
+    Cow::Owned(quoted)
+}
+
+/// Whether it is an integer that 64 bits do not hold, neither with a sign nor without one.
+pub fn is_wide_integer(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    !digits.is_empty()
+        && digits.bytes().all(|digit| digit.is_ascii_digit())
+        && number.parse::<i64>().is_err()
+        && number.parse::<u64>().is_err()
+}
+
 fn check_depth(json: &str) -> Result<(), Error> {
     if depth(json) > MAX_DEPTH {
         return Err(Error::invalid(format!("the document is nested more than {MAX_DEPTH} deep")));
@@ -110,6 +157,22 @@ fn pass_string(bytes: &mut std::str::Bytes<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_integers_that_do_not_fit_get_quotes() {
+        let wide = "123456789012345678901234567890";
+        for (json, expected) in [
+            (format!("[{wide}, -{wide},1]"), format!("[\"{wide}\", \"-{wide}\",1]")),
+            (format!("{{\"{wide}\": \"\\\"{wide}\"}}"), format!("{{\"{wide}\": \"\\\"{wide}\"}}")),
+            (format!("[{wide}.5, {wide}e3]"), format!("[{wide}.5, {wide}e3]")),
+            (wide.to_owned(), format!("\"{wide}\"")),
+            ("[18446744073709551615]".to_owned(), "[18446744073709551615]".to_owned()),
+            ("18446744073709551616".to_owned(), "\"18446744073709551616\"".to_owned()),
+            ("-9223372036854775808".to_owned(), "-9223372036854775808".to_owned()),
+        ] {
+            assert_eq!(quote_wide_integers(&json), expected);
+        }
+    }
 
     #[test]
     fn only_brackets_outside_strings_nest() {

@@ -7,8 +7,8 @@ use crate::size;
 
 /// Gives the text of an HTML page or fragment, as a reader sees it.
 ///
-/// Paragraphs, lists, tables and line breaks are kept; scripts, styles and the title are left out. `html_to_markdown`
-/// keeps headings, emphasis and links too.
+/// Paragraphs, lists, tables and line breaks are kept; scripts, styles, the title and what the page itself hides (`hidden`,
+/// `display:none`) are left out; style sheets are not read. `html_to_markdown` keeps headings, emphasis and links too.
 #[tool(
     read_only,
     tags("html", "web", "page", "strip", "plain text", "convert"),
@@ -29,7 +29,8 @@ pub fn html_to_text(
 
 /// Converts an HTML page or fragment to Markdown.
 ///
-/// Headings, emphasis, links, images, lists, quotes, code and tables are kept; scripts, styles and the title are left out.
+/// Headings, emphasis, links, images, lists, quotes, code and tables are kept; scripts, styles, the title and what the page
+/// itself hides (`hidden`, `display:none`) are left out.
 #[tool(
     read_only,
     tags("html", "markdown", "web", "page", "convert"),

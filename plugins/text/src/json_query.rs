@@ -7,6 +7,7 @@ mod functions;
 mod patterns;
 pub mod program;
 mod shown;
+mod strict;
 mod time;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ const MAX_MESSAGE_CHARACTERS: usize = 300;
 /// - `filter` is what one writes for `jq`: `.items[] | select(.price > 10) | {name, price}`, `group_by(.city) | map({city: .[0].city, n: length})`, `[.[].amount] | add`, `to_entries`, `test("^a")`, `@csv`.
 /// - Give the document as `value`, or as JSON `text`. A text may hold many documents, as JSON Lines; the filter runs on each, or with `slurp` once on a list of them all.
 /// - `variables` are `$name` in the filter: give texts of users there, not in the filter itself.
+/// - Integers of any size are read, compared and calculated exactly; in `results` those beyond 64 bits are text, and `notes` says so.
+/// - As in jq, a division by zero fails, and so does `.[0]` of an object: `?` behind it gives nothing instead.
 /// - Every output is an entry of `results`. `truncated: true` says that there are more: narrow the filter, or page with `.[100:200]`.
 #[tool(
     read_only,
@@ -39,6 +42,10 @@ const MAX_MESSAGE_CHARACTERS: usize = 300;
     examples(
         {"filter": ".items[] | select(.price > $least) | .name", "value": {"items": [{"name": "pen", "price": 2}, {"name": "book", "price": 12}]}, "variables": {"least": 10}} => {"results": ["book"]},
         "JSON Lines": {"filter": "map(.n) | add", "text": "{\"n\": 1}\n{\"n\": 2}\n", "slurp": true} => {"results": [3]},
+        "a number too wide for JSON": {"filter": ".id", "text": "{\"id\": 123456789012345678901234567890}"} => {
+            "results": ["123456789012345678901234567890"],
+            "notes": ["numbers beyond 64 bits are given as text, so that no digit is lost"]
+        },
     )
 )]
 pub fn json_query(
@@ -66,7 +73,7 @@ pub fn json_query(
 
     let known = Known::new(program.lut);
     let context = Ctx::<Query>::new(&known, Vars::new(values));
-    let mut collected = Results { results: Vec::new(), truncated: false };
+    let mut collected = Results::default();
     let mut room = Room::for_list();
     for document in documents {
         for output in program.id.run((context.clone(), document)) {
@@ -79,6 +86,9 @@ pub fn json_query(
                 collected.truncated = true;
                 return Ok(collected);
             }
+            if shown.has_wide {
+                collected.notes = vec![document::WIDE_NUMBERS];
+            }
             collected.results.push(shown);
         }
     }
@@ -86,7 +96,7 @@ pub fn json_query(
 }
 
 /// What a filter gave.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Results {
     /// Each output of the filter
     pub results: Vec<Shown>,
@@ -94,6 +104,10 @@ pub struct Results {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub truncated: bool,
+    /// What is not as it was written
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub notes: Vec<&'static str>,
 }
 
 fn read_variables(variables: &BTreeMap<String, AnyValue>) -> Result<(Vec<String>, Vec<Val>), Error> {

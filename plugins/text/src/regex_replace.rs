@@ -2,6 +2,8 @@
 //!
 //! The replacement is read here and not by `regex`, which takes a group that there is none of for an empty one.
 
+use std::borrow::Cow;
+
 use regex::{Captures, Regex};
 use toolgate_sdk::{Error, tool};
 
@@ -10,7 +12,7 @@ use crate::replace::{Replaced, Replacing};
 
 /// Replaces each match of a regular expression.
 ///
-/// - In `replacement`, `$1` or `${1}` is what the first group matched, `${name}` what the named one did, `$0` the whole match, and `$$` a dollar sign.
+/// - In `replacement`, `$1` or `${1}` is what the first group matched, `${name}` what the named one did, `$0` the whole match, `$$` a dollar sign, and `\\` a backslash where a digit follows; elsewhere backslashes are as they are.
 /// - The syntax of `pattern` is that of Rust's `regex`: no look-around, no back-references. `(?m)` at the start lets `^` and `$` match at each line, `(?s)` lets `.` match line breaks.
 /// - `count` is 0 if nothing was found.
 #[tool(
@@ -19,6 +21,7 @@ use crate::replace::{Replaced, Replacing};
     examples(
         {"text": "17.05.2024", "pattern": r"(\d+)\.(\d+)\.(\d+)", "replacement": "$3-$2-$1"} => {"text": "2024-05-17", "count": 1},
         {"text": "a  b   c", "pattern": r"\s+", "replacement": " "} => {"text": "a b c", "count": 2},
+        "a backslash and a digit": {"text": "C:/24", "pattern": "/(.)", "replacement": r"\\2-$1"} => {"text": r"C:\2-24", "count": 1},
     )
 )]
 pub fn regex_replace(
@@ -37,6 +40,7 @@ pub fn regex_replace(
 ) -> Result<Replaced, Error> {
     let pattern = pattern::compile(&pattern, ignore_case)?;
     let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+    let replacement = read_backslashes(&replacement)?;
     let pieces = read_replacement(&replacement, &pattern)?;
     let mut replaced = Replacing::new(&text);
     if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
@@ -76,7 +80,6 @@ impl Piece<'_> {
 }
 
 fn read_replacement<'r>(replacement: &'r str, pattern: &Regex) -> Result<Vec<Piece<'r>>, Error> {
-    check_backslashes(replacement)?;
     let mut pieces = Vec::new();
     let mut rest = replacement;
     while let Some(dollar) = rest.find('$') {
@@ -132,15 +135,30 @@ fn number_of(name: &str, pattern: &Regex) -> Result<usize, Error> {
     })
 }
 
-/// `\1` is how other languages name a group, and would be put into the text as it is.
-fn check_backslashes(replacement: &str) -> Result<(), Error> {
-    let mut signs = replacement.chars().peekable();
-    while let Some(sign) = signs.next() {
-        if let ('\\', Some(digit)) = (sign, signs.peek().filter(|next| next.is_ascii_digit())) {
-            return Err(Error::invalid(format!(
-                "`replacement` has `\\{digit}`: write `${{{digit}}}` for what the group matched"
-            )));
+/// `\1` is how other languages name a group, and would be put into the text as it is. So it is refused, and of backslashes
+/// before a digit two stand for one. Elsewhere each stands for itself.
+fn read_backslashes(replacement: &str) -> Result<Cow<'_, str>, Error> {
+    let mut read = String::new();
+    let mut rest = replacement;
+    while let Some(start) = rest.find('\\') {
+        let run = rest[start..].bytes().take_while(|byte| *byte == b'\\').count();
+        let (before, after) = rest.split_at(start + run);
+        let digit = after.chars().next().filter(char::is_ascii_digit);
+        match digit {
+            Some(digit) if run % 2 == 1 => {
+                return Err(Error::invalid(format!(
+                    "`replacement` has `\\{digit}`: write `${{{digit}}}` for what the group matched, or `\\\\{digit}` for a \
+                     backslash and a `{digit}`"
+                )));
+            }
+            Some(_) => read.push_str(&before[..start + run / 2]),
+            None => read.push_str(before),
         }
+        rest = after;
     }
-    Ok(())
+    if read.is_empty() {
+        return Ok(Cow::Borrowed(replacement));
+    }
+    read.push_str(rest);
+    Ok(Cow::Owned(read))
 }

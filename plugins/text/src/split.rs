@@ -22,7 +22,7 @@ use crate::size::{Page, in_json};
 pub fn split(
     /// The text
     text: String,
-    /// Where to split; left out, the text is split into lines, whatever their ends
+    /// Where to split; left out, the text is split into lines, be their ends `\n`, `\r\n` or `\r`
     separator: Option<String>,
     /// Whether to take white space off both ends of each part
     #[default]
@@ -53,9 +53,22 @@ pub fn split(
             ));
         }
         Some(separator) => text.split(separator).for_each(&mut add),
-        None => text.lines().for_each(&mut add),
+        None => lines(&text).for_each(&mut add),
     }
     Ok(Split { next_offset: page.next("part")?, total: page.total, parts: page.entries })
+}
+
+/// The lines, which end with `\n`, `\r\n` or `\r`. An end at the end of the text begins no further line.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text).filter(|text| !text.is_empty());
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.find(['\n', '\r']).unwrap_or(text.len());
+        let (line, after) = text.split_at(end);
+        let after = after.strip_prefix("\r\n").or_else(|| after.get(1..)).unwrap_or_default();
+        rest = Some(after).filter(|after| !after.is_empty());
+        Some(line)
+    })
 }
 
 /// The parts of a text.

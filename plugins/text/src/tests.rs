@@ -135,6 +135,18 @@ fn pages_follow_each_other_without_a_gap() {
 }
 
 #[test]
+fn lines_end_at_every_kind_of_end() {
+    for (text, lines) in [
+        ("a\rb\r\nc\nd", vec!["a", "b", "c", "d"]),
+        ("a\r\r\n\n\rb\r", vec!["a", "", "", "", "b"]),
+        ("\r", vec![""]),
+        ("é\r", vec!["é"]),
+    ] {
+        assert_eq!(call("split", json!({"text": text})).unwrap()["parts"], json!(lines), "{text:?}");
+    }
+}
+
+#[test]
 fn places_count_characters_and_lines() {
     let found = call("regex_find", json!({"text": "äö😀\n€x1", "pattern": "(€)(x)(2)?(?<n>1)"})).unwrap();
 
@@ -177,13 +189,18 @@ fn a_replacement_names_groups_that_there_are() {
         ("$2nd", "Smithnd"),
         ("$$1 ${0}", "$1 John Smith"),
         ("", ""),
+        (r"\\1", r"\1"),
+        (r"\\\\1$2", r"\\1Smith"),
+        (r"\\server\x", r"\\server\x"),
+        (r"é\\2 \\", r"é\2 \\"),
     ] {
         assert_eq!(replace(pattern, replacement).as_deref(), Ok(expected), "{replacement}");
     }
     for (replacement, expected) in [
         ("$3", "`pattern` has no group `3`, but $0, ${first}, $2"),
         ("$last", "`pattern` has no group `last`"),
-        (r"\1", r"`replacement` has `\1`: write `${1}`"),
+        (r"\1", r"`replacement` has `\1`: write `${1}` for what the group matched, or `\\1` for a backslash"),
+        (r"a\\\2", r"`replacement` has `\2`: write `${2}`"),
         ("5 $", "names no group: write `$$`"),
         ("${1", "`${` without `}`"),
     ] {

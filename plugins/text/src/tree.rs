@@ -15,7 +15,7 @@ use serde::ser::{Serialize, Serializer};
 const TOML_DATE: &str = "$__toml_private_datetime";
 
 /// A value of any format.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Tree {
     Null,
     Bool(bool),

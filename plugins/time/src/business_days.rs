@@ -10,7 +10,7 @@ use toolgate_sdk::{Error, tool};
 
 use crate::moment::weekday_name;
 use crate::reader::Reader;
-use crate::written::out_of_range;
+use crate::written::no_such_year;
 
 /// Forty years of work. Each day is a step.
 const MAX_STEPS: i32 = 10_000;
@@ -114,7 +114,7 @@ impl Week {
         if end < start {
             return Err(Error::invalid(format!("`end` ({end}) is before `start` ({start}): swap them")));
         }
-        let days = start.until((Unit::Day, end)).map_err(|_| out_of_range(&end))?.get_days() + 1;
+        let days = start.until((Unit::Day, end)).map_err(|_| no_such_year(&end))?.get_days() + 1;
         let worked = self.is_free.iter().map(|is_free| i32::from(!is_free)).sum::<i32>();
         let begun = (0..days % 7).filter(|after| !self.is_free_on(start.weekday().wrapping_add(*after)));
         let begun = i32::try_from(begun.count()).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Week {
         let step = days.signum();
         let (mut date, mut left) = (start, days);
         while left != 0 {
-            date = date.checked_add(step.days()).map_err(|_| out_of_range(&date))?;
+            date = date.checked_add(step.days()).map_err(|_| no_such_year(&date))?;
             if !self.is_free_on(date.weekday()) && !self.holidays.contains(&date) {
                 left -= step;
             }

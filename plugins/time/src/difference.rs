@@ -12,13 +12,17 @@ use crate::reader::Reader;
 ///
 /// With several units each counts what the larger ones leave: `["years", "months", "days"]` for an age, `["days"]` for
 /// the days until a date, `["hours", "minutes"]` for a duration. All are whole but the smallest, which may have a
-/// fraction. Negative where `end` is before `start`. Days and longer follow the calendar of the zone.
+/// fraction. Negative where `end` is before `start`. Days and longer follow the calendar of the zone, and `add` with the
+/// amounts leads from `start` to `end`: from 31 January to 28 February is a month.
 #[tool(
     read_only,
     tags("duration", "age", "countdown", "elapsed"),
     examples(
         "an age": {"start": "1990-07-15", "end": "2024-03-10", "units": ["years", "months", "days"]} => {
             "amounts": {"years": 33, "months": 7, "days": 24}, "seconds": 1062028800
+        },
+        "born on a leap day": {"start": "2000-02-29", "end": "2024-02-28", "units": ["years", "months", "days"]} => {
+            "amounts": {"years": 23, "months": 11, "days": 30}, "seconds": 757296000
         },
         "a fraction": {"start": "2024-03-10T09:00", "end": "2024-03-10T10:30", "units": ["hours"]} => {"amounts": {"hours": 1.5}, "seconds": 5400},
     )
@@ -91,13 +95,13 @@ pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<D
     };
     // Calendars of two zones have no common days.
     let end = end.with_time_zone(start.time_zone().clone());
-    let mut reached = start.clone();
+    let mut counted = Counted { start, span: Span::new() };
     let mut amounts = Amounts::default();
     for unit in units {
-        let whole = whole(&reached, &end, unit).map_err(too_far)?;
-        reached = reached.checked_add(unit.span(whole).map_err(too_far)?).map_err(too_far)?;
+        let whole = counted.whole(&end, unit)?;
+        counted.span = counted.with(unit, whole)?;
         *amounts.of(unit) = Some(if unit == smallest {
-            number(whole, fraction(&reached, &end, unit)?)
+            number(whole, counted.fraction(&end, unit)?)
         } else {
             Number::from(whole)
         });
@@ -107,30 +111,60 @@ pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<D
     Ok(Difference { amounts, seconds })
 }
 
-fn whole(start: &Zoned, end: &Zoned, unit: DifferenceUnit) -> Result<i64, jiff::Error> {
-    let span = start.until((unit.unit(), end))?;
-    Ok(match unit {
-        DifferenceUnit::Years => i64::from(span.get_years()),
-        DifferenceUnit::Months => i64::from(span.get_months()),
-        DifferenceUnit::Weeks => i64::from(span.get_weeks()),
-        DifferenceUnit::Days => i64::from(span.get_days()),
-        DifferenceUnit::Hours => i64::from(span.get_hours()),
-        DifferenceUnit::Minutes => span.get_minutes(),
-        DifferenceUnit::Seconds => span.get_seconds(),
-        DifferenceUnit::Milliseconds => span.get_milliseconds(),
-    })
+/// What is counted so far. Each unit is added to the start and not to what the larger ones reached, for a month counted
+/// from a day that was clamped, as 28 February after the 29th, is no month after the start.
+struct Counted<'s> {
+    start: &'s Zoned,
+    span: Span,
 }
 
-/// The part of one more unit that is left: days, months and years are not all of one length.
-fn fraction(reached: &Zoned, end: &Zoned, unit: DifferenceUnit) -> Result<f64, Error> {
-    let left = reached.duration_until(end);
-    if left.is_zero() {
-        return Ok(0.0);
+impl Counted<'_> {
+    /// How many of the unit fit before the end, as `add` adds them.
+    fn whole(&self, end: &Zoned, unit: DifferenceUnit) -> Result<i64, Error> {
+        let reached = self.reached(self.span)?;
+        let span = reached.until((unit.unit(), end)).map_err(too_far)?;
+        let mut whole = unit.of(&span);
+        // Counted from a clamped day it may be one too many, or one too few.
+        let direction = if end < self.start { -1 } else { 1 };
+        let fits = |amount| {
+            let reached = self.with(unit, amount).and_then(|span| self.reached(span));
+            reached.is_ok_and(|reached| if direction < 0 { reached >= *end } else { reached <= *end })
+        };
+        if whole != 0 && !fits(whole) {
+            whole -= direction;
+        } else if fits(whole + direction) {
+            whole += direction;
+        }
+        Ok(whole)
     }
-    let one = unit.span(if left.is_negative() { -1 } else { 1 }).map_err(too_far)?;
-    let length = reached.duration_until(&reached.checked_add(one).map_err(too_far)?);
-    let ratio = seconds(left) / seconds(length).abs();
-    Ok(if ratio.is_finite() { ratio } else { 0.0 })
+
+    /// The part of one more unit that is left: days, months and years are not all of one length.
+    fn fraction(&self, end: &Zoned, unit: DifferenceUnit) -> Result<f64, Error> {
+        let reached = self.reached(self.span)?;
+        let left = reached.duration_until(end);
+        if left.is_zero() {
+            return Ok(0.0);
+        }
+        let whole = unit.of(&self.span);
+        let direction = if left.is_negative() { -1 } else { 1 };
+        // At the end of the years that are known, the unit before is as long as the one after.
+        let next = self.with(unit, whole + direction).and_then(|span| self.reached(span));
+        let length =
+            match next.or_else(|_| self.with(unit, whole - direction).and_then(|span| self.reached(span))) {
+                Ok(next) => reached.duration_until(&next),
+                Err(error) => return Err(error),
+            };
+        let ratio = seconds(left) / seconds(length).abs();
+        Ok(if ratio.is_finite() { ratio } else { 0.0 })
+    }
+
+    fn with(&self, unit: DifferenceUnit, amount: i64) -> Result<Span, Error> {
+        unit.set(self.span, amount).map_err(too_far)
+    }
+
+    fn reached(&self, span: Span) -> Result<Zoned, Error> {
+        self.start.checked_add(span).map_err(too_far)
+    }
 }
 
 fn seconds(duration: SignedDuration) -> f64 {
@@ -143,6 +177,10 @@ fn number(whole: i64, fraction: f64) -> Number {
     if fraction == 0.0 {
         return Number::from(whole);
     }
+    if fraction.abs() >= 1.0 {
+        // So close to one more that no digit tells.
+        return Number::from(whole + if fraction < 0.0 { -1 } else { 1 });
+    }
     #[expect(
         clippy::cast_precision_loss,
         reason = "years -9999 to 9999 have fewer milliseconds than an f64 counts"
@@ -151,8 +189,8 @@ fn number(whole: i64, fraction: f64) -> Number {
     Number::from_f64(sum).unwrap_or_else(|| Number::from(whole))
 }
 
-fn too_far(error: jiff::Error) -> Error {
-    Error::invalid(format!("the times are too far apart for these units: {error}; ask for larger ones"))
+fn too_far(_: jiff::Error) -> Error {
+    Error::invalid("the times are too far apart for these units: ask for larger ones")
 }
 
 impl DifferenceUnit {
@@ -169,8 +207,8 @@ impl DifferenceUnit {
         }
     }
 
-    fn span(self, amount: i64) -> Result<Span, jiff::Error> {
-        let span = Span::new();
+    /// The span with so many of the unit.
+    fn set(self, span: Span, amount: i64) -> Result<Span, jiff::Error> {
         match self {
             Self::Years => span.try_years(amount),
             Self::Months => span.try_months(amount),
@@ -180,6 +218,20 @@ impl DifferenceUnit {
             Self::Minutes => span.try_minutes(amount),
             Self::Seconds => span.try_seconds(amount),
             Self::Milliseconds => span.try_milliseconds(amount),
+        }
+    }
+
+    /// How many of the unit the span has.
+    fn of(self, span: &Span) -> i64 {
+        match self {
+            Self::Years => i64::from(span.get_years()),
+            Self::Months => i64::from(span.get_months()),
+            Self::Weeks => i64::from(span.get_weeks()),
+            Self::Days => i64::from(span.get_days()),
+            Self::Hours => i64::from(span.get_hours()),
+            Self::Minutes => span.get_minutes(),
+            Self::Seconds => span.get_seconds(),
+            Self::Milliseconds => span.get_milliseconds(),
         }
     }
 }

@@ -9,6 +9,7 @@
 mod moment;
 mod zone;
 
+mod duration;
 mod prose;
 mod reader;
 mod written;

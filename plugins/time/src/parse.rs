@@ -9,7 +9,7 @@ use toolgate_sdk::{Error, tool};
 
 use crate::moment::Moment;
 use crate::reader::Reader;
-use crate::written::{MAX_CHARACTERS, Written};
+use crate::written::{MAX_CHARACTERS, Said, Written};
 use crate::zone;
 
 /// Reads a date and time in nearly any form, and gives it in RFC 3339 and in parts.
@@ -18,7 +18,8 @@ use crate::zone;
 /// - Forms of people: `10 March 2024 2:30 pm`, `Sunday, Mar 10th, 2024`, `10.03.2024`, `2024/03/10`. English only.
 /// - `now`, `today`, `tomorrow`, `yesterday`. For other relative times call `add`.
 ///
-/// What has two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
+/// A year of two digits is one of this century, and more digits of a Unix time are milliseconds or less: `assumed` says
+/// so. What has two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
 /// write it so. For texts of a known form, give `format`, and nothing is ambiguous.
 #[tool(
     read_only,
@@ -56,7 +57,7 @@ pub struct Parsed {
     #[serde(flatten)]
     pub moment: Moment,
     pub parts: Parts,
-    /// What the text does not say, and what is taken for it
+    /// What the text does not say or leaves open, and what is taken for it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub assumed: Vec<String>,
@@ -112,7 +113,7 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
         (None, None) => None,
     };
     if let Some(instant) = found.timestamp() {
-        return Ok(Written::Instant(instant, zone.unwrap_or(TimeZone::UTC)));
+        return Ok(Written::instant(instant, zone.unwrap_or(TimeZone::UTC)));
     }
     let date: Date = found.to_date().map_err(wrong)?;
     let time = found.hour().map(|_| found.to_time()).transpose().map_err(wrong)?;
@@ -120,8 +121,8 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
         // With both, the offset says which of two times is meant.
         (Some(time), Some(offset), Some(zone)) => {
             let instant = offset.to_timestamp(date.to_datetime(time)).map_err(wrong)?;
-            Ok(Written::Instant(instant, zone))
+            Ok(Written::instant(instant, zone))
         }
-        (time, _, zone) => Ok(Written::Local { date, time, zone }),
+        (time, _, zone) => Ok(Said::Local { date, time, zone }.into()),
     }
 }

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use toolgate_sdk::Error;
 
 use crate::moment::weekday_name;
-use crate::written::Written;
+use crate::written::{LEAP_SECOND, Said, Written};
 use crate::zone;
 
 const HINT: &str = "write it as `2024-03-10T14:30`, or tell `parse` its `format`";
@@ -70,6 +70,7 @@ struct Found<'t> {
     /// Points between the numbers: a day stands before its month then, wherever people write so.
     has_points: bool,
     clock: Option<Clock>,
+    has_leap_second: bool,
     zone: Option<TimeZone>,
 }
 
@@ -167,6 +168,7 @@ impl<'t> Found<'t> {
         let time = time_of_day(written).ok_or_else(|| {
             self.unreadable(&format!("`{written}` is no time of day between 00:00 and 23:59"))
         })?;
+        self.has_leap_second = written.split(':').nth(2).is_some_and(|second| second.starts_with("60"));
         self.clock = Some(Clock { time, is_halved: false });
         match rest.to_ascii_lowercase().replace('.', "").as_str() {
             "" => Ok(()),
@@ -209,7 +211,14 @@ impl<'t> Found<'t> {
         match dates.as_slice() {
             [] => Err(self.unreadable("there is no such date in the calendar")),
             [date] => {
-                Ok(Written::Local { date: *date, time: self.clock.map(|clock| clock.time), zone: self.zone })
+                let has_year = self.numbers.iter().any(|number| number.is_long());
+                let time = self.clock.map(|clock| clock.time);
+                let mut written = Written::from(Said::Local { date: *date, time, zone: self.zone });
+                if !has_year {
+                    written = written
+                        .assuming(format!("the year {}, as no year of four digits is written", date.year()));
+                }
+                Ok(if self.has_leap_second { written.assuming(LEAP_SECOND) } else { written })
             }
             several => {
                 let choices: Vec<_> = several.iter().map(|date| format!("`{date}`")).collect();

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use toolgate_sdk::Error;
 
-use crate::written::{self, Written};
+use crate::written::{self, Said, Written};
 use crate::zone;
 
 /// What a time is read with.
@@ -36,10 +36,11 @@ impl Reader {
     }
 
     pub fn read_date(&self, text: &str) -> Result<Date, Error> {
-        match self.recognise(text)? {
+        let written = self.recognise(text)?;
+        match written.said {
             // What is written without a zone is meant in the one that is worked in, and stays the same day.
-            Written::Local { date, zone: None, .. } => Ok(date),
-            written => Ok(written.settle(self.zone())?.date()),
+            Said::Local { date, zone: None, .. } => Ok(date),
+            _ => Ok(written.settle(self.zone())?.date()),
         }
     }
 

@@ -337,7 +337,9 @@ fn days_follow_the_calendar_and_hours_the_clock() {
     assert_eq!(add("2024-03-31T10:00", "1 month ago").unwrap(), "2024-02-29T10:00:00-05:00");
     assert_eq!(add("2024-03-31T10:00", "90m").unwrap(), "2024-03-31T11:30:00-04:00");
     assert!(add("2024-03-31", "two days").unwrap_err().message().contains("is no duration"));
-    assert!(add("2024-03-31", "9000 years").unwrap_err().message().contains("beyond the years"));
+    assert!(
+        add("2024-03-31", "9000 years").unwrap_err().message().contains("beyond the times that are known")
+    );
     assert!(add("2024-03-31", "99999999999999999999 days").is_err());
 }
 
@@ -376,6 +378,169 @@ fn differences_are_told_in_the_units_asked_for() {
         call::<difference::difference>(tokyo).unwrap(),
         json!({"amounts": {"hours": 9}, "seconds": 32_400})
     );
+}
+
+#[test]
+fn an_age_counts_every_unit_from_the_birthday() {
+    let age = |start: &str, end: &str, units: Value| {
+        call::<difference::difference>(json!({"start": start, "end": end, "units": units})).unwrap()["amounts"].clone()
+    };
+    let units = json!(["years", "months", "days"]);
+
+    for (start, end, expected) in [
+        ("2000-02-29", "2024-02-28", [23, 11, 30]),
+        ("2000-02-29", "2024-02-29", [24, 0, 0]),
+        ("2008-02-29", "2015-05-28", [7, 2, 29]),
+        ("2024-01-31", "2024-02-29", [0, 1, 0]),
+        ("2024-01-31", "2024-03-30", [0, 1, 30]),
+        ("2024-03-31", "2024-02-29", [0, -1, 0]),
+        ("9999-01-31", "9999-12-30", [0, 10, 30]),
+    ] {
+        let [years, months, days] = expected;
+        let expected = json!({"years": years, "months": months, "days": days});
+        assert_eq!(age(start, end, units.clone()), expected, "{start} {end}");
+    }
+    assert_eq!(age("2008-02-29", "2015-05-28", json!(["months", "days"])), json!({"months": 86, "days": 29}));
+    assert_eq!(age("2024-01-31", "2024-02-29", json!(["months"])), json!({"months": 1}));
+}
+
+#[test]
+fn a_difference_added_to_its_start_is_its_end() {
+    let of = |amounts: &Value, unit: &str| amounts[unit].as_i64().unwrap();
+    // A walk through days of four centuries that repeats for everybody.
+    let mut state = 7_u64;
+    let mut day = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let days = i64::try_from((state >> 33) % 146_097).unwrap();
+        Timestamp::from_second((days - 73_000) * 86_400).unwrap().to_string()
+    };
+    for _ in 0..2_000 {
+        let (start, end) = (day(), day());
+        let amounts = |units: Value| {
+            call::<difference::difference>(json!({"start": start, "end": end, "units": units})).unwrap()["amounts"].clone()
+        };
+        let age = amounts(json!(["years", "months", "days"]));
+        let (years, months, days) = (of(&age, "years"), of(&age, "months"), of(&age, "days"));
+        let months_and_days = amounts(json!(["months", "days"]));
+
+        assert!(months.abs() < 12 && days.abs() < 31, "{start} {end} {age}");
+        assert_eq!(of(&months_and_days, "months"), 12 * years + months, "{start} {end}");
+        assert_eq!(of(&months_and_days, "days"), days, "{start} {end}");
+        let duration = format!(
+            "{}P{}Y{}M{}D",
+            if end < start { "-" } else { "" },
+            years.abs(),
+            months.abs(),
+            days.abs()
+        );
+        assert_eq!(reader(None).add(&start, &duration).unwrap().after.time, end, "{start} {duration}");
+    }
+}
+
+#[test]
+fn a_time_beyond_the_clock_is_refused_with_its_ends() {
+    for text in ["9999-12-31T23:59:59Z", "9999-12-31", "-009999-01-01T00:00Z"] {
+        let refused = problem(text);
+        assert!(
+            refused.contains("known are times from -009999-01-02T01:59:59Z to 9999-12-30T22:00:00Z"),
+            "{refused}"
+        );
+    }
+    assert_eq!(read("9999-12-30T22:00:00Z"), "9999-12-30T22:00:00Z");
+    assert_eq!(reader(None).read("-009999-01-02T01:59:59Z").unwrap().timestamp(), Timestamp::MIN);
+    assert_eq!(Timestamp::MAX.as_second(), "9999-12-30T22:00:00Z".parse::<Timestamp>().unwrap().as_second());
+    assert_eq!(reader(None).read_date("9999-12-31").unwrap().to_string(), "9999-12-31");
+}
+
+#[test]
+fn what_a_time_leaves_open_is_told() {
+    let assumed = |text: &str| {
+        let reader = reader(Some("UTC"));
+        Parsed::settle(reader.recognise(text).unwrap(), &reader).unwrap().assumed.join("; ")
+    };
+    let leap = "the second 59, as clocks here have no leap second";
+
+    for (text, expected) in [
+        ("2016-12-31T23:59:60Z", leap),
+        ("20161231T235960Z", leap),
+        ("2016-12-31 23:59:60.5", leap),
+        ("31 December 2016 23:59:60", leap),
+        ("@1710081000123", "milliseconds since 1970, as there are 13 digits"),
+        ("1710081000123456", "microseconds since 1970, as there are 16 digits"),
+        ("1710081000", "seconds since 1970, as there are 10 digits"),
+        ("1/1/1 10:00", "the year 2001, as no year of four digits is written"),
+        ("@1710081000", ""),
+        ("2024-03-10T14:59:59Z", ""),
+        ("2024-03-10T14:30:05.60Z", ""),
+        ("2024-03-10T14:30:05-03:30", ""),
+        ("10.03.2024 14:30", ""),
+    ] {
+        assert_eq!(assumed(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn a_duration_that_is_not_understood_is_rewritten_where_it_can_be() {
+    let refused =
+        |duration: &str| reader(None).add("2024-03-31", duration).expect_err(duration).message().to_owned();
+    for (duration, better) in [
+        ("1.5 days", "1 day 12 hours"),
+        ("1 quarter", "3 months"),
+        ("-2 quarters", "6 months ago"),
+        ("0.5 years ago", "6 months ago"),
+        ("2.5 weeks", "17 days 12 hours"),
+        ("0.1 days", "2 hours 24 minutes"),
+        ("30 minutes and 1 hour", "1 hour 30 minutes"),
+        ("1 decade", "10 years"),
+    ] {
+        let refused = refused(duration);
+        assert!(refused.ends_with(&format!("write `{better}`, if that is meant")), "{refused}");
+    }
+    for duration in [
+        "",
+        "two days",
+        "1",
+        "days",
+        "1.2.3 days",
+        "1 day -2 hours",
+        "99999999999999999999 days",
+        "P",
+        "1 é",
+        "s",
+    ] {
+        let refused = refused(duration);
+        assert!(
+            refused.contains("as `1 month 3 days`") && !refused.to_lowercase().contains("jiff"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_day_that_leads_to_a_skipped_or_repeated_time_says_what_was_taken() {
+    let added = |time: &str, duration: &str| reader(Some("America/New_York")).add(time, duration).unwrap();
+
+    for (time, duration, assumed) in [
+        (
+            "2024-03-09T02:30",
+            "1 day",
+            "a later time of day, as clocks were set forward and never showed 2024-03-10T02:30:00",
+        ),
+        (
+            "2024-03-11T02:30",
+            "-1 day",
+            "a later time of day, as clocks were set forward and never showed 2024-03-10T02:30:00",
+        ),
+        (
+            "2024-11-02T01:30",
+            "1 day",
+            "the first of two times, as clocks were set back and showed 2024-11-03T01:30:00 twice",
+        ),
+        ("2024-03-09T02:30", "24 hours", ""),
+        ("2024-03-09T12:00", "1 day", ""),
+    ] {
+        assert_eq!(added(time, duration).assumed.join("; "), assumed, "{time} {duration}");
+    }
 }
 
 #[test]
@@ -453,6 +618,40 @@ fn cron_follows_the_clocks_of_the_zone() {
     assert_eq!(
         times("30 1 * * *", "2024-11-03", 2),
         ["2024-11-03T01:30:00-04:00", "2024-11-04T01:30:00-05:00"]
+    );
+}
+
+#[test]
+fn the_words_of_a_cron_expression_tell_the_last_weekday_from_the_last_day() {
+    let words = |expression: &str| {
+        cron_next::next(expression, reader(Some("UTC")).read("2024-06-01").unwrap(), 1).unwrap()
+    };
+
+    let schedule = words("0 0 LW * *");
+    assert_eq!(schedule.description, "At 00:00, on the last weekday of the month.");
+    assert_eq!(schedule.times[0].time, "2024-06-28T00:00:00Z");
+    assert_eq!(words("0 0 L * *").description, "At 00:00, on the last day of the month.");
+}
+
+#[test]
+fn a_range_past_the_end_is_offered_in_two() {
+    for (expression, better) in [
+        ("0 22-2 * * *", "0 22-23,0-2 * * *"),
+        ("0 22-2/2 * * *", "0 22,0,2 * * *"),
+        ("50-10,30 * * * *", "50-59,0-10,30 * * * *"),
+        ("0 9 * * FRI-MON", "0 9 * * 5-6,0-1"),
+        ("0 0 0 1 NOV-FEB *", "0 0 0 1 11-12,1-2 *"),
+    ] {
+        let refused = refusal::<cron_next::cron_next>(json!({"expression": expression}));
+        assert!(
+            refused.ends_with(&format!("a range goes from small to large, so write `{better}`")),
+            "{refused}"
+        );
+        assert!(call::<cron_next::cron_next>(json!({"expression": better})).is_ok());
+    }
+    assert!(
+        refusal::<cron_next::cron_next>(json!({"expression": "0 25-2 * * *"}))
+            .contains("as `0 9 * * MON-FRI`")
     );
 }
 

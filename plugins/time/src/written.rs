@@ -12,13 +12,29 @@ use crate::{prose, zone};
 /// Nobody writes a time at such length, and messages repeat it.
 pub const MAX_CHARACTERS: usize = 200;
 
+/// What is taken for the second 60.
+pub const LEAP_SECOND: &str = "the second 59, as clocks here have no leap second";
+
+/// What a text says of a time, and how it was read where it can mean more than one.
+#[derive(Debug)]
+pub struct Written {
+    pub said: Said,
+    assumed: Vec<String>,
+}
+
 /// What a text says of a time.
 #[derive(Debug)]
-pub enum Written {
+pub enum Said {
     /// A point in time, and the zone it is written with.
     Instant(Timestamp, TimeZone),
     /// What a calendar and a clock show.
     Local { date: Date, time: Option<Time>, zone: Option<TimeZone> },
+}
+
+impl From<Said> for Written {
+    fn from(said: Said) -> Self {
+        Self { said, assumed: Vec::new() }
+    }
 }
 
 /// Recognises a time in the first of the forms that fits. `today` is what relative words are relative to.
@@ -39,7 +55,8 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
         return written;
     }
     if let Ok(pieces) = Pieces::parse(text) {
-        return from_pieces(&pieces);
+        let written = from_pieces(&pieces)?;
+        return Ok(if has_leap_second(text) { written.assuming(LEAP_SECOND) } else { written });
     }
     if let Some(date) = week_date(text).or_else(|| ordinal_date(text)) {
         return date.map(Written::day);
@@ -48,15 +65,25 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
 }
 
 impl Written {
+    pub fn instant(timestamp: Timestamp, zone: TimeZone) -> Self {
+        Said::Instant(timestamp, zone).into()
+    }
+
     fn day(date: Date) -> Self {
-        Self::Local { date, time: None, zone: None }
+        Said::Local { date, time: None, zone: None }.into()
+    }
+
+    /// Adds what was taken for something that the text does not say.
+    pub fn assuming(mut self, assumed: impl Into<String>) -> Self {
+        self.assumed.push(assumed.into());
+        self
     }
 
     /// The point in time. What is not written is taken from `zone`, or else from UTC.
     pub fn settle(self, given: Option<&TimeZone>) -> Result<Zoned, Error> {
-        let zoned = match self {
-            Self::Instant(timestamp, zone) => timestamp.to_zoned(zone),
-            Self::Local { date, time, zone } => {
+        let zoned = match self.said {
+            Said::Instant(timestamp, zone) => timestamp.to_zoned(zone),
+            Said::Local { date, time, zone } => {
                 let zone = zone.or_else(|| given.cloned()).unwrap_or(TimeZone::UTC);
                 match time {
                     Some(time) => at_local_time(date, time, zone)?,
@@ -70,8 +97,8 @@ impl Written {
 
     /// What was not written, and what is taken for it.
     pub fn assumed(&self, given: Option<&TimeZone>) -> Vec<String> {
-        let Self::Local { time, zone, .. } = self else { return Vec::new() };
-        let mut assumed = Vec::new();
+        let mut assumed = self.assumed.clone();
+        let Said::Local { time, zone, .. } = &self.said else { return assumed };
         if time.is_none() {
             assumed.push("the start of the day, as no time of day is written".to_owned());
         }
@@ -111,7 +138,7 @@ fn at_local_time(date: Date, time: Time, zone: TimeZone) -> Result<Zoned, Error>
 
 fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<Written, Error>> {
     let days = match text.to_ascii_lowercase().as_str() {
-        "now" => return Some(Ok(Written::Instant(now, TimeZone::UTC))),
+        "now" => return Some(Ok(Written::instant(now, TimeZone::UTC))),
         "today" => 0,
         "tomorrow" => 1,
         "yesterday" => -1,
@@ -132,15 +159,21 @@ fn unix(text: &str) -> Option<Result<Written, Error>> {
         return marked.map(|_| Err(no_unix_time(text)));
     }
     let digits_of_fraction: String = fraction.chars().chain(std::iter::repeat('0')).take(9).collect();
-    let nanoseconds = match count {
-        ..=11 => format!("{whole}{digits_of_fraction}"),
-        12..=14 => format!("{whole}{}", &digits_of_fraction[..6]),
-        15..=17 => format!("{whole}{}", &digits_of_fraction[..3]),
-        _ => whole.to_owned(),
+    let (nanoseconds, unit) = match count {
+        ..=11 => (format!("{whole}{digits_of_fraction}"), "seconds"),
+        12..=14 => (format!("{whole}{}", &digits_of_fraction[..6]), "milliseconds"),
+        15..=17 => (format!("{whole}{}", &digits_of_fraction[..3]), "microseconds"),
+        _ => (whole.to_owned(), "nanoseconds"),
     };
     let instant =
         nanoseconds.parse().ok().and_then(|nanoseconds| Timestamp::from_nanosecond(nanoseconds).ok());
-    Some(instant.map(|instant| Written::Instant(instant, TimeZone::UTC)).ok_or_else(|| no_unix_time(text)))
+    let Some(instant) = instant else { return Some(Err(no_unix_time(text))) };
+    let written = Written::instant(instant, TimeZone::UTC);
+    Some(Ok(match unit {
+        // `@` stands for seconds, and says so itself.
+        "seconds" if marked.is_some() => written,
+        unit => written.assuming(format!("{unit} since 1970, as there are {count} digits")),
+    }))
 }
 
 fn no_unix_time(text: &str) -> Error {
@@ -174,13 +207,13 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
         None => None,
     };
     let (Some(offset), Some(time)) = (pieces.offset(), time) else {
-        return Ok(Written::Local { date, time, zone });
+        return Ok(Said::Local { date, time, zone }.into());
     };
     let is_zulu = matches!(offset, PiecesOffset::Zulu);
     let offset = pieces.to_numeric_offset().unwrap_or(Offset::UTC);
     let instant = offset.to_timestamp(date.to_datetime(time)).map_err(|_| out_of_range(&date))?;
     let Some(zone) = zone else {
-        return Ok(Written::Instant(instant, if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) }));
+        return Ok(Written::instant(instant, if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) }));
     };
     let found = zone.to_offset(instant);
     // `Z` says which point in time it is, and nothing of the zone's clocks.
@@ -192,7 +225,18 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
             zone::write_offset(found)
         )));
     }
-    Ok(Written::Instant(instant, zone))
+    Ok(Written::instant(instant, zone))
+}
+
+/// Whether a form of programs names the second 60, which its reader takes for 59 in silence.
+fn has_leap_second(text: &str) -> bool {
+    let clock =
+        text.get(8..).and_then(|rest| rest.split_once(['T', 't', ' '])).map_or("", |(_, clock)| clock);
+    let seconds = match clock.split(':').nth(2) {
+        Some(seconds) => seconds,
+        None => clock.get(4..).unwrap_or_default(),
+    };
+    seconds.starts_with("60") && clock.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// `2024-W10` and `2024-W10-7`.
@@ -222,6 +266,18 @@ fn ordinal_date(text: &str) -> Option<Result<Date, Error>> {
     Some(date.map_err(|_| Error::invalid(format!("there is no day {day} in the year {year}"))))
 }
 
+/// The refusal of a point in time that the calendar has and the clock does not: its ends lie where every zone still
+/// has a date of its own.
 pub fn out_of_range(near: &Date) -> Error {
-    Error::invalid(format!("the time is too far from now, near {near}: years from -9999 to 9999 are known"))
+    Error::invalid(format!(
+        "the time near {near} is too far from now: known are times from -009999-01-02T01:59:59Z to \
+         9999-12-30T22:00:00Z; take one between them, or leave out an end that stands for `never`"
+    ))
+}
+
+/// The refusal of a date beyond the calendar.
+pub fn no_such_year(near: &Date) -> Error {
+    Error::invalid(format!(
+        "the date is too far from now, near {near}: years from -9999 to 9999 are known, so take fewer days"
+    ))
 }

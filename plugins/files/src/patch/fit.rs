@@ -1,10 +1,14 @@
 //! Finds where each hunk of a patch belongs in a text, and makes the new text.
+//!
+//! The ends of lines go by the rule of `text`: a diff without carriage returns takes those of a file whose lines all have
+//! them, and everywhere else an end must be the same and is given as it is.
 
 use toolgate_sdk::Error;
 
-use super::unified::{Hunk, Line};
+use super::unified::{Hunk, Line, without_return};
 use crate::likeness::nearest_line;
 use crate::room::shorten;
+use crate::text::end_in_crlf;
 
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 160;
@@ -22,15 +26,17 @@ pub struct Applied {
 
 /// Applies the hunks of a patch to the text of a file.
 pub fn apply(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Error> {
+    let lines_of_diff = || hunks.iter().flat_map(|hunk| &hunk.lines);
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let is_crlf = end_in_crlf(lines.iter().copied());
+    let means_crlf = is_crlf && !lines_of_diff().any(|line| line.text().ends_with('\r'));
     let mut fitting = Fitting {
         source: text,
-        lines: text.split_inclusive('\n').collect(),
-        newline: if text.split_inclusive('\n').next().is_some_and(|line| line.ends_with("\r\n")) {
-            "\r\n"
-        } else {
-            "\n"
-        },
+        lines,
+        newline: if means_crlf { "\r\n" } else { "\n" },
+        missing_end: if is_crlf { "\r\n" } else { "\n" },
         taken: 0,
+        taken_bytes: 0,
         shift: 0,
         comparisons_left: MAX_COMPARISONS,
         applied: Applied { text: String::with_capacity(text.len()), added: 0, removed: 0 },
@@ -51,10 +57,13 @@ struct Fitting<'t> {
     source: &'t str,
     /// With their ends.
     lines: Vec<&'t str>,
-    /// What ends a line that is added.
+    /// What ends a line of the file beyond what the diff says of it, and a line that is added.
     newline: &'static str,
+    /// What a last line without an end gets, where another follows.
+    missing_end: &'static str,
     /// How many lines of the text are in the new text already, or dropped.
     taken: usize,
+    taken_bytes: usize,
     /// How much further down than it says the last hunk was found.
     shift: isize,
     comparisons_left: usize,
@@ -69,13 +78,13 @@ impl<'t> Fitting<'t> {
             match line {
                 Line::Context(_) => self.copy_to(self.taken + 1),
                 Line::Delete(_) => {
-                    self.taken += 1;
+                    self.pass_to(self.taken + 1);
                     self.applied.removed += 1;
                 }
                 Line::Insert(text) => {
                     let is_last = index + 1 == hunk.lines.len();
                     let newline = if is_last && hunk.ends_without_newline { "" } else { self.newline };
-                    end_line(&mut self.applied.text, self.newline);
+                    self.end_line();
                     self.applied.text.push_str(text);
                     self.applied.text.push_str(newline);
                     self.applied.added += 1;
@@ -92,11 +101,26 @@ impl<'t> Fitting<'t> {
 
     /// Takes over the lines up to one.
     fn copy_to(&mut self, end: usize) {
-        for line in &self.lines[self.taken..end] {
-            end_line(&mut self.applied.text, self.newline);
-            self.applied.text.push_str(line);
+        if end > self.taken {
+            self.end_line();
+            let from = self.taken_bytes;
+            self.pass_to(end);
+            self.applied.text.push_str(&self.source[from..self.taken_bytes]);
         }
+    }
+
+    /// Leaves the lines up to one behind.
+    fn pass_to(&mut self, end: usize) {
+        self.taken_bytes += self.lines[self.taken..end].iter().map(|line| line.len()).sum::<usize>();
         self.taken = end;
+    }
+
+    /// A last line may have no end, and gets one where another follows.
+    fn end_line(&mut self) {
+        let text = &mut self.applied.text;
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push_str(self.missing_end);
+        }
     }
 
     /// The line at which the hunk belongs, counted from 0.
@@ -153,7 +177,7 @@ impl<'t> Fitting<'t> {
     /// How many of the lines are at a place, up to the first that is not.
     fn matching_lines(&mut self, place: usize, old: &[&str]) -> usize {
         let here = self.lines[place.min(self.lines.len())..].iter();
-        let count = here.zip(old).take_while(|(line, old)| without_end(line) == **old).count();
+        let count = here.zip(old).take_while(|(line, old)| self.without_end(line) == **old).count();
         self.comparisons_left = self.comparisons_left.saturating_sub(count + 1);
         // Once there is no time left nothing is found any more.
         if self.comparisons_left == 0 { 0 } else { count }
@@ -171,12 +195,16 @@ impl<'t> Fitting<'t> {
             ),
             // An empty line says nothing of the place.
             Some((count, place)) if old[..count].iter().any(|line| !line.trim().is_empty()) => {
-                let wanted = shorten(old[count.min(old.len() - 1)], MAX_LINE_CHARACTERS);
+                let wanted = old[count.min(old.len() - 1)];
+                if let Some(why) = self.differs_in_its_end(place + count, wanted) {
+                    return why;
+                }
+                let wanted = shown(wanted);
                 match self.lines.get(place + count) {
                     Some(line) => format!(
                         "line {} of the file is `{}`, and the diff has `{wanted}`",
                         place + count + 1,
-                        shorten(without_end(line), MAX_LINE_CHARACTERS)
+                        shown(line)
                     ),
                     None => format!(
                         "the file ends at line {}, and the diff goes on with `{wanted}`",
@@ -190,21 +218,36 @@ impl<'t> Fitting<'t> {
 
     fn nearest_to(&self, old: &[&str]) -> String {
         let wanted = old.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
-        let shown = shorten(wanted, MAX_LINE_CHARACTERS);
-        match nearest_line(self.source, wanted) {
-            Some((number, line)) => format!(
-                "no line of the file is `{shown}`; the nearest is {number}: `{}`",
-                shorten(line, MAX_LINE_CHARACTERS)
-            ),
-            None => format!("no line of the file is `{shown}`, or like it: read the file again"),
+        let nearest = nearest_line(self.source, wanted);
+        let differs = nearest.and_then(|(number, _)| self.differs_in_its_end(number - 1, wanted));
+        let wanted = shown(wanted);
+        match nearest {
+            _ if differs.is_some() => differs.unwrap_or_default(),
+            Some((number, line)) => {
+                format!("no line of the file is `{wanted}`; the nearest is {number}: `{}`", shown(line))
+            }
+            None => format!("no line of the file is `{wanted}`, or like it: read the file again"),
         }
     }
-}
 
-/// A last line may have no end, and gets one where another follows.
-fn end_line(text: &mut String, newline: &str) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push_str(newline);
+    /// Says so where a line of the file is the one that is wanted, and only ends otherwise.
+    fn differs_in_its_end(&self, index: usize, wanted: &str) -> Option<String> {
+        let line = self.without_end(self.lines.get(index)?);
+        let end = |line: &str| if line.ends_with('\r') { "`\\r\\n`" } else { "`\\n`" };
+        let is_it = line != wanted && without_return(line) == without_return(wanted);
+        is_it.then(|| {
+            format!(
+                "line {} of the file ends in {}, and in the diff it ends in {}: end each line of the diff as the file does",
+                index + 1,
+                end(line),
+                end(wanted)
+            )
+        })
+    }
+
+    /// A line of the file as the diff has it.
+    fn without_end<'l>(&self, line: &'l str) -> &'l str {
+        line.strip_suffix(self.newline).unwrap_or(line)
     }
 }
 
@@ -215,10 +258,9 @@ fn old_line<'d>(line: &Line<'d>) -> Option<&'d str> {
     }
 }
 
-/// A line without its end: the diff does not tell which kind the file has.
-fn without_end(line: &str) -> &str {
-    let line = line.strip_suffix('\n').unwrap_or(line);
-    line.strip_suffix('\r').unwrap_or(line)
+/// A line for a message, on one line of it.
+fn shown(line: &str) -> String {
+    shorten(line.trim_end_matches(['\n', '\r']), MAX_LINE_CHARACTERS)
 }
 
 fn signed(number: usize) -> isize {

@@ -30,12 +30,20 @@ pub struct Hunk<'d> {
     pub ends_without_newline: bool,
 }
 
-/// A line of a hunk, without its end.
+/// A line of a hunk, without its line feed. A carriage return before that is part of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Line<'d> {
     Context(&'d str),
     Delete(&'d str),
     Insert(&'d str),
+}
+
+impl<'d> Line<'d> {
+    pub fn text(&self) -> &'d str {
+        match self {
+            Self::Context(text) | Self::Delete(text) | Self::Insert(text) => text,
+        }
+    }
 }
 
 /// Lines that may stand after a hunk, or before a file.
@@ -59,7 +67,11 @@ const BETWEEN: [&str; 15] = [
 
 /// Reads a diff. `path` stands for the names in it.
 pub fn parse<'d>(diff: &'d str, path: Option<&str>) -> Result<Vec<FilePatch<'d>>, Error> {
-    let lines: Vec<&str> = diff.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    let mut lines: Vec<&str> = diff.split('\n').collect();
+    // Where the headings end so too, it is how the diff is written and says nothing of the files.
+    if lines.split_last().is_some_and(|(_, lines)| lines.iter().all(|line| line.ends_with('\r'))) {
+        lines.iter_mut().for_each(|line| *line = without_return(line));
+    }
     let mut reader = Reader { lines, at: 0, files: Vec::new(), is_among_hunks: false, renamed_at: None };
     if let Some(path) = path {
         reader.files.push(FilePatch {
@@ -102,7 +114,7 @@ impl<'d> Reader<'d> {
             } else if line.starts_with("@@") {
                 self.read_hunk()?;
             } else {
-                self.pass_over(line)?;
+                self.pass_over(without_return(line))?;
             }
         }
         self.check_rename()
@@ -224,7 +236,7 @@ impl<'d> Reader<'d> {
     fn hunk_line(&self, left: Option<(usize, usize)>) -> Option<Line<'d>> {
         let line = *self.lines.get(self.at)?;
         let is_over = left == Some((0, 0));
-        if self.is_heading() || (is_over && line == "-- ") {
+        if self.is_heading() || (is_over && without_return(line) == "-- ") {
             return None;
         }
         match line.as_bytes().first() {
@@ -232,16 +244,17 @@ impl<'d> Reader<'d> {
             Some(b'+') => Some(Line::Insert(&line[1..])),
             Some(b'-') => Some(Line::Delete(&line[1..])),
             // Editors drop the one space of an empty line. At the end it is just the end of the text.
-            None => self.goes_on(is_over).then_some(Line::Context("")),
+            _ if without_return(line).is_empty() => self.goes_on(is_over).then_some(Line::Context(line)),
             _ => None,
         }
     }
 
     /// Whether the hunk goes on after an empty line: by its own count, or because another line of it follows.
     fn goes_on(&self, is_over: bool) -> bool {
-        let next = self.lines[self.at..].iter().find(|line| !line.is_empty());
+        let next =
+            self.lines[self.at..].iter().map(|line| without_return(line)).find(|line| !line.is_empty());
         match next {
-            Some(line) if line.starts_with("--- ") || *line == "-- " => false,
+            Some(line) if line.starts_with("--- ") || line == "-- " => false,
             Some(line) if line.starts_with([' ', '+', '-']) => true,
             Some(line) => !is_over && line.starts_with("@@"),
             None => false,
@@ -251,6 +264,11 @@ impl<'d> Reader<'d> {
     fn wrong(&self, message: &str) -> Error {
         Error::invalid(format!("line {} of the diff: {message}", self.at + 1))
     }
+}
+
+/// A line without the carriage return that it may end in.
+pub fn without_return(line: &str) -> &str {
+    line.strip_suffix('\r').unwrap_or(line)
 }
 
 /// Where a side of a hunk starts, and how many lines it has.

@@ -76,6 +76,104 @@ fn what_is_packed_is_unpacked_as_it_was() {
 }
 
 #[test]
+fn t7_what_would_not_be_unpacked_is_not_packed() {
+    let deep = format!("{}x", "d/".repeat(64));
+    for name in ["a\nb", "f/a\tb", "a\\b", "C:x", &deep] {
+        let folder = folder(&[(name, "x"), ("ok", "")]);
+        let top = name.split('/').next().unwrap().to_owned();
+        for archive in ["x.zip", "x.tgz"] {
+            let before = folder.all();
+            let refused =
+                folder.workspace.pack(&[top.clone(), "ok".to_owned()], archive, ".", false).unwrap_err();
+            assert!(refused.message().contains("`unpack` would refuse it"), "{refused}");
+            assert_eq!(folder.all(), before);
+        }
+    }
+    let folder = folder(&[]);
+    fs::create_dir_all(folder.folder.path().join("a/b")).unwrap();
+    for number in 0..1_999 {
+        fs::write(folder.folder.path().join(format!("a/b/{number}")), "").unwrap();
+    }
+    let pack = |base| folder.workspace.pack(&["a/b".to_owned()], "x.zip", base, true);
+    let refused = pack(".").unwrap_err();
+    assert!(refused.message().contains("2000 files and folders"), "the folder `a` counts too: {refused}");
+    pack("a").unwrap();
+    assert_eq!(folder.workspace.unpack("x.zip", "out").unwrap().files, 1_999);
+}
+
+#[test]
+fn t7_an_archive_that_is_too_much_to_unpack_is_told_so_when_it_is_packed() {
+    let folder = folder(&[]);
+    for (mib, is_told) in [(10, false), (11, true)] {
+        put(&folder, "a", &vec![b'x'; mib * 1024 * 1024]);
+        let packed = folder.workspace.pack(&["a".to_owned()], "x.zip", ".", true).unwrap();
+
+        assert_eq!(packed.note.is_some(), is_told, "{mib} MiB: {packed:?}");
+        assert_eq!(folder.workspace.unpack("x.zip", "out").is_err(), is_told, "{mib} MiB");
+    }
+}
+
+#[test]
+fn t7_archives_of_other_kinds_are_told_by_their_names() {
+    let folder = folder(&[]);
+    let tar = tar_of(&[(b"a", tar::EntryType::Regular, b"x")]);
+    let mut plain = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(tar.as_slice()), &mut plain).unwrap();
+    for (bytes, expected) in [
+        (
+            gzip(lines(1_000).as_bytes()),
+            "it is a single file compressed with gzip, and no tar archive is in it; have it packed anew",
+        ),
+        (gzip(b"short"), "it is a single file compressed with gzip"),
+        (gzip(b""), "it is a single file compressed with gzip"),
+        (plain, "is a tar archive without gzip, which is not unpacked here"),
+        (b"BZh91AY".to_vec(), "is a bzip2 file"),
+        (b"\xfd7zXZ\0".to_vec(), "is an xz file"),
+        (b"7z\xbc\xaf\x27\x1c".to_vec(), "is a 7z archive"),
+        (b"Rar!\x1a\x07".to_vec(), "is a rar archive"),
+        (b"\x28\xb5\x2f\xfd".to_vec(), "is a zstd file"),
+        (
+            zip_by_method(12),
+            "a file in it is compressed by `Bzip2`, which is not known here; have it packed anew",
+        ),
+        (zip_by_method(14), "a file in it is compressed by `Lzma`"),
+        (zip_by_method(77), "a file in it is compressed by `Unknown`"),
+    ] {
+        put(&folder, "x", &bytes);
+        let told = refused(&folder, "x");
+        assert!(told.contains(expected) && !told.contains("damaged"), "{told}");
+    }
+    // Tars are older than their mark, and one of nothing is only its end.
+    let mut unmarked = tar_of_old();
+    put(&folder, "x", &gzip(&unmarked));
+    assert_eq!(folder.workspace.unpack("x", "old").unwrap().files, 1);
+    unmarked.fill(0);
+    put(&folder, "x", &gzip(&unmarked));
+    assert_eq!(folder.workspace.unpack("x", "none").unwrap().files, 0);
+}
+
+/// A zip archive that says it is compressed in this way.
+fn zip_by_method(method: u8) -> Vec<u8> {
+    let mut zip = zip_of(&[("a", b"x")]);
+    let central = memchr::memmem::find(&zip, b"PK\x01\x02").unwrap();
+    zip[8] = method;
+    zip[central + 10] = method;
+    zip
+}
+
+/// A tar archive as the seventh edition of Unix made it.
+fn tar_of_old() -> Vec<u8> {
+    let mut header = tar::Header::new_old();
+    header.set_path("a").unwrap();
+    header.set_size(0);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let mut bytes = header.as_bytes().to_vec();
+    bytes.resize(1536, 0);
+    bytes
+}
+
+#[test]
 fn the_same_files_give_the_same_bytes() {
     let folder = folder(&[("a.txt", "a"), ("f/b.txt", "b")]);
     for ending in ["zip", "tar.gz"] {

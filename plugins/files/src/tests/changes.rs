@@ -122,6 +122,73 @@ fn an_edit_takes_the_line_ends_of_the_file() {
 }
 
 #[test]
+fn t7_an_edit_in_line_feeds_takes_the_ends_of_a_file_that_has_but_one_kind() {
+    for (before, old, new, after) in [
+        ("a\r\nb\r\n", "a", "a\nnew", "a\r\nnew\r\nb\r\n"),
+        ("a\r\nb\r\n", "a\n", "", "b\r\n"),
+        // An `\r` says that ends are meant as they are written.
+        ("a\r\nb\r\n", "a\r\n", "a\n", "a\nb\r\n"),
+        ("a\nb\n", "a\n", "a\r\n", "a\r\nb\n"),
+        ("a\r\nb\n", "b", "b\nc", "a\r\nb\nc\n"),
+        ("a\r\nb\n", "a\r\n", "A\n", "A\nb\n"),
+        ("a", "a", "a\nb", "a\nb"),
+    ] {
+        let folder = folder(&[("a.txt", before)]);
+        folder.workspace.edit("a.txt", old, new, false).unwrap();
+        assert_eq!(folder.text("a.txt"), after, "{before:?} {old:?} {new:?}");
+    }
+    let folder = folder(&[("mixed.txt", "a\r\nb\n")]);
+    let refused = message(folder.workspace.edit("mixed.txt", "a\nb", "x", false));
+    assert!(refused.contains("but for the ends of its lines"), "{refused}");
+}
+
+#[test]
+fn t7_a_file_that_is_too_large_to_be_edited_has_a_way_out() {
+    let folder = folder(&[("a.txt", &"a".repeat(8 * 1024 * 1024 + 1))]);
+
+    let refused = message(folder.workspace.edit("a.txt", "a", "b", true));
+
+    assert!(refused.contains("larger than 8 MiB") && refused.contains("`append` them"), "{refused}");
+}
+
+#[test]
+fn t7_text_is_not_appended_to_what_is_no_text_in_utf_8() {
+    let folder = folder(&[]);
+    let zeros_at_the_end = [vec![b'a'; 100_000], vec![0; 3]].concat();
+    for bytes in [b"\xff\xfea\0", &b"\xfe\xff\0a"[..], b"\xff\xfe", b"\x7fELF\0", &zeros_at_the_end] {
+        std::fs::write(folder.folder.path().join("a"), bytes).unwrap();
+
+        let refused = message(folder.workspace.append("a", "text\n", true));
+
+        assert!(refused.contains("binary, or text in UTF-16") && refused.contains("`write` it"), "{refused}");
+        assert_eq!(std::fs::read(folder.folder.path().join("a")).unwrap(), bytes);
+    }
+    std::fs::write(folder.folder.path().join("a"), "\u{feff}ä\n").unwrap();
+    folder.workspace.append("a", "ö\n", true).unwrap();
+    assert_eq!(folder.text("a"), "\u{feff}ä\nö\n");
+}
+
+#[cfg(unix)]
+#[test]
+fn t7_a_folder_with_a_name_that_cannot_be_given_says_what_to_do() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = folder(&[("f/g/a.txt", "a")]);
+    std::fs::write(folder.folder.path().join("f").join(OsStr::from_bytes(b"bad\xff.txt")), "").unwrap();
+
+    let refused = message(folder.workspace.delete("f", true));
+    assert!(
+        refused.contains("a name that is not UTF-8") && refused.contains("`move` the folder"),
+        "{refused}"
+    );
+    assert!(refused.ends_with("Before it 2 files and folders were deleted"), "{refused}");
+    let refused = message(folder.workspace.delete("f", false));
+    assert!(refused.contains("0 entries in it, and 1 whose names cannot be shown"), "{refused}");
+    folder.workspace.move_path("f", "out-of-the-way", false).unwrap();
+}
+
+#[test]
 fn an_edit_that_would_make_a_huge_file_is_refused() {
     let folder = folder(&[("a.txt", &"a".repeat(10_000))]);
 

@@ -152,6 +152,96 @@ fn ends_of_lines_and_of_files_stay_as_they_are() {
     assert_eq!(folder.text("empty.txt"), "x\n");
 }
 
+/// What `text/diff` gives for these.
+fn diff_of(path: &str, hunk: &str) -> String {
+    format!("--- {path}\n+++ {path}\n{hunk}")
+}
+
+#[test]
+fn t7_a_patch_changes_the_ends_of_lines() {
+    let both = "@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n";
+    for (before, hunk, after) in [
+        ("a\r\nb\r\n", both, "a\nb\n"),
+        ("a\nb\n", "@@ -1,2 +1,2 @@\n-a\n-b\n+a\r\n+b\r\n", "a\r\nb\r\n"),
+        ("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\r\n-b\r\n+b\n", "a\r\nb\n"),
+    ] {
+        let folder = folder(&[("a.txt", before)]);
+        apply(&folder, &diff_of("a.txt", hunk));
+        assert_eq!(folder.text("a.txt"), after, "{before:?} {hunk:?}");
+    }
+}
+
+#[test]
+fn t7_a_diff_in_line_feeds_takes_the_ends_of_a_file_that_has_but_one_kind() {
+    let hunk = "@@ -1,3 +1,4 @@\n a\n-b\n+B\n+\n c\n";
+    for (before, after) in [
+        ("a\r\nb\r\nc\r\n", "a\r\nB\r\n\r\nc\r\n"),
+        ("a\r\nb\r\nc", "a\r\nB\r\n\r\nc"),
+        ("a\nb\nc\n", "a\nB\n\nc\n"),
+        // Only lines that the hunk is about need be the same.
+        ("a\nb\nc\nd\r\n", "a\nB\n\nc\nd\r\n"),
+    ] {
+        // A diff that is all in CRLF, its headings too, was only written so.
+        for diff in [diff_of("a.txt", hunk), diff_of("a.txt", hunk).replace('\n', "\r\n")] {
+            let folder = folder(&[("a.txt", before)]);
+            assert_eq!(apply(&folder, &diff), "Changed a.txt +2 -1");
+            assert_eq!(folder.text("a.txt"), after, "{before:?}");
+        }
+    }
+}
+
+#[test]
+fn t7_new_and_empty_files_keep_the_returns_of_a_diff() {
+    let folder = folder(&[("empty.txt", "")]);
+
+    apply(&folder, "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1,2 @@\n+x\r\n+y\r\n");
+    apply(&folder, "--- empty.txt\n+++ empty.txt\n@@ -0,0 +1 @@\n+x\r\n");
+
+    assert_eq!(folder.text("new.txt"), "x\r\ny\r\n");
+    assert_eq!(folder.text("empty.txt"), "x\r\n");
+}
+
+#[test]
+fn t7_a_mixed_file_keeps_the_end_of_each_line() {
+    let folder = folder(&[("a.txt", "a\r\nb\nc\n")]);
+
+    assert_eq!(apply(&folder, "--- a.txt\n+++ a.txt\n@@ -2 +2 @@\n-b\n+B\n"), "Changed a.txt +1 -1");
+    assert_eq!(folder.text("a.txt"), "a\r\nB\nc\n");
+    assert_eq!(
+        apply(&folder, "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n a\r\n-B\n+b\r\n"),
+        "Changed a.txt +1 -1"
+    );
+    assert_eq!(folder.text("a.txt"), "a\r\nb\r\nc\n");
+
+    for (hunk, line, of_file, of_diff) in [
+        ("-a\n+A\n", 1, "\\r\\n", "\\n"),
+        (" a\r\n b\n-c\n", 2, "\\r\\n", "\\n"),
+        ("-c\r\n", 3, "\\n", "\\r\\n"),
+    ] {
+        let told = apply(&folder, &format!("--- a.txt\n+++ a.txt\n@@ @@\n{hunk}"));
+        let expected = format!(
+            "line {line} of the file ends in `{of_file}`, and in the diff it ends in `{of_diff}`: end each"
+        );
+        assert!(told.contains(&expected), "{told}");
+    }
+    assert_eq!(folder.text("a.txt"), "a\r\nb\r\nc\n");
+
+    // Where the ends of the diff are taken for those of the file, they are never what is wrong.
+    folder.workspace.write("dos.txt", b"a\r\nb\r\n").unwrap();
+    let told = apply(&folder, "--- dos.txt\n+++ dos.txt\n@@ @@\n \n-b\n");
+    assert!(told.contains("does not fit") && !told.contains("ends in"), "{told}");
+}
+
+#[test]
+fn t7_a_patch_that_changes_nothing_says_so() {
+    let folder = folder(&[("a.txt", "a\n"), ("dos.txt", "a\r\n")]);
+
+    for path in ["a.txt", "dos.txt"] {
+        let told = apply(&folder, &diff_of(path, "@@ -1 +1 @@\n-a\n+a\n"));
+        assert!(told.contains(&format!("the patch changes nothing in `{path}`")), "{told}");
+    }
+}
+
 #[test]
 fn lines_that_look_like_headings_are_lines() {
     let folder = folder(&[("a.sql", "-- one\n-- two\nselect\n")]);

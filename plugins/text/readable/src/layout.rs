@@ -1,5 +1,6 @@
 //! What each tag means for the layout of the text.
 
+use crate::hidden::{self, End, Hidden};
 use crate::prose::{Mark, Prose};
 use crate::table::Table;
 use crate::{Page, Settings};
@@ -51,11 +52,17 @@ pub struct Tag {
     alt: String,
     class: String,
     start: String,
+    is_hidden: bool,
 }
 
 impl Tag {
     pub fn named(name: &[u8]) -> Self {
         Self { name: String::from_utf8_lossy(name).into_owned(), ..Self::default() }
+    }
+
+    /// An attribute that stands for something without a value too.
+    pub fn mention(&mut self, attribute: &[u8]) {
+        self.is_hidden |= attribute == b"hidden";
     }
 
     pub fn set(&mut self, attribute: &[u8], value: &[u8]) {
@@ -65,6 +72,10 @@ impl Tag {
             b"alt" => &mut self.alt,
             b"class" => &mut self.class,
             b"start" => &mut self.start,
+            b"style" => {
+                self.is_hidden |= hidden::hides(&String::from_utf8_lossy(value));
+                return;
+            }
             _ => return,
         };
         *place = String::from_utf8_lossy(value).trim().to_owned();
@@ -109,6 +120,7 @@ pub struct Layout {
     open: Vec<Open>,
     /// What is being skipped, and how many of it are open.
     skipped: Option<(&'static str, usize)>,
+    hidden: Option<Hidden>,
     verbatim: Option<Verbatim>,
     max_bytes: usize,
     is_full: bool,
@@ -117,11 +129,20 @@ pub struct Layout {
 impl Layout {
     pub fn new(settings: Settings) -> Self {
         let Settings { prose, keep_urls, max_bytes } = settings;
-        Self { prose, keep_urls, open: Vec::new(), skipped: None, verbatim: None, max_bytes, is_full: false }
+        Self {
+            prose,
+            keep_urls,
+            open: Vec::new(),
+            skipped: None,
+            hidden: None,
+            verbatim: None,
+            max_bytes,
+            is_full: false,
+        }
     }
 
     pub fn text(&mut self, text: &str) {
-        if self.skipped.is_some() || self.is_full {
+        if self.skipped.is_some() || self.hidden.is_some() || self.is_full {
             return;
         }
         match &mut self.verbatim {
@@ -135,6 +156,16 @@ impl Layout {
         let name = tag.name.as_str();
         if let Some((skipped, depth)) = &mut self.skipped {
             *depth += usize::from(*skipped == name);
+            return;
+        }
+        if let Some(hidden) = &mut self.hidden {
+            if !hidden.ends_at_start(name) {
+                return;
+            }
+            self.hidden = None;
+        }
+        if tag.is_hidden && !hidden::STAYS.contains(&name) {
+            self.hidden = Hidden::from(name);
             return;
         }
         if self.verbatim.is_some() && self.open_in_verbatim(tag) {
@@ -171,6 +202,13 @@ impl Layout {
                 self.skipped = None;
             }
             return;
+        }
+        if let Some(hidden) = &mut self.hidden {
+            match hidden.end(name) {
+                End::Inside => return,
+                End::Itself => return self.hidden = None,
+                End::Around => self.hidden = None,
+            }
         }
         if self.verbatim.is_some() {
             return self.close_in_verbatim(name);
@@ -405,7 +443,7 @@ impl Layout {
     }
 }
 
-fn is_structure(name: &str) -> bool {
+pub fn is_structure(name: &str) -> bool {
     BLOCKS.contains(&name)
         || matches!(name, "table" | "tr" | "td" | "th" | "ul" | "ol" | "li" | "dd" | "blockquote" | "pre")
         || matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")

@@ -7,6 +7,7 @@
 
 mod prose;
 
+mod hidden;
 mod layout;
 mod table;
 
@@ -46,6 +47,7 @@ pub fn read_html(html: &str, settings: Settings) -> Page {
             CallbackEvent::AttributeName { name } => {
                 attribute.clear();
                 attribute.extend_from_slice(name);
+                tag.mention(name);
             }
             CallbackEvent::AttributeValue { value } => tag.set(&attribute, value),
             CallbackEvent::CloseStartTag { .. } => layout.open(&tag),
@@ -75,5 +77,32 @@ mod tests {
         assert_eq!((page.text.as_str(), page.is_whole), ("one\n\ntwo", false));
         let page = read("<p>one<p>two", 100);
         assert_eq!((page.text.as_str(), page.is_whole), ("one\n\ntwo", true));
+    }
+
+    #[test]
+    fn what_a_page_hides_is_left_out_and_nothing_after_it() {
+        for (html, text) in [
+            ("a<div hidden>b<div>c</div>d</div>e", "ae"),
+            ("a<span style='color: red; DISPLAY : None !important'>b</span>c", "ac"),
+            ("<p hidden>a<p>b", "b"),
+            ("<div><p hidden>a</div>b", "b"),
+            ("<ul><li hidden>a<ul><li>x</ul><li>b</ul>c", "- b\n\nc"),
+            ("<ul><li>a<li hidden>b</ul>c", "- a\n\nc"),
+            ("<table><tr><td hidden>a<td>b<tr hidden><td>c</table>d", "b\n\nd"),
+            ("a<img hidden alt=b><br hidden>c<input hidden>d", "acd"),
+            ("<div hidden>a</b></section>b</div>c", "c"),
+            ("<pre>a<span hidden>b</span>c</pre>", "ac"),
+            ("<body style='display:none'>a", "a"),
+            ("<p style='display:block'>a<p style='--display:none'>b<p data-hidden>c", "a\n\nb\n\nc"),
+        ] {
+            assert_eq!(read(html, 1_000).text, text, "{html}");
+        }
+    }
+
+    #[test]
+    fn hidden_parts_without_an_end_cost_no_more_than_others() {
+        for part in ["<b hidden>", "<p hidden>", "<div hidden><i>", "<div hidden></i><b>"] {
+            let _ = read(&part.repeat(100_000), 1_000_000);
+        }
     }
 }

@@ -23,3 +23,8 @@ def IN(source): any(source == .; .);
 def IN(left; right): any(left == right; .);
 def INDEX(source; key): reduce source as $row ({}; .[$row | key | tostring] = $row);
 def INDEX(key): INDEX(.[]; key);
+
+# As in jq, a failure on an object.
+def first: _indexed(0) | .[0];
+def last: _indexed(-1) | .[-1];
+def nth($n): _indexed($n) | .[$n];

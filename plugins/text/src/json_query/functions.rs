@@ -10,7 +10,7 @@ use jaq_json::{Error, Map, Val};
 use jaq_std::ValT as _;
 
 use super::patterns::{self, Patterns};
-use super::time;
+use super::{strict, time};
 
 /// The kind of data that filters run over here.
 pub struct Query;
@@ -38,6 +38,16 @@ impl<'a> HasLut<'a, Query> for &'a Known {
     }
 }
 
+/// Makes a function of one of two values.
+macro_rules! of_two {
+    ($function:expr) => {
+        |mut cv| {
+            let second = cv.0.pop_var();
+            bome($function(cv.0.pop_var(), second))
+        }
+    };
+}
+
 /// The functions by their names.
 pub fn functions() -> impl Iterator<Item = Fun<Query>> {
     let no_argument = nullary().into_iter().map(|(name, function)| run::<Query>((name, v(0), function)));
@@ -51,10 +61,13 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         ("matches", patterns::matches as RunPtr<Query>),
         ("split_matches", patterns::split_matches),
         ("split_", patterns::split),
+        (strict::DIVIDE, of_two!(strict::divide)),
+        (strict::REMAINDER, of_two!(strict::remainder)),
     ]);
     no_argument
         .chain(one_argument)
         .chain(two_arguments.map(|(name, function)| run::<Query>((name, v(2), function))))
+        .chain(strict::functions())
 }
 
 type Named = (&'static str, RunPtr<Query>);

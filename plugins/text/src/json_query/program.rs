@@ -1,11 +1,13 @@
 //! From the text of a filter to what `jaq` runs, and to words for what is wrong with it.
 
 use jaq_core::compile::{self, Undefined};
+use jaq_core::load::parse::Def;
 use jaq_core::load::{self, Arena, File, Loader, span};
 use jaq_core::{Compiler, Filter};
 use toolgate_sdk::Error;
 
 use super::functions::{self, Query};
+use super::strict;
 
 /// Longer filters are no question about a document.
 const MAX_CHARACTERS: usize = 20_000;
@@ -19,23 +21,38 @@ const MAX_QUOTED_CHARACTERS: usize = 40;
 /// Definitions of `jaq` over functions that nobody asked for here.
 const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward", "gamma", "@htmld"];
 
+/// The definition that the filter becomes, for only definitions can be changed before they are compiled.
+const MAIN: &str = "_filter";
+
 /// Compiles a filter that knows these variables.
 pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Error> {
     check_size(filter)?;
-    let ours = load::parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
-    let standard = jaq_std::defs().filter(|definition| !WITHOUT_FUNCTION.contains(&definition.name));
-    let definitions = jaq_core::defs().chain(standard).chain(jaq_json::defs()).chain(ours);
+    let arena = Arena::default();
+    let modules = match load::parse(filter, |parser| parser.term()) {
+        Some(mut term) => {
+            strict::rewrite(&mut term);
+            let mut known: Vec<Def<&str>> = definitions();
+            known.push(Def { name: MAIN, args: Vec::new(), body: term });
+            Loader::new(known).load(&arena, File { code: MAIN, path: () })
+        }
+        // It says what is wrong.
+        None => Loader::new(definitions()).load(&arena, File { code: filter, path: () }),
+    };
+    let modules = modules.map_err(|errors| explain_load(filter, errors))?;
     let functions =
         jaq_core::funs().chain(jaq_std::base_funs()).chain(functions::functions()).chain(jaq_json::funs());
-    let arena = Arena::default();
-    let modules = Loader::new(definitions)
-        .load(&arena, File { code: filter, path: () })
-        .map_err(|errors| explain_load(filter, errors))?;
     Compiler::default()
         .with_funs(functions)
         .with_global_vars(variables.iter().map(String::as_str))
         .compile(modules)
         .map_err(explain_compile)
+}
+
+/// What a filter may call.
+fn definitions() -> Vec<Def> {
+    let ours = load::parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
+    let standard = jaq_std::defs().filter(|definition| !WITHOUT_FUNCTION.contains(&definition.name));
+    jaq_core::defs().chain(standard).chain(jaq_json::defs()).chain(ours).collect()
 }
 
 fn check_size(filter: &str) -> Result<(), Error> {

@@ -11,6 +11,7 @@ use serde::ser::{Serialize, Serializer};
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::value::RawValue;
 
+use crate::document;
 use crate::size::in_json;
 
 /// The host takes results of 128 levels, ours included.
@@ -28,13 +29,15 @@ pub struct Shown {
     value: Val,
     /// How many bytes it takes as JSON, about.
     pub bytes: usize,
+    /// Whether numbers in it are given as text, for they are too wide.
+    pub has_wide: bool,
 }
 
 impl Shown {
     pub fn read(value: Val) -> Result<Self, Error> {
-        let mut left = MAX_BYTES;
-        match measure(&value, &mut left, 0) {
-            Ok(()) => Ok(Self { value, bytes: MAX_BYTES - left }),
+        let mut measured = Measured { left: MAX_BYTES, has_wide: false };
+        match measure(&value, &mut measured, 0) {
+            Ok(()) => Ok(Self { value, bytes: MAX_BYTES - measured.left, has_wide: measured.has_wide }),
             Err(Excess::Size) => Err(Error::new(format!(
                 "a result of the filter is larger than {} KiB: ask for less, as with `.[0:100]`, `keys`, `length` or \
                  `map(.name)`",
@@ -51,30 +54,36 @@ impl Shown {
     }
 }
 
+struct Measured {
+    left: usize,
+    has_wide: bool,
+}
+
 enum Excess {
     Size,
     Depth,
 }
 
-fn measure(value: &Val, left: &mut usize, depth: usize) -> Result<(), Excess> {
+fn measure(value: &Val, measured: &mut Measured, depth: usize) -> Result<(), Excess> {
     if depth > MAX_DEPTH {
         return Err(Excess::Depth);
     }
     let own = match value {
         Val::Null | Val::Bool(_) => 5,
-        Val::Num(Num::BigInt(number)) => usize::try_from(number.bits()).unwrap_or(usize::MAX) / 3 + 2,
-        Val::Num(Num::Dec(number)) => number.len(),
+        Val::Num(Num::BigInt(number)) => usize::try_from(number.bits()).unwrap_or(usize::MAX) / 3 + 4,
+        Val::Num(Num::Dec(number)) => number.len() + 2,
         Val::Num(_) => 12,
         Val::TStr(bytes) | Val::BStr(bytes) => size_of_text(bytes),
         Val::Arr(entries) => entries.len() + 2,
         Val::Obj(entries) => 2 * entries.len() + 2,
     };
-    *left = left.checked_sub(own).ok_or(Excess::Size)?;
+    measured.left = measured.left.checked_sub(own).ok_or(Excess::Size)?;
+    measured.has_wide |= matches!(value, Val::Num(number) if is_wide(number));
     match value {
-        Val::Arr(entries) => entries.iter().try_for_each(|entry| measure(entry, left, depth + 1)),
+        Val::Arr(entries) => entries.iter().try_for_each(|entry| measure(entry, measured, depth + 1)),
         Val::Obj(entries) => entries.iter().try_for_each(|(key, entry)| {
-            measure(key, left, depth + 1)?;
-            measure(entry, left, depth + 1)
+            measure(key, measured, depth + 1)?;
+            measure(entry, measured, depth + 1)
         }),
         _ => Ok(()),
     }
@@ -113,6 +122,8 @@ impl Serialize for Json<'_> {
             Val::Bool(value) => serializer.serialize_bool(*value),
             Val::Num(Num::Int(number)) => serializer.serialize_i64(*number as i64),
             Val::Num(Num::Float(number)) => serialize_float(*number, serializer),
+            // No digit is lost in a text, and no reader of JSON takes more for a number.
+            Val::Num(number) if is_wide(number) => serializer.collect_str(number),
             Val::Num(number) => serialize_digits(number.to_string(), serializer),
             Val::TStr(bytes) | Val::BStr(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
             Val::Arr(entries) => serializer.collect_seq(entries.iter().map(Json)),
@@ -135,13 +146,22 @@ fn serialize_float<S: Serializer>(number: f64, serializer: S) -> Result<S::Ok, S
     serializer.serialize_f64(number.clamp(f64::MIN, f64::MAX))
 }
 
-/// Numbers of any size keep their digits.
+/// Whether it is an integer beyond 64 bits, or a number that is written beyond what a double reaches. What a filter
+/// computes to infinity is none: that is a number, as in `jq`.
+fn is_wide(number: &Num) -> bool {
+    match number {
+        Num::Int(_) | Num::Float(_) => false,
+        Num::BigInt(number) => number.bits() > 64 || document::is_wide_integer(&number.to_string()),
+        Num::Dec(digits) => !digits.parse::<f64>().is_ok_and(f64::is_finite),
+    }
+}
+
+/// Numbers keep the digits that they are written with.
 fn serialize_digits<S: Serializer>(digits: String, serializer: S) -> Result<S::Ok, S::Error> {
     let float = digits.parse().unwrap_or(f64::NAN);
     match RawValue::from_string(digits) {
-        // Most readers of JSON refuse what is beyond a float.
-        Ok(number) if float.is_finite() => number.serialize(serializer),
-        _ => serialize_float(float, serializer),
+        Ok(number) => number.serialize(serializer),
+        Err(_) => serialize_float(float, serializer),
     }
 }
 

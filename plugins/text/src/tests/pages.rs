@@ -29,6 +29,7 @@ fn html_reads_as_a_page_does() {
         ("</p></li></table>a</ul><b>b</i>c", "abc"),
         ("<p", ""),
         ("a <img src=x alt='cat'> <a href=''>b</a>", "a cat b"),
+        ("<p>a<p hidden>b<p>c<div style='display:none'>d<p>e</div><p>f", "a\n\nc\n\nf"),
     ] {
         assert_eq!(html(page), text, "{page}");
     }

@@ -9,7 +9,7 @@ use super::{call, problem};
 fn a_filter_does_what_jq_does() {
     for (filter, value, expected) in [
         (".a.b[1:]", json!({"a": {"b": [1, 2, 3]}}), json!([[2, 3]])),
-        ("6 / 2, 1e1000, nan, 0.1", json!(null), json!([3, f64::MAX, null, 0.1])),
+        ("6 / 2, 1e1000, nan, 0.1", json!(null), json!([3, "1e1000", null, 0.1])),
         (
             "group_by(.c) | map({c: .[0].c, n: length})",
             json!([{"c": 1}, {"c": 2}, {"c": 1}]),
@@ -122,6 +122,114 @@ fn numbers_keep_their_digits_through_a_filter() {
     );
 
     assert_eq!(found, Ok(json!({"results": ["12345678901234567890123", "1.000000000000000000001", "1.50"]})));
+}
+
+#[test]
+fn integers_beyond_64_bits_come_out_as_text_with_all_their_digits() {
+    let wide = "123456789012345678901234567890";
+    let query = |filter: &str, text: &str| {
+        testing::call_text::<crate::json_query::json_query>(
+            &testing::context().build(),
+            &json!({"filter": filter, "text": text}).to_string(),
+        )
+        .unwrap()
+    };
+    let notes = json!(["numbers beyond 64 bits are given as text, so that no digit is lost"]);
+
+    for (filter, text, results) in [
+        (".", format!("[{wide}, -{wide}]"), json!([[wide, format!("-{wide}")]])),
+        (". + 1", wide.to_owned(), json!(["123456789012345678901234567891"])),
+        (".", "18446744073709551616".to_owned(), json!(["18446744073709551616"])),
+        (".", "-9223372036854775809".to_owned(), json!(["-9223372036854775809"])),
+        (".", "1e400".to_owned(), json!(["1e400"])),
+    ] {
+        assert_eq!(query(filter, &text), json!({"results": results, "notes": notes}), "{filter} {text}");
+    }
+    for (filter, text, results) in [
+        (".", "18446744073709551615", json!([u64::MAX])),
+        (".", "-9223372036854775808", json!([i64::MIN])),
+        ("infinite, 1.5", "null", json!([f64::MAX, 1.5])),
+    ] {
+        assert_eq!(query(filter, text), json!({"results": results}), "{filter} {text}");
+    }
+}
+
+#[test]
+fn a_filter_fails_where_that_of_jq_fails() {
+    for (filter, value) in [
+        (".price / .qty", json!({"price": 3, "qty": 0})),
+        (".price / .qty", json!({"price": 3, "qty": 0.0})),
+        (".price % .qty", json!({"price": 3, "qty": 0})),
+        ("map(10 / .) | add", json!([1, 0])),
+        (".price /= .qty", json!({"price": 3, "qty": 0})),
+        ("\"\\(1 / 0)\"", json!(null)),
+        ("def f: 1 / 0; f", json!(null)),
+        ("{a: (1 / 0)}", json!(null)),
+        ("if 1 / 0 then 1 else 2 end", json!(null)),
+        ("reduce .[] as $x (0; $x / .)", json!([1])),
+    ] {
+        let message = problem("json_query", json!({"filter": filter, "value": value}));
+        assert!(
+            message.contains("cannot be divided by 0") && message.contains("select(. != 0)"),
+            "{filter}: {message}"
+        );
+    }
+    for filter in [
+        ".[0]",
+        ".[0].a",
+        ".a[0]",
+        ".[1 + 1]",
+        ".a | .[0]",
+        ".[0] = 1",
+        "first",
+        "last",
+        "nth(0)",
+        "map(.b[0])",
+    ] {
+        let message = problem("json_query", json!({"filter": filter, "value": {"a": {"b": {"c": 1}}}}));
+        assert!(message.contains("an object has no entry"), "{filter}: {message}");
+    }
+}
+
+#[test]
+fn what_is_checked_before_it_runs_is_the_same_else() {
+    for (filter, value, expected) in [
+        ("[(6, 12) / (2, 3)], [(6, 12) * (1, 10)]", json!(null), json!([[3, 2, 6, 4], [6, 60, 12, 120]])),
+        ("7 % 3, -7 % 3, 7 / 2, (\"a,b\" / \",\")", json!(null), json!([1, -1, 3.5, ["a", "b"]])),
+        (".a /= 2 | .b %= 3", json!({"a": 4, "b": 7}), json!([{"a": 2, "b": 1}])),
+        ("(.[0]? |= 5), [path(.[0]?)], (.[0]? = 5)", json!({"a": 1}), json!([{"a": 1}, [], {"a": 1}])),
+        (".[0]?, .a[0]?, .[\"a\"], .[\"a\", \"b\"]", json!({"a": 1, "b": 2}), json!([1, 1, 2])),
+        (".[0], .[-1], .[1:][0], .[5], .[length - 1]", json!([1, 2]), json!([1, 2, 2, null, 2])),
+        (
+            "[.[0][1], .[1][0]], .[0]?[0], (.[0] |= map(. + 1))",
+            json!([[1, 2], [3]]),
+            json!([[2, 3], 1, [[2, 3], [3]]]),
+        ),
+        (
+            "[paths], path(.[0][1]), del(.[0][0]), to_entries[0].key",
+            json!([[1, 2]]),
+            json!([[[0], [0, 0], [0, 1]], [0, 1], [[2]], 0]),
+        ),
+        (". as [$x, $y] | $x + $y, (.[0] as $k | $k), ($kept | .)", json!([1, 2]), json!([3, 1, 9])),
+        (".[\"start\"], .[[2]]?", json!({"start": 1}), json!([1])),
+        (".[[2]], .[{\"start\": 1}]", json!([1, 2]), json!([[1], [2]])),
+        ("def f(g): g / 2; f(.[0]), (try .a catch \"no\")", json!([4]), json!([2, "no"])),
+        (
+            "label $out | foreach .[] as $x (0; . + $x; if . > 2 then ., break $out else . end)",
+            json!([1, 2, 3]),
+            json!([1, 3]),
+        ),
+    ] {
+        let found = call("json_query", json!({"filter": filter, "value": value, "variables": {"kept": 9}}));
+        assert_eq!(found.map(|found| found["results"].clone()), Ok(expected), "{filter}");
+    }
+    for filter in [
+        format!(".{}", "|.".repeat(200)),
+        format!("1{}", "/1".repeat(200)),
+        format!(".{}", "[0]".repeat(200)),
+    ] {
+        assert!(call("json_query", json!({"filter": filter, "value": null})).is_ok());
+    }
 }
 
 #[test]
