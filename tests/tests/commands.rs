@@ -228,7 +228,10 @@ fn what_a_policy_would_change_is_shown_and_nothing_is_put_in_force() {
     let before = terminal.does(&["policy", "explain", "acme/bot", "files/delete"]);
     has(&before, &["acme/bot calls files/delete: needs approval"]);
 
-    assert_eq!(terminal.does(&["policy", "diff", "acme", "everything.json"]), "nothing changes about who may call what\n");
+    assert_eq!(
+        terminal.does(&["policy", "diff", "acme", "everything.json"]),
+        "nothing changes about who may call what\n"
+    );
     let machine = terminal.gets(&["policy", "diff", "acme/bot", "everything.json"]);
     assert_eq!(machine["agents"][0]["agent"], "acme/bot");
     terminal.fails(&["policy", "diff", "nosuch", "everything.json"]);

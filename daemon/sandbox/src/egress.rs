@@ -37,6 +37,7 @@ use crate::limiter::saturating;
 use crate::run::CallContext;
 pub use connect::is_certificate;
 pub use inject::{Credentials, Injection, InjectionPlace};
+pub use pattern::SHORTEST as SHORTEST_SECRET;
 pub(crate) use record::Record;
 use send::{Outgoing, Sender};
 pub use trace::{Excerpt, Exchange};

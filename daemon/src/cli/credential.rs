@@ -138,6 +138,21 @@ impl SecretSource {
         Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
     }
 
+    fn is_named(&self) -> bool {
+        self.secret_file.is_some() || self.secret_env.is_some()
+    }
+
+    /// A root key: as text, or a file of its bytes as the daemon itself writes one.
+    fn root_key(&self) -> Result<String, Failure> {
+        if let Some(file) = &self.secret_file
+            && let Ok(bytes) = std::fs::read(file)
+            && bytes.len() == 32
+        {
+            return Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        self.needed()
+    }
+
     fn needed(&self) -> Result<String, Failure> {
         self.read()?.ok_or_else(|| {
             let hint = "name it with `--secret-file` or `--secret-env`; `--secret-file -` is standard input";
@@ -173,10 +188,13 @@ pub async fn run(
         }
         CredentialCommand::Connect { name } => connect(client, printer, &name).await,
         CredentialCommand::Unseal { secret } => {
-            client.post("/v1/unseal").json(&json!({"key": secret.needed()?})).send().await?;
+            client.post("/v1/unseal").json(&json!({"key": secret.root_key()?})).send().await?;
             done(printer, &json!({"status": "ok"}), "the daemon is unsealed")
         }
-        CredentialCommand::RotateRoot { secret } => rotate_root(client, printer, secret.read()?).await,
+        CredentialCommand::RotateRoot { secret } => {
+            let key = if secret.is_named() { Some(secret.root_key()?) } else { None };
+            rotate_root(client, printer, key).await
+        }
     }
 }
 

@@ -51,6 +51,9 @@ pub enum PluginCommand {
         namespace: String,
         /// A JSON file, or `-` for standard input
         file: String,
+        /// Add to what it was granted before, instead
+        #[arg(long)]
+        add: bool,
     },
     /// Make a tool of an API without code
     Import {
@@ -71,7 +74,10 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
     match command {
         PluginCommand::List => list(client, printer).await,
         PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
-        PluginCommand::Grant { namespace, file } => grant(client, printer, &namespace, &file).await,
+        PluginCommand::Grant { namespace, file, add } => {
+            let answer = grant(client, printer, &path(&namespace), &file, add).await?;
+            done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
+        }
         PluginCommand::Import { from } => import::run(from, client, printer).await,
         PluginCommand::Remove { namespace } => {
             client.delete(&path(&namespace)).send().await?;
@@ -109,16 +115,38 @@ async fn load(
     show(printer, &put.send().await?.json()?)
 }
 
-async fn grant(
+/// Grants whatever is at an address what a file says, or that as well.
+pub async fn grant(
     client: &Client,
     printer: &mut Printer<'_>,
-    namespace: &str,
+    path: &str,
     file: &str,
-) -> Result<(), Failure> {
+    add: bool,
+) -> Result<Value, Failure> {
     let text = document::document_from(file)?;
-    let answer = document::put(client, &format!("{}/grant", path(namespace)), |_| text).await?.json()?;
+    let body = |before: Option<&Value>| match before.filter(|_| add) {
+        Some(before) => with(before, &text),
+        None => text,
+    };
+    let answer = document::put(client, &format!("{path}/grant"), body).await?.json()?;
     document::warn(printer, &answer)?;
-    done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
+    Ok(answer)
+}
+
+/// A grant with another one added: lists are joined, and what else the other says holds.
+fn with(before: &Value, added: &str) -> String {
+    let Ok(Value::Object(added_members)) = serde_json::from_str(added) else { return added.to_owned() };
+    let mut grant = before.as_object().cloned().unwrap_or_default();
+    for (name, value) in added_members {
+        match (grant.get_mut(&name), value) {
+            (Some(Value::Array(list)), Value::Array(more)) => {
+                let new: Vec<Value> = more.into_iter().filter(|item| !list.contains(item)).collect();
+                list.extend(new);
+            }
+            (_, value) => drop(grant.insert(name, value)),
+        }
+    }
+    Value::Object(grant).to_string()
 }
 
 async fn act(client: &Client, printer: &mut Printer<'_>, namespace: &str, verb: &str) -> Result<(), Failure> {

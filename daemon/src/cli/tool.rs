@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::document::{self, arguments_from, document_from, field};
 use super::failure::Failure;
 use super::organization::done;
-use super::plugin::{asks, tools};
+use super::plugin::{asks, grant, tools};
 use super::print::Printer;
 use super::remote::Remote;
 use crate::client::{Client, escaped};
@@ -68,6 +68,9 @@ pub enum ToolCommand {
         name: String,
         /// A JSON file, or `-` for standard input
         file: String,
+        /// Add to what it was granted before, instead
+        #[arg(long)]
+        add: bool,
     },
     /// Try an action once, and see the requests that it makes
     Try {
@@ -110,10 +113,8 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             let answer = client.post(&format!("{}/approve", path(&name)?)).json(&consent).send().await?;
             show(printer, &answer.json()?)
         }
-        ToolCommand::Grant { name, file } => {
-            let text = document_from(&file)?;
-            let answer = document::put(client, &format!("{}/grant", path(&name)?), |_| text).await?.json()?;
-            document::warn(printer, &answer)?;
+        ToolCommand::Grant { name, file, add } => {
+            let answer = grant(client, printer, &path(&name)?, &file, add).await?;
             done(printer, &answer, &format!("tool `{name}` has its grant, for calls from now on"))
         }
         ToolCommand::Try { name, arguments, definition, user } => {
@@ -168,6 +169,14 @@ fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
             "its server has something else now: added {}, removed {}, changed {}; consent to it with `toolgate tool approve` and {}",
             part("added"), part("removed"), part("changed"), part("digest")
         ))?;
+        // Descriptions steer models: nobody consents to what was not shown.
+        for waits in tool.pointer("/waiting/tools").and_then(Value::as_array).into_iter().flatten() {
+            printer.note(&format!(
+                "`{}` would be: {}",
+                field(waits, "/name"),
+                field(waits, "/description")
+            ))?;
+        }
     }
     let (namespace, state) = (field(tool, "/namespace"), field(tool, "/state"));
     done(printer, tool, &format!("{namespace} is {state}: {}; reaches {}", actions.join(", "), asks(tool)))

@@ -303,8 +303,9 @@ settings! {
         /// How browsers reach the daemon, like `https://tools.example.org`: OAuth2 providers send people back there. Its host
         /// must be one of `allowed_hosts`. By default the address of `listen`, over plain HTTP.
         public_url: Option<String> = None, Values::Text;
-        /// Hosts that credentials may be sent to without TLS, as `HOST:PORT`, or `HOST` for port 80. Whoever listens on
-        /// the way reads them. By default none.
+        /// Hosts of token addresses that may be asked without TLS, as `HOST:PORT`, or `HOST` for port 80. Whoever listens
+        /// on the way reads the client's secret and the tokens. By default none. Requests of tools never carry a
+        /// credential without TLS.
         plain_http: Option<Vec<String>> = None, Values::Places;
     }
 }

@@ -182,6 +182,12 @@ impl Credentials {
         now_ms: u64,
     ) -> Result<Arc<Credential>, CallError> {
         let shared: Arc<Shared> = before.map_or_else(Arc::default, |before| Arc::clone(&before.shared));
+        if before
+            .is_some_and(|before| before.row.document != row.document || before.row.version != row.version)
+        {
+            // Whoever did not answer may have been named wrongly.
+            shared.paused_until_ms.store(0, std::sync::atomic::Ordering::Relaxed);
+        }
         let organization = row.organization.clone();
         let credential = Credential::read(row, shared).map(Arc::new).ok_or_else(|| {
             CallError::new(

@@ -283,8 +283,14 @@ fn g16_a_preview_names_the_members_that_differ() {
         operator.post(&format!("{path}/policy/diff"), &document).expect(200).json()["members"].clone()
     };
     let agent = "/v1/orgs/acme/agents/bot";
-    assert_eq!(members(agent, json!({"enabled": ["time/*"], "autonomy": "supervised", "limits": {"fuel": 1}})), json!(["limits"]));
-    assert_eq!(members(agent, json!({"limits": null, "autonomy": "supervised", "enabled": ["time/*"]})), json!([]));
+    assert_eq!(
+        members(agent, json!({"enabled": ["time/*"], "autonomy": "supervised", "limits": {"fuel": 1}})),
+        json!(["limits"])
+    );
+    assert_eq!(
+        members(agent, json!({"limits": null, "autonomy": "supervised", "enabled": ["time/*"]})),
+        json!([])
+    );
     assert_eq!(members("/v1/platform", json!({"blocked": []})), json!(["blocked"]));
 }
 

@@ -86,6 +86,20 @@ fn g8_an_integration_ends_with_its_credential_without_anybody_asking() {
     assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "expired");
 }
 
+/// K2: what could not be blanked in answers is not taken. Plain HTTP is no place for one (K4).
+#[test]
+fn k2_a_secret_too_short_to_be_blanked_is_refused() {
+    let (_daemon, operator) = daemon("[credentials]\nplain_http = [\"localhost:8080\"]");
+    operator.make(STRIPE, &bearer("abc12")).refused(400, "INVALID_REQUEST");
+    let mut plain = bearer("abc123");
+    plain["bound_to"] = json!([{"scheme": "http", "host": "localhost", "port": 8080}]);
+    operator.make(STRIPE, &plain).refused(400, "INVALID_REQUEST");
+    operator.get(STRIPE).refused(404, "NOT_FOUND");
+    operator.make(STRIPE, &bearer("abc123")).expect(201);
+    operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc12"})).refused(400, "INVALID_REQUEST");
+    operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc124"})).expect(200);
+}
+
 #[test]
 fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
     let (_daemon, operator) = daemon("");
@@ -93,10 +107,10 @@ fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
     let tag = first.header("etag").expect("a tag").to_owned();
     put(&operator, STRIPE, &bearer("another")).expect(200);
     let headers = [("Content-Type", "application/json"), ("If-Match", tag.as_str())];
-    let body = bearer("late").to_string();
+    let body = bearer("latest").to_string();
     operator.send("PUT", STRIPE, &headers, body.as_bytes()).refused(412, "CONFLICT");
-    operator.make(STRIPE, &bearer("late")).refused(412, "CONFLICT");
-    let shown = operator.replace(STRIPE, &bearer("third")).expect(200).json();
+    operator.make(STRIPE, &bearer("latest")).refused(412, "CONFLICT");
+    let shown = operator.replace(STRIPE, &bearer("thirdly")).expect(200).json();
     assert_eq!((&shown["version"], &shown["state"]), (&json!(3), &json!("connected")));
 }
 

@@ -137,7 +137,7 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Organization, "integration"),
         error_type: ErrorType::IntegrationMissing,
-        hint: "go on without it; the organization's owner can connect the integration",
+        hint: "go on without it; the organization's owner can connect the integration, and while the daemon is sealed an operator unseals it",
         refuses: |look| look.standing.has(Rule::Missing),
         why: |look, tool, refuses| match refuses {
             true => {

@@ -134,6 +134,10 @@ impl Grant {
                 .filter(|(_, provider)| !asked.credentials.contains(provider))
                 .map(|(index, _)| unasked(&format!("/credentials/{index}"), "credential of this provider")),
         );
+        warnings.extend(asked.credentials.iter().filter(|provider| !self.credentials.contains(*provider)).map(|provider| {
+            let message = format!("the plugin asks for the credential of `{provider}`, which is not granted: its requests go without");
+            Warning::new("WITHHELD", "/credentials", message)
+        }));
         warnings
     }
 

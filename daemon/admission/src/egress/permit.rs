@@ -246,13 +246,15 @@ impl Denied {
         }
         let hint = match by {
             DeniedBy::Plugin => {
-                format!("its author can ask for it in `plugin!`, and an operator grant it: {grant}")
+                format!(
+                    "its author can ask for it in `plugin!`, and an operator add it to the grant: {grant}"
+                )
             }
             DeniedBy::Organization => {
                 format!("add it to `network` of the organization's policy: {}", grant["network"])
             }
             DeniedBy::Agent => format!("add it to `network` of the agent's document: {}", grant["network"]),
-            _ => format!("an operator can grant it: {grant}"),
+            _ => format!("an operator can add it to the grant: {grant}"),
         };
         let is_of_policy = matches!(by, DeniedBy::Organization | DeniedBy::Agent);
         let grant = (!is_of_policy).then_some(grant);
@@ -270,7 +272,7 @@ impl Denied {
         let message = format!("the tool may not reach `{host}`: its address {address} is not public ({why})");
         let grant = can_be.then(|| json!({"private_networks": [Network::single(address)]}));
         let hint = match &grant {
-            Some(grant) => format!("an operator can grant it: {grant}"),
+            Some(grant) => format!("an operator can add it to the grant: {grant}"),
             None => "addresses of this kind are never reached; use another host".to_owned(),
         };
         Self { by: DeniedBy::Address, message, hint, grant }

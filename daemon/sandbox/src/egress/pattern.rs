@@ -11,6 +11,8 @@ mod forms;
 use std::ops::Range;
 
 use escapes::Unescaped;
+pub use forms::SHORTEST;
+
 use forms::Forms;
 
 use crate::secret::Secret;

@@ -6,7 +6,7 @@
 use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, CredentialBinding, ErrorType, Name, NetworkScheme, check_bound_to};
-use toolgate_sandbox::Secret;
+use toolgate_sandbox::{SHORTEST_SECRET, Secret};
 use url::Url;
 use utoipa::ToSchema;
 
@@ -127,7 +127,7 @@ pub enum CredentialKind {
 #[schema(as = CredentialBinding)]
 #[serde(deny_unknown_fields)]
 pub struct BindingForm {
-    /// `https`, or `http` where the operator named the host in `credentials.plain_http`. Left out: `https`.
+    /// `https`, as if it were left out. `http` is refused: a credential never goes over it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BindingScheme, required = false)]
     scheme: Option<BindingScheme>,
@@ -241,12 +241,19 @@ impl<'de> Deserialize<'de> for SecretText {
 
 impl SecretText {
     fn read(self) -> Result<Secret, CallError> {
+        if self.0.expose().len() < SHORTEST_SECRET {
+            return Err(wrong(
+                "secret",
+                "the secret is too short: in answers it could not be told from ordinary text, and so not be blanked",
+                format!("use one of at least {SHORTEST_SECRET} characters"),
+            ));
+        }
         if sendable(self.0.expose()) {
             return Ok(self.0);
         }
         Err(wrong(
             "secret",
-            "the secret is empty, too long, or has characters that no header can hold",
+            "the secret is too long, or has characters that no header can hold",
             format!("send at most {SECRET_BYTES} visible ASCII characters, without a line break at the end"),
         ))
     }
@@ -278,7 +285,7 @@ impl CredentialRequest {
         }
         let document = CredentialDocument {
             authentication: self.authentication(plain_http)?,
-            bound_to: self.bindings(plain_http)?,
+            bound_to: self.bindings()?,
             user: self.user()?,
             shared: self.shared.unwrap_or(self.user.is_none()),
             expires_ms: self.expires_ms,
@@ -404,7 +411,7 @@ impl CredentialRequest {
         })
     }
 
-    fn bindings(&self, plain_http: &[String]) -> Result<Vec<CredentialBinding>, CallError> {
+    fn bindings(&self) -> Result<Vec<CredentialBinding>, CallError> {
         if self.bound_to.len() > BINDINGS {
             return Err(wrong(
                 "bound_to",
@@ -413,7 +420,16 @@ impl CredentialRequest {
             ));
         }
         let rules: Vec<CredentialBinding> = self.bound_to.iter().map(BindingForm::rule).collect();
-        check_bound_to(&rules, plain_http)
+        if let Some(at) = rules.iter().position(|rule| rule.scheme == NetworkScheme::Http) {
+            // K4, whatever `plain_http` allows the requests for tokens.
+            let hint = "leave `scheme` out: a credential goes over HTTPS alone";
+            return Err(wrong(
+                &format!("bound_to/{at}/scheme"),
+                "a credential never goes over plain HTTP",
+                hint,
+            ));
+        }
+        check_bound_to(&rules, &[])
             .map_err(|error| wrong(&format!("bound_to{}", error.place), &error.message, error.hint))
     }
 

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 
 use crate::secret::Secret;
 
-/// Shorter forms are not looked for: they would blank ordinary text. A secret that short is no secret.
-const SHORTEST: usize = 6;
+/// Shorter forms are not looked for: they would blank ordinary text. A secret that short is no secret, in bytes.
+pub const SHORTEST: usize = 6;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
