@@ -141,6 +141,15 @@ fn t2_a_status_becomes_a_failure_that_says_whether_to_call_again() {
     assert!(error.is_retryable());
     assert_eq!(error.details(), Some(&json!({"status": 503, "retry_after_ms": 2000})));
     drop(busy);
+    for (date, is_later) in
+        [("Sun, 06 Nov 1994 08:49:37 GMT", false), ("Fri, 31 Dec 9999 23:59:59 GMT", true)]
+    {
+        let busy = answering(Reply::text("later").status(503).header("Retry-After", date));
+        let error = call().unwrap_err();
+        drop(busy);
+        let wait = error.details().unwrap()["retry_after_ms"].as_u64();
+        assert_eq!(wait.map(|wait| wait > 0), Some(is_later), "{date}");
+    }
 
     let missing = answering(Reply::text("<html>").header("content-type", "text/html").status(404));
     let error = call().unwrap_err();

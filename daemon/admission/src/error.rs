@@ -28,6 +28,7 @@ pub enum Fault {
 struct Row {
     error_type: ErrorType,
     code: &'static str,
+    meaning: &'static str,
     http_status: u16,
     fault: Fault,
     retryable: bool,
@@ -46,6 +47,7 @@ macro_rules! error_types {
             $(Row {
                 error_type: ErrorType::$variant,
                 code: $code,
+                meaning: concat!($($doc),*),
                 http_status: $status,
                 fault: Fault::$fault,
                 retryable: error_types!(@retry $retry),
@@ -147,6 +149,11 @@ impl ErrorType {
         self.row().code
     }
 
+    /// What it means, as a sentence.
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning.trim_ascii()
+    }
+
     /// The HTTP status when the interface itself answers with this error.
     pub fn http_status(self) -> u16 {
         self.row().http_status
@@ -241,6 +248,42 @@ impl std::error::Error for CallError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page of documentation that is made from the table.
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
+
+    fn page() -> String {
+        let mut page = String::from(
+            "# Errors\n\n\
+             Every error has an `error_type` of this list, a `message`, a `hint` that says what to do about it, `retryable`, and\n\
+             for some `details`. A call's stands in its result, behind HTTP 200; one of the interface itself is\n\
+             `application/problem+json` with the HTTP status that stands here. *Again* says whether the same request can succeed\n\
+             later, unchanged; an error that knows better says so in `retryable`.\n",
+        );
+        for (fault, title) in [
+            (Fault::Caller, "The request was wrong"),
+            (Fault::Gate, "A rule said no"),
+            (Fault::Sandbox, "The tool broke a limit or its contract"),
+            (Fault::World, "Something around the call failed"),
+        ] {
+            page += &format!("\n## {title}\n\n| `error_type` | HTTP | again | |\n|---|---|---|---|\n");
+            for row in TABLE.iter().filter(|row| row.fault == fault) {
+                let again = if row.retryable { "yes" } else { "no" };
+                let meaning = row.error_type.meaning();
+                page += &format!("| `{}` | {} | {again} | {meaning} |\n", row.code, row.http_status);
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_errors_says_what_the_table_says() {
+        if std::env::var_os("TOOLGATE_BLESS").is_some() {
+            std::fs::write(PAGE, page()).expect("the page is written");
+        }
+        let there = std::fs::read_to_string(PAGE).unwrap_or_default();
+        assert!(there == page(), "docs/errors.md is out of date: run this test with TOOLGATE_BLESS=1");
+    }
 
     #[test]
     fn every_type_is_the_index_of_its_own_row() {

@@ -74,12 +74,19 @@ fn of_action(action: &Value) {
     }
 }
 
+/// As the built-in plugin `api` describes it, whose tools are named by the same rule.
 fn describe(definition: &Value, actions: &[Value]) -> String {
     let tools: Vec<Value> = actions
         .iter()
         .map(|action| {
-            let mut tool = json!({"usage": action.get("usage").unwrap_or(&action["description"])});
-            for field in ["name", "description", "input_schema", "output_schema", "tags", "redact"] {
+            let original = action["name"].as_str().expect("a name");
+            let name = toolgate_naming::tool("api", original);
+            let mut tool =
+                json!({"name": name, "usage": action.get("usage").unwrap_or(&action["description"])});
+            if name != original {
+                tool["original_name"] = original.into();
+            }
+            for field in ["description", "input_schema", "output_schema", "tags", "redact"] {
                 if let Some(value) = action.get(field) {
                     tool[field] = value.clone();
                 }

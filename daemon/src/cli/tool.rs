@@ -217,6 +217,10 @@ async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Value) ->
         exchange(printer, request)?;
     }
     let result = tried.get("result").cloned().unwrap_or_default();
+    if let Some(usage) = result.get("usage").and_then(Value::as_object) {
+        let used: Vec<String> = usage.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        printer.note(&format!("used: {}", used.join(", ")))?;
+    }
     match result.get("error") {
         None => Ok(printer.value(result.get("output").unwrap_or(&Value::Null))?),
         Some(error) => {
@@ -226,9 +230,16 @@ async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Value) ->
     }
 }
 
-/// As a person reads HTTP: what was sent behind `>`, what came back behind `<`.
+/// Characters of an answer that are shown; `--json` has more.
+const SHOWN: usize = 4_000;
+
+/// As a person reads HTTP: what was sent behind `>`, what came back behind `<`, and before both what let it leave.
 fn exchange(printer: &mut Printer<'_>, exchange: &Value) -> Result<(), Failure> {
-    let mut lines = vec![format!("> {}", field(exchange, "/request"))];
+    let mut lines = Vec::new();
+    if let Some(rule) = exchange.get("rule").filter(|rule| !rule.is_null()) {
+        lines.push(format!("# by the rule {rule}"));
+    }
+    lines.push(format!("> {}", field(exchange, "/request")));
     message(&mut lines, '>', exchange, "headers", "body");
     match exchange.get("status").and_then(Value::as_u64) {
         Some(status) => lines.push(format!("< {status}")),
@@ -246,7 +257,12 @@ fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, bo
         lines.push(format!("{mark} {}: {}", field(part, "/name"), field(part, "/value")));
     }
     let text = exchange.pointer(&format!("/{body}/text")).and_then(Value::as_str).unwrap_or_default();
-    lines.extend(text.lines().map(|line| format!("{mark}   {line}")));
+    let shown: String = text.chars().take(SHOWN).collect();
+    lines.extend(shown.lines().map(|line| format!("{mark}   {line}")));
+    let bytes = exchange.pointer(&format!("/{body}/bytes")).and_then(Value::as_u64).unwrap_or_default();
+    if shown.len() as u64 != bytes {
+        lines.push(format!("{mark}   … of {bytes} bytes; `--json` shows more of what is text"));
+    }
 }
 
 /// The address of the tool that a definition makes, by what people call it (C1).
@@ -327,8 +343,8 @@ mod tests {
     #[tokio::test]
     async fn c3_a_trial_is_shown_as_it_went() {
         let tried = json!({
-            "result": {"status": "ok", "output": {"celsius": 11}},
-            "requests": [{"request": "GET https://a.example/now", "headers": [{"name": "x-api-key", "value": "***"}],
+            "result": {"status": "ok", "output": {"celsius": 11}, "usage": {"fuel": 7}},
+            "requests": [{"request": "GET https://a.example/now", "rule": {"host": "a.example"}, "headers": [{"name": "x-api-key", "value": "***"}],
                 "body": {"text": "", "bytes": 0}, "status": 200, "answer_headers": [],
                 "answer": {"text": "{\"celsius\":11}", "bytes": 14}, "failed": null}],
         });
@@ -345,7 +361,14 @@ mod tests {
             sent,
             json!({"organization": "acme", "tool": "weather/now", "arguments": {"city": "Paris"}})
         );
-        for line in ["> GET https://a.example/now", "> x-api-key: ***", "< 200", "<   {\"celsius\":11}"] {
+        for line in [
+            "# by the rule {\"host\":\"a.example\"}",
+            "used: fuel 7",
+            "> GET https://a.example/now",
+            "> x-api-key: ***",
+            "< 200",
+            "<   {\"celsius\":11}",
+        ] {
             assert!(run.notes.contains(line), "{}", run.notes);
         }
         assert!(run.out.contains("11"), "{}", run.out);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 
@@ -152,9 +152,12 @@ impl Response {
         self.body.read_to(self.max_body_bytes.saturating_add(1)).await
     }
 
-    /// In seconds, as almost all servers write it.
+    /// In seconds, as almost all servers write it, or until a date (RFC 9110, 10.2.3). One that is over means now.
     fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+        let text = self.header("retry-after")?.trim();
+        let until = |date: SystemTime| date.duration_since(SystemTime::now()).unwrap_or_default();
+        let seconds = text.parse().ok().map(Duration::from_secs);
+        seconds.or_else(|| httpdate::parse_http_date(text).ok().map(until))
     }
 }
 

@@ -16,7 +16,7 @@ plugin! {
     "http",
     publisher = "Toolgate",
     category = "Web",
-    capabilities(network = ["GET,HEAD https://*"]),
+    capabilities(network = ["GET,HEAD https://*", "GET,HEAD http://*"]),
     fetch::fetch
 }
 
