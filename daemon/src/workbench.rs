@@ -182,7 +182,8 @@ async fn context(
 
 async fn open_workspace(folder: &Path, limits: &Limits) -> Result<Workspace, CallError> {
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    Workspace::open(folder, quota, FilePool::default()).await.map_err(|error| {
+    let opened = Workspace::open(folder, quota, FilePool::default()).await;
+    opened.map(Workspace::telling_reads).map_err(|error| {
         CallError::new(
             ErrorType::InvalidRequest,
             format!("`{}` cannot be the workspace: {error}", folder.display()),

@@ -447,7 +447,7 @@ fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed(
         terminal.types_as("operator", &[&import[..], &["acme/shop", "--select", "tag:orders"]].concat());
     has(
         &made.stdout,
-        &["shop is active: call_shop_list_orders; reaches https://api.upstream.test:8443/shop"],
+        &["shop is active: call_shop_list_orders; asks for https://api.upstream.test:8443/shop"],
     );
     has(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
 

@@ -390,7 +390,7 @@ fn request(operation: &str, things: &Things) -> Request {
 
 /// A credential, as one is written.
 fn secret() -> Value {
-    json!({"provider": "stripe", "kind": "bearer", "secret": "sk", "bound_to": [{"host": "api.stripe.com"}]})
+    json!({"provider": "stripe", "kind": "bearer", "secret": "sk_test", "bound_to": [{"host": "api.stripe.com"}]})
 }
 
 /// A tool of an organization.

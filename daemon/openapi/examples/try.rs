@@ -1,8 +1,8 @@
 //! Imports documents and prints a line of figures for each, as `cargo run -p toolgate-openapi --example try -- FILE…`.
 //!
 //! `REASONS=1` prints why what is left out is left out, grouped; `NOTES=1` the notes; `DEFINITIONS=FOLDER` writes the definitions;
-//! `SELECT=tag:pets,method:GET`, `BASE_URL=…`, `NAMESPACE=…` say what is wanted. Every definition is read back as the
-//! description of a plugin.
+//! `SELECT=tag:pets,method:GET`, `BASE_URL=…`, `NAMESPACE=…` say what is wanted. That the daemon takes what
+//! comes out is held by `tests/tests/egress/published.rs`.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
@@ -13,8 +13,6 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use serde_json::{Value, json};
-use toolgate_admission::Descriptor;
 use toolgate_openapi::{Selector, Wanted, import};
 
 fn main() {
@@ -74,23 +72,8 @@ fn try_one(file: &str) {
                 let path = format!("{folder}/{}", file.trim_start_matches(['.', '/']).replace('/', "_"));
                 std::fs::write(path, imported.definition.to_string()).expect("written");
             }
-            if let Err(error) = Descriptor::parse(&describe(&namespace, &imported.definition).to_string()) {
-                println!("!!! {file}: refused: {error}: {}", error.hint);
-            }
         }
     }
-}
-
-fn describe(namespace: &str, definition: &Value) -> Value {
-    let tools: Vec<Value> = definition["actions"].as_array().expect("actions").iter().map(tool).collect();
-    json!({"name": namespace, "version": definition.get("version").unwrap_or(&json!("1")), "purpose": definition["description"], "tools": tools})
-}
-
-fn tool(action: &Value) -> Value {
-    let mut tool = action.clone();
-    let map = tool.as_object_mut().expect("an object");
-    map.entry("usage").or_insert(action["description"].clone());
-    tool
 }
 
 fn print_reasons<'a>(reasons: impl Iterator<Item = &'a str>) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     /// What happened: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`,
-    /// `network_request`, `credential_displaced`.
+    /// `network_request`, `credential_displaced`; `workspace_read` where a tool is tried out.
     pub kind: &'static str,
     /// To what, in the guest's own words (a path, a host) and never in the host's. One line.
     pub detail: String,

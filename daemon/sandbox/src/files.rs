@@ -145,6 +145,9 @@ impl FilesView<'_> {
                 (Descriptor::Dir(folder), known)
             }
             Opened::File(held) => {
+                if !mode.contains(OpenMode::WRITE) {
+                    self.access.note_read(&path);
+                }
                 let (file, held) = share(held, self.permissions(), mode)?;
                 let file =
                     (file, GuestFile { held, path, writable: mode.contains(OpenMode::WRITE), _place: place });

@@ -149,7 +149,12 @@ fn resource_exceeded(limit: &str, allowed: u64, what: &str) -> CallError {
     CallError::new(
         ErrorType::ResourceExceeded,
         format!("the tool used more than its share of {what} (limit `{limit}`)"),
-        "ask for a smaller piece of work",
+        match limit {
+            "workspace_bytes" | "workspace_files" => {
+                "delete files of the workspace that are not needed any more, or write less"
+            }
+            _ => "ask for a smaller piece of work",
+        },
     )
     .with_details(details)
 }

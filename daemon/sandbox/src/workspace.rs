@@ -48,6 +48,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Workspace {
     shared: Arc<Shared>,
     quota: Quota,
+    tells_reads: bool,
 }
 
 #[derive(Debug)]
@@ -79,14 +80,24 @@ impl Workspace {
             counted.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
         let ledger = Arc::new(Ledger::starting_with(used));
         let turn = Arc::default();
-        Ok(Self { shared: Arc::new(Shared { root, top, ledger, turn, pool }), quota })
+        let shared = Arc::new(Shared { root, top, ledger, turn, pool });
+        Ok(Self { shared, quota, tells_reads: false })
     }
 
     /// The same workspace for one who may fill it less.
     pub fn narrowed(&self, quota: Quota) -> Self {
         let quota =
             Quota { bytes: self.quota.bytes.min(quota.bytes), files: self.quota.files.min(quota.files) };
-        Self { shared: Arc::clone(&self.shared), quota }
+        Self { shared: Arc::clone(&self.shared), quota, ..*self }
+    }
+
+    /// The same, of which a call also tells what it read: for whoever tries a tool out.
+    pub fn telling_reads(self) -> Self {
+        Self { tells_reads: true, ..self }
+    }
+
+    pub(crate) fn tells_reads(&self) -> bool {
+        self.tells_reads
     }
 
     /// What it may hold.

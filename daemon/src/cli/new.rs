@@ -7,6 +7,7 @@ use toolgate_admission::Namespace;
 
 use super::failure::Failure;
 use super::print::Printer;
+use crate::plugins::BUILT_IN;
 use crate::scaffold;
 
 const EXAMPLES: &str = "\
@@ -36,6 +37,10 @@ enum Language {
 pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let name =
         Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
+    if BUILT_IN.iter().any(|(taken, _)| *taken == name.as_str()) {
+        let message = format!("`{name}` is the name of a built-in plugin, which no daemon lets go");
+        return Err(Failure::wrong_usage(message, "choose another one"));
+    }
     let Language::Rust = options.lang;
     let folder = options.into.unwrap_or_else(|| PathBuf::from(name.as_str()));
     scaffold::write(&folder, &name).map_err(|error| {

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin list
+  toolgate plugin show weather
   toolgate plugin grant weather grant.json
   toolgate plugin rollback weather
   toolgate plugin import openapi shop.yaml --select tag:orders
@@ -46,13 +47,15 @@ pub enum PluginCommand {
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
     },
-    /// Grant a plugin what its calls may reach, in place of what it was granted before
+    /// Show a plugin: its tools, what it asks for, its versions
+    Show { namespace: String },
+    /// Grant a plugin what its calls may reach, in place of what it was granted before; without a file, show what it is granted
     Grant {
         namespace: String,
         /// A JSON file, or `-` for standard input
-        file: String,
+        file: Option<String>,
         /// Add to what it was granted before, instead
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         add: bool,
     },
     /// Make a tool of an API without code
@@ -74,7 +77,14 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
     match command {
         PluginCommand::List => list(client, printer).await,
         PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
-        PluginCommand::Grant { namespace, file, add } => {
+        PluginCommand::Show { namespace } => {
+            let answer = client.get(&path(&namespace)).send().await?;
+            Ok(printer.value(&answer.json()?)?)
+        }
+        PluginCommand::Grant { namespace, file: None, .. } => {
+            show_grant(client, printer, &path(&namespace)).await
+        }
+        PluginCommand::Grant { namespace, file: Some(file), add } => {
             let answer = grant(client, printer, &path(&namespace), &file, add).await?;
             done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
         }
@@ -113,6 +123,12 @@ async fn load(
     printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
     let put = client.put(&path(&namespace)).body("application/wasm", component.into());
     show(printer, &put.send().await?.json()?)
+}
+
+/// Shows what whatever is at an address is granted.
+pub async fn show_grant(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+    let answer = client.get(&format!("{path}/grant")).send().await?;
+    Ok(printer.value(&answer.json()?)?)
 }
 
 /// Grants whatever is at an address what a file says, or that as well.
@@ -292,6 +308,12 @@ mod tests {
         let namespace = || "weather".to_owned();
         let gone = Canned::empty(204);
         let cases = [
+            (PluginCommand::Show { namespace: namespace() }, weather(), "GET /v1/plugins/weather"),
+            (
+                PluginCommand::Grant { namespace: namespace(), file: None, add: false },
+                Canned::json(200, json!({"network": []})),
+                "GET /v1/plugins/weather/grant",
+            ),
             (
                 PluginCommand::Rollback { namespace: namespace() },
                 weather(),

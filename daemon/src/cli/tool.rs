@@ -1,12 +1,14 @@
 //! `toolgate tool`: tools that an organization makes without code, of an HTTP API or of an MCP server.
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::document::{self, arguments_from, document_from, field};
 use super::failure::Failure;
 use super::organization::done;
-use super::plugin::{asks, grant, tools};
+use super::plugin::{asks, grant, show_grant, tools};
 use super::print::Printer;
 use super::remote::Remote;
 use crate::client::{Client, escaped};
@@ -62,14 +64,14 @@ pub enum ToolCommand {
         /// The digest that `refresh` showed
         digest: String,
     },
-    /// Grant a tool what its calls may reach, in place of what its definition names
+    /// Grant a tool what its calls may reach, in place of what its definition names; without a file, show what it is granted
     Grant {
         /// `organization/namespace`
         name: String,
         /// A JSON file, or `-` for standard input
-        file: String,
+        file: Option<String>,
         /// Add to what it was granted before, instead
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         add: bool,
     },
     /// Try an action once, and see the requests that it makes
@@ -113,12 +115,13 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             let answer = client.post(&format!("{}/approve", path(&name)?)).json(&consent).send().await?;
             show(printer, &answer.json()?)
         }
-        ToolCommand::Grant { name, file, add } => {
+        ToolCommand::Grant { name, file: None, .. } => show_grant(client, printer, &path(&name)?).await,
+        ToolCommand::Grant { name, file: Some(file), add } => {
             let answer = grant(client, printer, &path(&name)?, &file, add).await?;
             done(printer, &answer, &format!("tool `{name}` has its grant, for calls from now on"))
         }
         ToolCommand::Try { name, arguments, definition, user } => {
-            let request = trial(&name, &arguments, definition.as_deref(), user)?;
+            let request = trial(&name, &arguments, definition.as_deref(), user.as_deref())?;
             try_out(client, printer, &request).await
         }
     }
@@ -179,37 +182,55 @@ fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
         }
     }
     let (namespace, state) = (field(tool, "/namespace"), field(tool, "/state"));
-    done(printer, tool, &format!("{namespace} is {state}: {}; reaches {}", actions.join(", "), asks(tool)))
+    done(printer, tool, &format!("{namespace} is {state}: {}; asks for {}", actions.join(", "), asks(tool)))
 }
 
-fn trial(
-    name: &str,
+/// A trial, as it is asked for: of what was typed nothing is read and written anew.
+#[derive(Serialize)]
+struct Trial<'a> {
+    organization: &'a str,
+    tool: &'a str,
+    arguments: Box<RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+}
+
+fn trial<'a>(
+    name: &'a str,
     arguments: &str,
     definition: Option<&str>,
-    user: Option<String>,
-) -> Result<Value, Failure> {
+    user: Option<&'a str>,
+) -> Result<Trial<'a>, Failure> {
     let unsound =
         || Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`");
     let (organization, tool) = name.split_once('/').ok_or_else(unsound)?;
     let (namespace, action) = tool.split_once('/').ok_or_else(unsound)?;
-    let arguments: Value = serde_json::from_str(&arguments_from(arguments)?).map_err(|error| {
-        Failure::wrong_usage(format!("the arguments are not JSON: {error}"), "write `'{…}'`")
-    })?;
-    let mut request = json!({"organization": organization, "tool": tool, "arguments": arguments});
-    if let Some(file) = definition {
-        let definition: Value = serde_json::from_str(&document_from(file)?).unwrap_or_default();
-        request["definition"] = definition;
-        request["namespace"] = namespace.into();
-        request["tool"] = action.into();
-    }
-    if let Some(user) = user {
-        request["user"] = user.into();
-    }
-    Ok(request)
+    let raw = |text: String, what: &str| {
+        RawValue::from_string(text)
+            .map_err(|error| Failure::wrong_usage(format!("{what} not JSON: {error}"), "write `'{…}'`"))
+    };
+    let arguments = raw(arguments_from(arguments)?.trim().to_owned(), "the arguments are")?;
+    let Some(file) = definition else {
+        return Ok(Trial { organization, tool, arguments, namespace: None, definition: None, user });
+    };
+    let definition = raw(document_from(file)?.trim().to_owned(), "the definition is")?;
+    Ok(Trial {
+        organization,
+        tool: action,
+        arguments,
+        namespace: Some(namespace),
+        definition: Some(definition),
+        user,
+    })
 }
 
-async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Value) -> Result<(), Failure> {
-    let tried = client.post("/v1/try").json(request).send().await?.json()?;
+async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Trial<'_>) -> Result<(), Failure> {
+    let body = serde_json::to_string(request).unwrap_or_default();
+    let tried = client.post("/v1/try").body("application/json", body.into()).send().await?.json()?;
     if printer.json() {
         return Ok(printer.value(&tried)?);
     }
@@ -313,7 +334,7 @@ mod tests {
         assert_eq!(run.asked[0].line(), "POST /v1/orgs/acme/tools/wiki/refresh");
         assert!(run.notes.contains("added write") && run.notes.contains("sha256:ab"), "{}", run.notes);
         assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
-        assert_eq!(run.out, "wiki is active: call_wiki_search; reaches https://wiki.example/mcp\n");
+        assert_eq!(run.out, "wiki is active: call_wiki_search; asks for https://wiki.example/mcp\n");
     }
 
     /// C1: an id, made of the name for people where there is none.
@@ -350,17 +371,14 @@ mod tests {
         });
         let command = ToolCommand::Try {
             name: "acme/weather/now".into(),
-            arguments: r#"{"city":"Paris"}"#.into(),
+            arguments: r#"{"city":"Paris","id":1.0e2}"#.into(),
             definition: None,
             user: None,
         };
         let run = run_command(command, vec![Canned::json(200, tried)]).await;
         run.result.expect("done");
-        let sent: Value = serde_json::from_str(&run.asked[0].body).expect("json");
-        assert_eq!(
-            sent,
-            json!({"organization": "acme", "tool": "weather/now", "arguments": {"city": "Paris"}})
-        );
+        let sent = r#"{"organization":"acme","tool":"weather/now","arguments":{"city":"Paris","id":1.0e2}}"#;
+        assert_eq!(run.asked[0].body, sent);
         for line in [
             "# by the rule {\"host\":\"a.example\"}",
             "used: fuel 7",

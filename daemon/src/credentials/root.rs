@@ -76,6 +76,7 @@ impl Credentials {
     /// Opens a sealed store with the key that an operator brings.
     pub async fn unseal(&self, key: RootKey, now_ms: u64) -> Result<(), CallError> {
         self.take(key, now_ms).await?;
+        tracing::info!("the credential store is open");
         self.go_on(now_ms).await.map(drop)
     }
 

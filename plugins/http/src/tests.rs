@@ -56,7 +56,8 @@ fn the_examples_are_true() {
 fn t7_the_tool_reads_any_host_that_is_granted_and_changes_nothing() {
     let description = testing::describe::<ThisPlugin>();
 
-    let asked = json!({"filesystem": "none", "network": [{"scheme": "https", "host": "*", "methods": ["GET", "HEAD"]}]});
+    let rule = |scheme| json!({"scheme": scheme, "host": "*", "methods": ["GET", "HEAD"]});
+    let asked = json!({"filesystem": "none", "network": [rule("https"), rule("http")]});
     assert_eq!(description["capabilities"], asked);
     let tool = &description["tools"][0];
     assert_eq!(tool["name"], fetch::NAME);

@@ -13,6 +13,7 @@ mod grants;
 mod injected;
 mod owned;
 mod pages;
+mod published;
 mod refused;
 mod unrecorded;
 mod wire;

@@ -99,7 +99,9 @@ pub(super) fn words(error: &Error) -> &'static str {
         Error::ConnectionTimeout => "no connection in time",
         Error::ConnectionLimitReached => "too many connections are open",
         Error::Connect(_) | Error::DestinationNotFound => "no connection could be made",
-        Error::TlsCertificateError => "its certificate is not to be trusted",
+        Error::TlsCertificateError => {
+            "its certificate is not to be trusted; `extra_ca` of the grant adds an authority"
+        }
         Error::Tls(_) | Error::TlsProtocolError => "TLS failed",
         Error::ConnectionReadTimeout | Error::HttpResponseTimeout => "it did not answer in time",
         Error::HttpResponseIncomplete => "its answer is broken",

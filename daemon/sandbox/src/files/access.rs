@@ -136,6 +136,13 @@ impl FileAccess {
         }
     }
 
+    /// Notes that a file was opened to be read, where somebody wants to know.
+    pub(crate) fn note_read(&self, path: &str) {
+        if let Some(lane) = self.lane.as_ref().filter(|lane| lane.workspace.tells_reads()) {
+            lane.record().reads.add("workspace_read", shown(path));
+        }
+    }
+
     /// Notes a refusal, and gives it back.
     pub(crate) fn refuse(&self, error: FileError, path: &str) -> FileError {
         if let Some(lane) = &self.lane {
@@ -198,7 +205,7 @@ impl Lane {
         let work = move || {
             let done = work(&self.workspace, &turn);
             match &done {
-                Ok(_) if writes => self.record().add("workspace_write", shown(&path)),
+                Ok(_) if writes => self.record().effects.add("workspace_write", shown(&path)),
                 Ok(_) => {}
                 Err(error) => self.note_refusal(error, &path),
             }
@@ -209,21 +216,21 @@ impl Lane {
 
     /// Writes down a change of another path than the one that the turn was for.
     pub(crate) fn note_write(&self, path: &str) {
-        self.record().add("workspace_write", shown(path));
+        self.record().effects.add("workspace_write", shown(path));
     }
 
     fn note_refusal(&self, error: &FileError, path: &str) {
         let mut record = self.record();
         let limit = match error {
             FileError::Refused(refusal) if refusal.is_denial() => {
-                return record.add("file_denied", format!("{}: {refusal}", shown(path)));
+                return record.effects.add("file_denied", format!("{}: {refusal}", shown(path)));
             }
             FileError::Quota(exceeded) => exceeded.kind.limit(),
             FileError::Refused(Refusal::TooManyOpen) => LimitName::OpenFiles,
             FileError::Refused(_) | FileError::Io(_) => return,
         };
         record.limit_refused.get_or_insert(limit);
-        record.add("quota_exceeded", format!("{}: {limit}", shown(path)));
+        record.effects.add("quota_exceeded", format!("{}: {limit}", shown(path)));
     }
 
     async fn operation(&self) -> io::Result<OwnedSemaphorePermit> {
@@ -249,35 +256,51 @@ impl Drop for Unfinished {
     }
 }
 
-/// What a call did.
+/// What a call did with files.
 #[derive(Debug, Default)]
 struct Record {
-    effects: Vec<Effect>,
-    left_out: u64,
+    effects: Effects,
+    /// Apart, so that a call that reads much still tells what it changed.
+    reads: Effects,
     limit_refused: Option<LimitName>,
 }
 
 impl Record {
+    fn take(&mut self) -> Vec<Effect> {
+        let mut effects = self.effects.take("file_effects_left_out");
+        effects.extend(self.reads.take("file_reads_left_out"));
+        effects
+    }
+}
+
+/// The first of what happened word for word, and how much more there was.
+#[derive(Debug, Default)]
+struct Effects {
+    told: Vec<Effect>,
+    left_out: u64,
+}
+
+impl Effects {
     /// Adds an effect unless it is there already.
     fn add(&mut self, kind: &'static str, detail: String) {
         let effect = Effect { kind, detail };
-        if self.effects.contains(&effect) {
+        if self.told.contains(&effect) {
             return;
         }
-        if self.effects.len() == EFFECTS_MAX {
+        if self.told.len() == EFFECTS_MAX {
             self.left_out += 1;
         } else {
-            self.effects.push(effect);
+            self.told.push(effect);
         }
     }
 
-    fn take(&mut self) -> Vec<Effect> {
-        let mut effects = std::mem::take(&mut self.effects);
+    fn take(&mut self, kind_of_the_rest: &'static str) -> Vec<Effect> {
+        let mut told = std::mem::take(&mut self.told);
         if self.left_out > 0 {
             let detail = format!("{} more", std::mem::take(&mut self.left_out));
-            effects.push(Effect { kind: "file_effects_left_out", detail });
+            told.push(Effect { kind: kind_of_the_rest, detail });
         }
-        effects
+        told
     }
 }
 

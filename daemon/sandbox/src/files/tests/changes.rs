@@ -40,6 +40,20 @@ async fn a_file_opened_for_reading_is_not_written() {
 }
 
 #[tokio::test]
+async fn t11_what_is_read_is_told_where_a_tool_is_tried_out() {
+    let mut guest = Guest::new(ROOMY).await;
+    guest.put("a", b"1").await;
+    guest.access.take_effects();
+    guest.get("a").await.unwrap();
+    assert_eq!(guest.access.take_effects(), []);
+    guest.workspace = guest.workspace.clone().telling_reads();
+    let mut trying = guest.sibling();
+    trying.get("a").await.unwrap();
+    trying.put("b", b"2").await;
+    assert_eq!(trying.access.take_effects(), [effect("workspace_write", "b"), effect("workspace_read", "a")]);
+}
+
+#[tokio::test]
 async fn b2_writes_are_charged_by_what_the_file_grows() {
     let mut guest = Guest::new(Quota { bytes: 10, files: 5 }).await;
     let fd = guest.create("f").await.unwrap();
