@@ -31,12 +31,23 @@ pub struct Approvals {
 /// What there is for a call that needs approval.
 #[derive(Debug)]
 pub enum Found {
-    /// A use of this approval was taken for it.
-    Used(Box<(String, Approval)>),
+    /// A use was taken for it.
+    Used(Box<Use>),
     /// It waits for a person to decide; beside it the approval that nobody decided in time, whose place this one took.
     Waits(Box<ApprovalRow>, Option<String>),
     /// It will not run.
     Refused(CallError),
+}
+
+/// A use of an approval.
+#[derive(Debug)]
+pub struct Use {
+    /// The approval's id.
+    pub id: String,
+    /// What it covers.
+    pub approval: Approval,
+    /// Whether it was the last one.
+    pub is_last: bool,
 }
 
 /// How an approval stands that a call waits for.
@@ -70,8 +81,10 @@ impl Approvals {
         for row in known.iter().filter(|row| row.state == ApprovalState::Approved && row.expires_ms > now_ms)
         {
             let approval = read(row)?;
-            if unapproved.is_covered_by(&approval) && self.store.use_approval(&row.id, now_ms).await? {
-                return Ok(Found::Used(Box::new((row.id.clone(), approval))));
+            if unapproved.is_covered_by(&approval)
+                && let Some(left) = self.store.use_approval(&row.id, now_ms).await?
+            {
+                return Ok(Found::Used(Box::new(Use { id: row.id.clone(), approval, is_last: left == 0 })));
             }
         }
         if let Some(own) = known.iter().rev().find(|row| row.call == call) {
@@ -92,7 +105,9 @@ impl Approvals {
     /// How an approval stands that a call was told to wait for. One that is not there any more ended long ago.
     pub async fn stands(&self, id: &str, now_ms: u64) -> Result<Stands, CallError> {
         let row = match self.store.approval(id, None).await {
-            Err(StoreError::NotFound { .. }) => return Ok(Stands::Over(ApprovalState::Expired, expired())),
+            Err(StoreError::NotFound { .. }) => {
+                return Ok(Stands::Over(ApprovalState::Expired, expired(false)));
+            }
             row => row?,
         };
         let Some(why) = over(&row, now_ms) else { return Ok(Stands::Open(Box::new(row))) };
@@ -186,8 +201,10 @@ pub fn over(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
     match row.state {
         ApprovalState::Denied => Some(denied(row.reason.as_deref())),
         ApprovalState::Void => Some(void()),
-        ApprovalState::Expired => Some(expired()),
-        ApprovalState::Pending | ApprovalState::Approved if row.expires_ms <= now_ms => Some(expired()),
+        ApprovalState::Expired => Some(expired(row.decided_ms.is_some())),
+        ApprovalState::Pending | ApprovalState::Approved if row.expires_ms <= now_ms => {
+            Some(expired(row.decided_ms.is_some()))
+        }
         ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Used => None,
     }
 }
@@ -205,12 +222,21 @@ pub fn denied(reason: Option<&str>) -> CallError {
     )
 }
 
-/// Nobody decided in time.
-pub fn expired() -> CallError {
+/// Nobody decided in time, or the call was not posted again in time.
+pub fn expired(is_decided: bool) -> CallError {
+    let message = match is_decided {
+        true => "this call was approved, and not posted again in time",
+        false => "nobody approved this call in time",
+    };
+    CallError::new(ErrorType::ApprovalExpired, message, "use a new id to ask again, if it still matters")
+}
+
+/// Another call of the same kind took the last use of the approval that this one waits for.
+pub fn used_up() -> CallError {
     CallError::new(
         ErrorType::ApprovalExpired,
-        "nobody approved this call in time",
-        "use a new id to ask again, if it still matters",
+        "another call with an id of its own has used the approval that this one waited for",
+        "look at what that one did; use a new id to ask again, if this is to happen twice",
     )
 }
 

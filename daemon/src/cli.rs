@@ -264,7 +264,7 @@ mod tests {
             "toolgate policy put acme policy.json --strict --json",
             "toolgate policy explain acme/bot files/write --channel sms --session s_1",
             "toolgate policy diff acme/bot -",
-            "toolgate approval list --org acme --state pending",
+            "toolgate approval list --organization acme --state pending",
             "toolgate approval approve a_1 --reason fine --uses 3 --expires-in 60 --arguments {}",
             "toolgate approval deny a_1 --reason no --json",
             "toolgate session open acme/bot --user u --conversation c --channel sms",

@@ -212,6 +212,12 @@ impl Dispatcher {
             Err(error) => return not_opened(running, call, teller, record::unrecordable(&error)),
         };
         record::refused(session, call, &verdict);
+        if let Some(approval) = &running.waited_for
+            && !matches!(verdict, Verdict::NeedsApproval(_))
+            && let Err(error) = self.withdraw(session, approval).await
+        {
+            tracing::warn!(%error, approval, "what nobody needs to decide any more cannot be taken back");
+        }
         let exchanges = terms.trial.map(|trial| &trial.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256, exchanges };
         let (performed, ending) = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
@@ -277,14 +283,15 @@ impl Dispatcher {
         if let Some(kept) = attempt.exchanges {
             kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
-        record::effects(&self.0.audit, attempt.entry, &finished);
+        record::effects(&self.0.audit, attempt.entry, attempt.call, &admitted, &finished);
         record::log(session, attempt.call, &admitted, &finished);
         let answer = self.accept(&admitted, finished);
         record::exception(session, attempt.call, admitted.id(), &answer);
         self.note(session, &answer);
         let ending = match answer.expires_ms() {
             Some(expires_ms) => {
-                Ending::Client { admitted: Box::new(admitted), expires_ms, arguments: attempt.arguments.0 }
+                let admitted = Box::new(admitted);
+                Ending::Client { admitted, expires_ms, arguments: attempt.arguments.0, usage: answer.usage }
             }
             None => Ending::Final,
         };

@@ -154,20 +154,24 @@ impl App {
     }
 
     /// The session, if it is there and the caller may use it; both get the same answer.
-    fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
-        let session = self.0.sessions.find(id);
-        let agent = session.as_ref().map(|session| (&session.setup.organization, &session.setup.agent));
-        caller.may_use_session(id, agent)?;
-        let session = session.ok_or_else(|| Problem::not_found("session"))?;
+    async fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
+        let Some(session) = self.0.sessions.find(id) else { return Err(self.no_session(caller, id).await) };
+        caller.may_use_session(id, Some((&session.setup.organization, &session.setup.agent)))?;
         let idle_ms = now_ms().saturating_sub(session.last_used_ms());
         if idle_ms > self.settings().sessions.idle_seconds.saturating_mul(1000) {
-            return Err(Problem::new(
-                ErrorType::Expired,
-                "the session was not used for too long and has ended",
-                "open a new session",
-            ));
+            return Err(session_ended("was not used for too long and has ended"));
         }
         Ok(session)
+    }
+
+    /// Why there is no such session: one that is over is remembered for a while, for whoever may know of it.
+    async fn no_session(&self, caller: &Caller, id: &str) -> Problem {
+        let row = self.0.store.session(id).await;
+        let agent = row.as_ref().ok().map(|row| (&row.organization, &row.agent));
+        match (caller.may_use_session(id, agent), row) {
+            (Err(refused), _) => refused.into(),
+            (Ok(()), _) => session_ended("has ended"),
+        }
     }
 
     /// A call that this run of the daemon knows nothing of, from the index of the audit log.
@@ -415,4 +419,8 @@ struct List<T> {
     /// What to send as `cursor` for the next page; null on the last one.
     #[schema(required)]
     next_cursor: Option<String>,
+}
+
+fn session_ended(how: &str) -> Problem {
+    Problem::new(ErrorType::Expired, format!("the session {how}"), "open a new session")
 }

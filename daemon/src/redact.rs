@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -21,6 +22,55 @@ pub fn redacted<'a>(arguments: &'a str, pointers: &[String]) -> Option<Cow<'a, R
         }
     }
     serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
+}
+
+/// What `pointers` name, as it can stand in the path of a request or a file: its words and numbers, part by part.
+pub fn secrets(arguments: &str, pointers: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some(value) =
+        (!pointers.is_empty()).then(|| serde_json::from_str::<Value>(arguments).ok()).flatten()
+    {
+        pointers
+            .iter()
+            .filter_map(|pointer| value.pointer(pointer))
+            .for_each(|value| words(value, &mut found));
+    }
+    found
+}
+
+fn words(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            found.push(text.clone());
+            found.extend(text.split('/').filter(|part| part.len() < text.len()).map(str::to_owned));
+        }
+        Value::Number(number) => found.push(number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| words(item, found)),
+        Value::Object(members) => members.values().for_each(|member| words(member, found)),
+        Value::Null | Value::Bool(_) => {}
+    }
+    found.retain(|word| !word.is_empty());
+}
+
+/// Shortest secret that is looked for inside of a part of a path. A shorter one is a part of many words.
+const INSIDE_BYTES: usize = 4;
+
+/// What an effect was done to, without the parts of its path that hold a secret. What follows `: ` says how it went.
+pub fn without<'a>(detail: &'a str, secrets: &[String]) -> Cow<'a, str> {
+    if secrets.is_empty() {
+        return Cow::Borrowed(detail);
+    }
+    let (path, how) = detail.split_at(detail.find(": ").unwrap_or(detail.len()));
+    let shown = |part: &'a str| {
+        let meant = percent_decode_str(part).decode_utf8_lossy();
+        let holds = |secret: &String| match secret.len() < INSIDE_BYTES {
+            true => meant == *secret,
+            false => meant.contains(secret.as_str()),
+        };
+        if secrets.iter().any(holds) { REDACTED } else { part }
+    };
+    let path: Vec<&str> = path.split('/').map(shown).collect();
+    Cow::Owned(path.join("/") + how)
 }
 
 #[cfg(test)]
@@ -44,6 +94,23 @@ mod tests {
     #[test]
     fn arguments_without_secrets_are_recorded_byte_for_byte() {
         assert_eq!(shown("{\"n\": 1.50 }", &[]), "{\"n\": 1.50 }");
+    }
+
+    #[test]
+    fn o3_a_secret_that_stands_in_a_path_is_not_in_what_is_recorded_of_it() {
+        let pointers = ["/ssn".to_owned(), "/more".to_owned()];
+        let secrets = secrets(r#"{"ssn":"Pat/4711 é","more":{"pin":12},"open":"v1"}"#, &pointers);
+        for (detail, shown) in [
+            (
+                "GET https://a.example:12/v1/Pat%2F4711%20%C3%A9/12/x: 404, 12 bytes out",
+                "GET https://a.example:12/v1/[redacted]/[redacted]/x: 404, 12 bytes out",
+            ),
+            ("notes/4711 é.txt", "notes/[redacted]"),
+            ("GET https://a.example/v1/x12: 200", "GET https://a.example/v1/x12: 200"),
+        ] {
+            assert_eq!(without(detail, &secrets), shown);
+        }
+        assert_eq!(without("notes/4711", &super::secrets("{", &pointers)), "notes/4711");
     }
 
     #[test]

@@ -268,7 +268,9 @@ impl Prepared {
     fn https_client(&self, private: bool) -> Result<TokenClient> {
         let settings = &self.config.credentials;
         let named = settings.plain_http.clone().unwrap_or_default();
-        Ok(https_client(HttpsSettings { named, private, ca_file: settings.ca_file.clone() })?)
+        let private_hosts = settings.private_hosts.clone().unwrap_or_default();
+        let ca_file = settings.ca_file.clone();
+        Ok(https_client(HttpsSettings { named, private_hosts, private, ca_file })?)
     }
 
     async fn credentials(&self, store: &Store, registry: &Registry) -> Result<Credentials> {

@@ -278,7 +278,11 @@ fn r7_the_same_id_answers_running_while_it_runs() {
         let session = scene.session();
         let running = session.start("c1", "hostile/doze", json!({}));
         session.wait_until_running("c1");
-        assert_eq!(session.call_as("c1", "hostile/doze", json!({})).status(), "running");
+        let call = json!({"id": "c1", "tool": "hostile/doze", "arguments": {}});
+        let again = session.post(&json!({"calls": [call]})).expect(200).json();
+        let known = &again["results"][0];
+        assert_eq!((&known["status"], &known["executed"]), (&json!("running"), &json!("unknown")));
+        assert_eq!(again["next"], "wait", "the model has to wait for it");
         session.call_as("c1", "hostile/rest", json!({"ms": 1})).failed("CONFLICT");
         session.cancel("c1").expect(204);
         running.reply().expect(200);
@@ -385,8 +389,8 @@ fn the_end_of_a_session_ends_its_calls_and_its_files() {
         session.wait_until_running("c1");
         session.client.delete(&session.path("")).expect(204);
         running.reply().expect(200);
-        session.client.get(&session.path("")).refused(404, "NOT_FOUND");
-        session.post(&json!({"calls": [{"tool": "hostile/count"}]})).refused(404, "NOT_FOUND");
+        session.client.get(&session.path("")).refused(410, "EXPIRED");
+        session.post(&json!({"calls": [{"tool": "hostile/count"}]})).refused(410, "EXPIRED");
         assert!(!folder.exists());
         is_cancelled(scene, &session, "c1");
     });

@@ -133,7 +133,7 @@ fn everything_that_was_acknowledged_is_there_after_a_crash() {
     assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
     let owner = toolgate_tests::Client { address: daemon.address, ..owner };
     assert_eq!(owner.get("/v1/orgs/acme/agents/bot").expect(200).header("etag"), Some(tag.as_str()));
-    operator.get(&ended.path("")).refused(404, "NOT_FOUND");
+    operator.get(&ended.path("")).refused(410, "EXPIRED");
     operator.post("/v1/plugins/kept/rollback", &json!({})).refused(409, "CONFLICT");
 }
 

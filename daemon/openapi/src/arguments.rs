@@ -173,6 +173,7 @@ fn of_body<'a>(
     for field in fields {
         let name = names.give(&field.name, Place::Body);
         let place = match (name == field.sent_as, has_no_body(method)) {
+            _ if field.is_open => Some(json!({"in": "body", "name": field.sent_as, "style": "deep_object"})),
             (true, false) => None,
             (true, true) => Some(json!("body")),
             (false, _) => Some(json!({"in": "body", "name": field.sent_as})),
@@ -200,6 +201,7 @@ fn plain_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<
         sent_as: (*name).to_owned(),
         schema,
         is_required: members.required.contains(name),
+        is_open: false,
     })
     .collect()
 }

@@ -24,6 +24,8 @@ pub(crate) struct Field<'a> {
     pub(crate) sent_as: String,
     pub(crate) schema: &'a Value,
     pub(crate) is_required: bool,
+    /// Whether it is an object whose members nobody names, which stands there with brackets: `metadata[plan]`.
+    pub(crate) is_open: bool,
 }
 
 /// The fields of a form with these members; an error names a required one that cannot be written.
@@ -47,6 +49,7 @@ pub(crate) fn fields<'a>(
             sent_as: (*name).to_owned(),
             schema,
             is_required: members.required.contains(name),
+            is_open: false,
         };
         let is_required = field.is_required;
         let before = fields.len();
@@ -88,6 +91,7 @@ fn write<'a>(
         Kind::Nested if !has_brackets || depth == DEPTH => return false,
         Kind::Nested => match object(document, field.schema) {
             Some(members) => return write_members(document, &field, &members, depth, fields),
+            None if is_open_object(document, field.schema) => fields.push(Field { is_open: true, ..field }),
             None => return false,
         },
     }
@@ -112,21 +116,34 @@ fn write_members<'a>(
             sent_as: format!("{}[{name}]", field.sent_as),
             schema,
             is_required: field.is_required && members.required.contains(name),
+            is_open: false,
         };
         is_whole &= write(document, inner, true, depth + 1, fields);
     }
     is_whole
 }
 
-/// The one object that a value may be, whatever single values it may be beside.
+/// The members of the one object that a value may be, whatever single values it may be beside.
 fn object<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
     let named = |schema: &'a Value| gather(document, schema).filter(|members| !members.properties.is_empty());
-    if let Some(members) = named(schema) {
-        return Some(members);
-    }
+    named(schema).or_else(|| named(only_object(document, schema)?))
+}
+
+/// Whether it may be one object, whose members nobody names and which are words or lists of them.
+fn is_open_object(document: &Document, schema: &Value) -> bool {
+    let open = |schema: &Value| {
+        let others = document.resolve(schema).ok()?.get("additionalProperties")?;
+        Some(others.is_object() && kind(document, others) != Kind::Nested)
+    };
+    let is_open = |schema| open(schema).unwrap_or_default();
+    is_open(schema) || only_object(document, schema).is_some_and(is_open)
+}
+
+/// The one alternative that is no single value.
+fn only_object<'a>(document: &'a Document, schema: &'a Value) -> Option<&'a Value> {
     let schema = document.resolve(schema).ok()?;
     let alternatives = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
     let mut objects = alternatives.iter().filter(|alternative| kind(document, alternative) != Kind::Single);
     let only = objects.next()?;
-    if objects.next().is_some() { None } else { named(only) }
+    objects.next().is_none().then_some(only)
 }

@@ -23,7 +23,7 @@ use view::Approval;
 
 const EXAMPLES: &str = "\
 Examples:
-  toolgate approval list --org acme --state pending
+  toolgate approval list --organization acme --state pending
   toolgate approval show a_…
   toolgate approval approve a_… --reason 'agreed by phone'
   toolgate approval approve a_… --uses 10 --expires-in 600 --arguments '{\"/amount\": {\"type\": \"integer\", \"maximum\": 100}}'
@@ -45,8 +45,8 @@ pub enum ApprovalCommand {
     /// List approvals, the oldest first
     List {
         /// Those of this organization
-        #[arg(long, value_name = "ORG")]
-        org: Option<String>,
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
         /// Those in this state
         #[arg(long, value_parser = PossibleValuesParser::new(ApprovalState::ALL.map(ApprovalState::as_str)))]
         state: Option<String>,
@@ -101,7 +101,7 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        ApprovalCommand::List { org, state } => list(client, printer, org, state).await,
+        ApprovalCommand::List { organization, state } => list(client, printer, organization, state).await,
         ApprovalCommand::Show { id } => {
             let answer = client.get(&path(&id)).send().await?;
             show(printer, &answer)

@@ -1,6 +1,7 @@
 //! `toolgate call`: one call of one tool, as an agent would make it.
 //!
-//! Without a session it opens one and ends it afterwards, its files with it.
+//! Without a session it opens one and ends it afterwards, its files with it; where the call waits for somebody the session
+//! stays open, since what waits in it would end with it.
 
 use clap::Args;
 use serde_json::value::RawValue;
@@ -51,19 +52,22 @@ pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_
     let call = Call::read(&options)?;
     let Some(agent) = &call.agent else {
         let session = options.session.as_deref().unwrap_or_default();
-        return call.make(client, printer, session).await;
+        return call.make(client, printer, session).await.map_err(|(failure, _)| failure);
     };
     let session = open(client, agent, &options).await?;
     let made = call.make(client, printer, &session).await;
-    if options.keep {
-        printer.note(&format!("session `{session}` stays open"))?;
-        return made;
+    if options.keep || matches!(made, Err((_, Waits(true)))) {
+        printer.note(&format!("session `{session}` stays open; `toolgate session end {session}` ends it"))?;
+        return made.map_err(|(failure, _)| failure);
     }
     let ended = client.delete(&session_path(&session)).send().await;
-    made?;
+    made.map_err(|(failure, _)| failure)?;
     ended?;
     Ok(())
 }
+
+/// Whether a call that has no result waits for somebody.
+struct Waits(bool);
 
 /// What is to be called, by whom.
 struct Call {
@@ -99,19 +103,80 @@ impl Call {
         Ok(Self { agent, tool: tool.clone(), arguments })
     }
 
-    async fn make(&self, client: &Client, printer: &mut Printer<'_>, session: &str) -> Result<(), Failure> {
+    async fn make(
+        &self,
+        client: &Client,
+        printer: &mut Printer<'_>,
+        session: &str,
+    ) -> Result<(), (Failure, Waits)> {
+        let answer = self.post(client, session).await.map_err(|failure| (failure, Waits(false)))?;
+        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
+        let waits = !matches!(&*field(result, "/status"), "ok" | "error");
+        self.tell(&answer, result, session, printer).map_err(|failure| (failure, Waits(waits)))
+    }
+
+    async fn post(&self, client: &Client, session: &str) -> Result<Value, Failure> {
         // Put together as text: the tool gets the arguments byte for byte as they were given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
         let post = client.post(&format!("{}/calls", session_path(session)));
-        let answer = post.body("application/json", body.into()).send().await?.json()?;
-        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
+        Ok(post.body("application/json", body.into()).send().await?.json()?)
+    }
+
+    fn tell(
+        &self,
+        answer: &Value,
+        result: &Value,
+        session: &str,
+        printer: &mut Printer<'_>,
+    ) -> Result<(), Failure> {
         let ok = result.get("status").and_then(Value::as_str) == Some("ok");
         if printer.json() {
-            printer.value(&answer)?;
+            printer.value(answer)?;
         } else if ok {
             printer.value(result.get("output").unwrap_or(&Value::Null))?;
         }
-        if ok { Ok(()) } else { Err(failure_of(result, session, printer)?) }
+        if ok { Ok(()) } else { Err(self.failure_of(result, session, printer)?) }
+    }
+
+    /// Why a call has no result, or none yet.
+    fn failure_of(
+        &self,
+        result: &Value,
+        session: &str,
+        printer: &mut Printer<'_>,
+    ) -> Result<Failure, Failure> {
+        if !result.get("error").is_none_or(Value::is_null) {
+            let (error_type, why) = (field(result, "/error/error_type"), field(result, "/error/message"));
+            let hint = result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default();
+            return Ok(Failure::new(format!("{error_type}: {why}"), hint));
+        }
+        let (status, call) = (field(result, "/status"), field(result, "/id"));
+        Ok(match &*status {
+            "approval_required" => {
+                let approval = field(result, "/approval/id");
+                Failure::new(
+                    format!("the call waits for a person: approval `{approval}`"),
+                    format!(
+                        "somebody with another token runs `toolgate approval approve {approval}`; then make the call \
+                         again with `toolgate call --session {session} {} '{}'`",
+                        self.tool, self.arguments
+                    ),
+                )
+            }
+            "client_required" => {
+                if !printer.json() {
+                    printer.value(result.get("payload").unwrap_or(&Value::Null))?;
+                }
+                Failure::new(
+                    format!("the call `{call}` waits for what a client does with this payload"),
+                    format!("hand it in with `toolgate session result {session} {call} '…'`"),
+                )
+            }
+            _ => Failure::new(
+                format!("the call `{call}` has not ended: {status}"),
+                format!("ask with `toolgate session call {session} {call}`"),
+            ),
+        })
     }
 }
 
@@ -124,42 +189,6 @@ async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Resu
     }
     let opened = client.post("/v1/sessions").json(&wanted).send().await?.json()?;
     Ok(field(&opened, "/session"))
-}
-
-/// Why a call has no result, or none yet. What waits, waits in its session: one that ends takes it along.
-fn failure_of(result: &Value, session: &str, printer: &mut Printer<'_>) -> Result<Failure, Failure> {
-    if !result.get("error").is_none_or(Value::is_null) {
-        let message = format!("{}: {}", field(result, "/error/error_type"), field(result, "/error/message"));
-        let hint = result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default();
-        return Ok(Failure::new(message, hint));
-    }
-    let (status, call) = (field(result, "/status"), field(result, "/id"));
-    let in_session = "in a session that stays open: `--keep`, or `--session`";
-    Ok(match &*status {
-        "approval_required" => {
-            let approval = field(result, "/approval/id");
-            Failure::new(
-                format!("the call waits for a person: approval `{approval}`"),
-                format!(
-                    "somebody with another token runs `toolgate approval approve {approval}`; then make the call again, \
-                     {in_session}"
-                ),
-            )
-        }
-        "client_required" => {
-            if !printer.json() {
-                printer.value(result.get("payload").unwrap_or(&Value::Null))?;
-            }
-            Failure::new(
-                format!("the call `{call}` waits for what a client does with this payload"),
-                format!("hand it in with `toolgate session result {session} {call} '…'`, {in_session}"),
-            )
-        }
-        _ => Failure::new(
-            format!("the call `{call}` has not ended: {status}"),
-            format!("ask with `toolgate session call {session} {call}`, {in_session}"),
-        ),
-    })
 }
 
 fn wrong(message: &str, hint: &str) -> Failure {
@@ -238,6 +267,22 @@ mod tests {
         let failure = run.result.expect_err("it has not run");
         assert_eq!(failure.to_string(), "the call waits for a person: approval `a_1`");
         assert!(failure.hint().contains("toolgate approval approve a_1"), "{}", failure.hint());
+        assert!(
+            failure.hint().ends_with("`toolgate call --session s_9 files/write '{}'`"),
+            "{}",
+            failure.hint()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_session_in_which_a_call_waits_stays_open() {
+        for status in ["approval_required", "client_required", "running"] {
+            let waits = answered(&json!({"status": status, "id": "c_1"}));
+            let run = call(&["acme/bot", "files/write"], vec![opened(), waits]).await;
+            run.result.expect_err("it has not run");
+            assert_eq!(run.asked.len(), 2, "{status}");
+            assert!(run.notes.contains("session `s_1` stays open"), "{}", run.notes);
+        }
     }
 
     #[tokio::test]
@@ -254,7 +299,7 @@ mod tests {
         run.result.expect("done");
         assert_eq!(run.asked.len(), 2);
         assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot","user":"u"}"#);
-        assert_eq!(run.notes, "session `s_1` stays open\n");
+        assert_eq!(run.notes, "session `s_1` stays open; `toolgate session end s_1` ends it\n");
     }
 
     #[tokio::test]

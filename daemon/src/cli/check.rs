@@ -44,7 +44,7 @@ pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(),
     }
     Err(Failure::new(
         "the plugin does not pass",
-        "mend what stands under `error` above; `docs/check.md` explains each code",
+        "mend what stands behind `error` above, each with its way out",
     ))
 }
 

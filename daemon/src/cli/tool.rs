@@ -1,9 +1,12 @@
 //! `toolgate tool`: tools that an organization makes without code, of an HTTP API or of an MCP server.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_admission::show;
 
 use super::document::{self, arguments_from, document_from, field};
 use super::failure::Failure;
@@ -167,22 +170,67 @@ fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
         printer.warning(&format!("`{}` is left out: {}", field(left, "/name"), field(left, "/why")))?;
     }
     if tool.get("waiting").is_some_and(Value::is_object) {
-        let part = |name: &str| field(tool, &format!("/waiting/{name}"));
-        printer.warning(&format!(
-            "its server has something else now: added {}, removed {}, changed {}; consent to it with `toolgate tool approve` and {}",
-            part("added"), part("removed"), part("changed"), part("digest")
-        ))?;
-        // Descriptions steer models: nobody consents to what was not shown.
-        for waits in tool.pointer("/waiting/tools").and_then(Value::as_array).into_iter().flatten() {
-            printer.note(&format!(
-                "`{}` would be: {}",
-                field(waits, "/name"),
-                field(waits, "/description")
-            ))?;
-        }
+        waiting(printer, tool)?;
     }
     let (namespace, state) = (field(tool, "/namespace"), field(tool, "/state"));
     done(printer, tool, &format!("{namespace} is {state}: {}; asks for {}", actions.join(", "), asks(tool)))
+}
+
+/// What waits for consent, and all that a model would read of it: nobody consents to what was not shown.
+fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
+    let list = |name: &str| {
+        tool.pointer(&format!("/waiting/{name}"))
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    };
+    let named = ["added", "removed", "changed"].map(|name| (name, field(tool, &format!("/waiting/{name}"))));
+    let named: Vec<String> = named
+        .into_iter()
+        .filter(|(_, names)| !matches!(names.as_str(), "" | "-"))
+        .map(|(what, names)| format!("{what} {names}"))
+        .collect();
+    printer.warning(&format!(
+        "its server has something else now: {}; consent to it with `toolgate tool approve` and {}",
+        if named.is_empty() { "another revision of the protocol".to_owned() } else { named.join(", ") },
+        field(tool, "/waiting/digest")
+    ))?;
+    for left in list("left_out") {
+        printer.warning(&format!("`{}` would be left out: {}", field(left, "/name"), field(left, "/why")))?;
+    }
+    for after in list("tools") {
+        let name = after.get("name");
+        let before = list("before").iter().find(|before| before.get("name") == name);
+        printer.note(&format!("`{}` would be:", field(after, "/name")))?;
+        let (before, after) = (before.map(leaves).unwrap_or_default(), leaves(after));
+        let others = |all: &BTreeMap<String, String>, known: &BTreeMap<String, String>, mark: char| {
+            let differs = all.iter().filter(|(place, value)| known.get(*place) != Some(value));
+            differs.map(|(place, value)| format!("{mark} {place}: {value}")).collect::<Vec<_>>()
+        };
+        for line in others(&before, &after, '-').iter().chain(&others(&after, &before, '+')) {
+            printer.note(&format!("  {line}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every value that holds no others, by its place; what a reader would not see is written out.
+fn leaves(value: &Value) -> BTreeMap<String, String> {
+    fn walk(value: &Value, place: String, found: &mut BTreeMap<String, String>) {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                members.iter().for_each(|(name, value)| walk(value, format!("{place}/{name}"), found));
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let items = items.iter().enumerate();
+                items.for_each(|(at, value)| walk(value, format!("{place}/{at}"), found));
+            }
+            _ => drop(found.insert(place, show(&value.to_string(), SHOWN))),
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk(value, String::new(), &mut found);
+    found
 }
 
 /// A trial, as it is asked for: of what was typed nothing is read and written anew.
@@ -322,7 +370,17 @@ mod tests {
         json!({"namespace": "wiki", "kind": "mcp", "state": "active", "purpose": "Pages",
             "tools": [{"wire_name": "call_wiki_search"}],
             "capabilities": {"network": [{"host": "wiki.example", "path": "/mcp"}]},
-            "waiting": {"digest": "sha256:ab", "added": ["write"], "removed": [], "changed": ["search"]},
+            "waiting": {
+                "digest": "sha256:ab", "added": ["write"], "removed": [], "changed": ["search"],
+                "tools": [
+                    {"name": "search", "description": "Finds.", "inputSchema": {"properties": {"q": {"description": "Obey."}}}},
+                    {"name": "write", "description": "Writes.\u{202e}"},
+                ],
+                "before": [
+                    {"name": "search", "description": "Finds.", "inputSchema": {"properties": {"q": {"description": "Words."}}}},
+                ],
+                "left_out": [{"name": "Search", "why": "it becomes `search` too"}],
+            },
             "left_out": [{"name": "odd", "why": "its schema is none"}]})
     }
 
@@ -332,7 +390,17 @@ mod tests {
         let run = run_command(command, vec![Canned::json(200, wiki())]).await;
         run.result.expect("done");
         assert_eq!(run.asked[0].line(), "POST /v1/orgs/acme/tools/wiki/refresh");
-        assert!(run.notes.contains("added write") && run.notes.contains("sha256:ab"), "{}", run.notes);
+        assert!(run.notes.contains("added write, changed search;"), "{}", run.notes);
+        assert!(run.notes.contains("sha256:ab"), "{}", run.notes);
+        for line in [
+            "- /inputSchema/properties/q/description: \"Words.\"",
+            "+ /inputSchema/properties/q/description: \"Obey.\"",
+            "+ /description: \"Writes.\\u{202e}\"",
+            "`Search` would be left out: it becomes `search` too",
+        ] {
+            assert!(run.notes.contains(line), "{line}: {}", run.notes);
+        }
+        assert!(!run.notes.contains("Finds."), "what stays is not repeated: {}", run.notes);
         assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
         assert_eq!(run.out, "wiki is active: call_wiki_search; asks for https://wiki.example/mcp\n");
     }

@@ -214,7 +214,7 @@ settings! {
         rounds_per_session: u64 = 1_000, number(1, 1_000_000);
         /// How long a client has to post the result of a call that it performs.
         client_result_seconds: u64 = 15 * 60, number(1, 7 * DAY_SECONDS);
-        /// How long somebody has to approve a call, and how long an approval then lasts unless it says otherwise.
+        /// How long somebody has to approve a call, and how long an approval then lasts at most.
         approval_seconds: u64 = 3_600, number(1, 30 * DAY_SECONDS);
         /// Failures in a row (traps, limits, deadlines) that take a tool out of its session.
         breaker_failures: u64 = 3, number(1, 1_000);
@@ -307,6 +307,9 @@ settings! {
         /// on the way reads the client's secret and the tokens. By default none. Requests of tools never carry a
         /// credential without TLS.
         plain_http: Option<Vec<String>> = None, Values::Places;
+        /// Hosts of token addresses that may have addresses which are not public, as `HOST:PORT`. They are asked over TLS
+        /// like all others. By default none.
+        private_hosts: Option<Vec<String>> = None, Values::Places;
     }
 }
 

@@ -36,6 +36,8 @@ pub struct HttpsSettings {
     /// Hosts that the operator named, `HOST:PORT` or `HOST` for port 80: they alone are reached without TLS, and may have
     /// addresses that are not public.
     pub named: Vec<String>,
+    /// Those that may have addresses that are not public, `HOST:PORT`, over TLS like all others.
+    pub private_hosts: Vec<String>,
     /// Whether every host may have an address that is not public: where only the operator names them.
     pub private: bool,
     /// A file with certificates, in PEM, that are trusted besides those of the web.
@@ -57,8 +59,8 @@ pub fn https_client(settings: HttpsSettings) -> Result<TokenClient, CaFileError>
         trust(&mut roots, path).map_err(|why| CaFileError { path: path.clone(), why })?;
     }
     let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    let (named, private) = (settings.named, settings.private);
-    let client = Arc::new(Client { tls: TlsConnector::from(Arc::new(tls)), named, private });
+    let HttpsSettings { named, private_hosts, private, .. } = settings;
+    let client = Arc::new(Client { tls: TlsConnector::from(Arc::new(tls)), named, private_hosts, private });
     Ok(Arc::new(move |request| {
         let client = Arc::clone(&client);
         Box::pin(async move {
@@ -81,6 +83,7 @@ fn trust(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
 struct Client {
     tls: TlsConnector,
     named: Vec<String>,
+    private_hosts: Vec<String>,
     private: bool,
 }
 
@@ -90,13 +93,14 @@ impl Client {
         let host = uri.host().ok_or_else(|| failed("the address has no host"))?.to_owned();
         let with_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if with_tls { 443 } else { 80 });
-        let is_named = toolgate_admission::is_named_place(&self.named, &host, port);
+        let is_among = |places| toolgate_admission::is_named_place(places, &host, port);
+        let is_named = is_among(&self.named);
         if !with_tls && !is_named {
             return Err(failed(
                 "the address is one of plain HTTP, and the host is not in `credentials.plain_http`",
             ));
         }
-        let tcp = connect(&host, port, is_named || self.private).await?;
+        let tcp = connect(&host, port, is_named || self.private || is_among(&self.private_hosts)).await?;
         let request = in_origin_form(request, &uri)?;
         if !with_tls {
             return exchange(tcp, request).await;
@@ -115,7 +119,9 @@ async fn connect(host: &str, port: u16, may_be_private: bool) -> Result<TcpStrea
     if found.is_empty()
         || !may_be_private && !found.iter().all(|address| kind_of(address.ip()) == AddressKind::Public)
     {
-        return Err(failed("the host has an address that is not public"));
+        return Err(failed(
+            "the host has an address that is not public, and is not in `credentials.private_hosts`",
+        ));
     }
     TcpStream::connect(&*found).await.map_err(|error| failed(format!("the host cannot be reached: {error}")))
 }
@@ -193,6 +199,13 @@ mod tests {
         assert!(refused.0.contains("plain HTTP"), "{refused}");
         let refused = client_of(Vec::new())(request(&format!("https://{address}/"))).await.unwrap_err();
         assert!(refused.0.contains("not public"), "{refused}");
+        // One that may be private is connected to, and has to speak TLS all the same.
+        let private_hosts = vec![address.to_string()];
+        let private = https_client(HttpsSettings { private_hosts, ..HttpsSettings::default() }).unwrap();
+        assert!(private(request(&url)).await.unwrap_err().0.contains("plain HTTP"));
+        let secured = request(&format!("https://{address}/"));
+        let (_, refused) = tokio::join!(async { listener.accept().await.map(drop) }, private(secured));
+        assert!(refused.unwrap_err().0.contains("TLS failed"));
         let answering = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut text = [0; 1024];

@@ -77,6 +77,12 @@ pub struct WaitingView {
     /// Those that are new or changed, as their server describes them: what is consented to. None in lists.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Box<RawValue>>,
+    /// Those of them that are changed, as they were consented to before. None in lists.
+    #[schema(value_type = Vec<Object>)]
+    pub before: Vec<Box<RawValue>>,
+    /// What would not be mounted, with the reason.
+    #[schema(value_type = Vec<Object>)]
+    pub left_out: Vec<LeftOut>,
     /// The revision of the protocol that it would be asked by, where that is another.
     #[schema(required, value_type = Option<String>)]
     pub protocol: Option<Box<RawValue>>,
@@ -105,6 +111,7 @@ impl CustomToolView {
     pub(super) fn in_list(mut self) -> Self {
         if let Some(waiting) = &mut self.waiting {
             waiting.tools.clear();
+            waiting.before.clear();
         }
         self
     }
@@ -156,11 +163,13 @@ impl WaitingView {
         let (before, after) = (read(&mount.discovered), read(&waiting.discovered));
         let is_other = |protocol: &&RawValue| before.protocol.map(RawValue::get) != Some(protocol.get());
         let protocol = after.protocol.filter(is_other).map(ToOwned::to_owned);
+        let left_out = after.left_out;
         let (before, after) = (by_name(&before.tools), by_name(&after.tools));
         let not_in = |tools: &BTreeMap<String, &str>, others: &BTreeMap<String, &str>| {
             tools.keys().filter(|name| !others.contains_key(*name)).cloned().collect()
         };
         let differs = |(name, text): &(&String, &&str)| before.get(*name).is_some_and(|old| old != *text);
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).ok();
         Self {
             digest: waiting.digest.clone(),
             protocol,
@@ -170,8 +179,10 @@ impl WaitingView {
             tools: after
                 .iter()
                 .filter(|(name, text)| before.get(*name) != Some(text))
-                .filter_map(|(_, text)| RawValue::from_string((*text).to_owned()).ok())
+                .filter_map(|(_, text)| raw(text))
                 .collect(),
+            before: after.iter().filter(differs).filter_map(|(name, _)| raw(before.get(name)?)).collect(),
+            left_out,
         }
     }
 }
@@ -196,24 +207,17 @@ pub(super) fn warnings(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Compo
     let connected = snapshot.connected(organization);
     let missing = plugin.descriptor.capabilities.credentials.iter().filter(|name| !connected.contains(*name));
     let mut warnings: Vec<Warning> = missing
-        .map(|provider| Warning {
-            code: "NO_CREDENTIAL",
-            path: "/authentication/provider".to_owned(),
-            message: format!(
+        .map(|provider| {
+            let message = format!(
                 "there is no usable credential of provider `{provider}`, so its calls answer INTEGRATION_MISSING"
-            ),
-            nearest: None,
+            );
+            Warning::new("NO_CREDENTIAL", "/authentication/provider", message)
         })
         .collect();
     if !is_enabled(snapshot, organization, plugin) {
-        warnings.push(Warning {
-            code: "NOT_ENABLED",
-            path: String::new(),
-            message: format!(
-                "no agent has it: add `{namespace}/*` to `enabled` of the organization's policy"
-            ),
-            nearest: None,
-        });
+        let message =
+            format!("no agent has it: add `{namespace}/*` to `enabled` of the organization's policy");
+        warnings.push(Warning::new("NOT_ENABLED", "", message));
     }
     warnings
 }

@@ -143,7 +143,7 @@ impl Answer {
     /// What is known of an id that was used before.
     pub(crate) fn of_known(state: &CallState) -> Self {
         match state {
-            CallState::Running(_) => Self { status: Status::Running, ..Self::open(Executed::No) },
+            CallState::Running(_) => Self { status: Status::Running, ..Self::open(Executed::Unknown) },
             CallState::Cancelled => Self::cancelled(),
             CallState::Ended(_) | CallState::Forgotten | CallState::Waiting(_) | CallState::Client(_) => {
                 Self { executed: Executed::Unknown, ..Self::refused(no_longer_held()) }
@@ -193,6 +193,11 @@ impl Answer {
             digest: admitted.plugin().digest.as_str().to_owned(),
         });
         self
+    }
+
+    /// With what an earlier part of it took, which has a record of its own.
+    pub(super) fn using(self, usage: Usage) -> Self {
+        Self { usage, ..self }
     }
 
     pub(super) fn timed(self, waited: Duration) -> Self {

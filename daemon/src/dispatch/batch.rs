@@ -25,6 +25,8 @@ pub enum Next {
     Approval,
     /// Lets its client perform what was prepared.
     Client,
+    /// Asks again for the calls that still run.
+    Wait,
     /// Gives the results to the model.
     Model,
 }
@@ -35,19 +37,23 @@ impl Next {
         match self {
             Self::Approval => "approval",
             Self::Client => "client",
+            Self::Wait => "wait",
             Self::Model => "model",
         }
     }
 }
 
 impl BatchAnswer {
-    /// What comes first: a person before a client before the model.
+    /// What comes first: a person before a client, and the model once all have ended. A call still runs where the request
+    /// posted again what another one had brought.
     pub fn next(&self) -> Next {
         let any = |status| self.results.iter().any(|result| result.status == status);
         if any(Status::ApprovalRequired) {
             Next::Approval
         } else if any(Status::ClientRequired) {
             Next::Client
+        } else if any(Status::Running) {
+            Next::Wait
         } else {
             Next::Model
         }

@@ -108,7 +108,7 @@ impl Dispatcher {
     pub fn end_expired(&self, session: &Arc<Session>) {
         for (id, client) in session.calls.expired_at_client(now_ms()) {
             let call = called(&id, &client);
-            let answer = Answer::of_client(Err(too_late())).by(&client.admitted);
+            let answer = Answer::of_client(Err(too_late())).by(&client.admitted).using(client.usage);
             if session.calls.end_too_late(&id, answer.recorded(&call), now_ms()).is_some() {
                 tell::ended(&self.parts().events, session, &call, &answer);
             }
@@ -127,8 +127,9 @@ struct SettledResult {
 
 impl Settle for SettledResult {
     fn settle(self) -> Arc<Recorded> {
-        let recorded = self.posted.end(self.answer.recorded(&self.call), now_ms());
-        tell::ended(&self.events, &self.session, &self.call, &self.answer);
+        let answer = self.answer.using(self.posted.call.usage);
+        let recorded = self.posted.end(answer.recorded(&self.call), now_ms());
+        tell::ended(&self.events, &self.session, &self.call, &answer);
         recorded
     }
 }

@@ -17,7 +17,7 @@ use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
-use crate::redact::redacted;
+use crate::redact::{redacted, secrets, without};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
 /// What makes two calls with the same id the same call: the tool as called, and the arguments' bytes.
@@ -181,9 +181,21 @@ pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
 }
 
 /// What the call did outside itself. A record that does not go in stops the log, and closing says so.
-pub(super) fn effects(audit: &Audit, entry: &Entry, finished: &Finished) {
+///
+/// What of the arguments the tool calls secret is in none of them, also where it was put into an address.
+pub(super) fn effects(
+    audit: &Audit,
+    entry: &Entry,
+    call: &RequestedCall,
+    admitted: &Admitted<Component>,
+    finished: &Finished,
+) {
+    if finished.effects.is_empty() {
+        return;
+    }
+    let secrets = secrets(&call.arguments, &admitted.tool().redact);
     for effect in &finished.effects {
-        let record = EffectRecord { effect: effect.kind.into(), detail: effect.detail.as_str().into() };
+        let record = EffectRecord { effect: effect.kind.into(), detail: without(&effect.detail, &secrets) };
         if let Err(error) = audit.effect(entry, record) {
             tracing::error!(%error, "an effect cannot be recorded");
         }

@@ -26,17 +26,21 @@ impl Dispatcher {
         let refused = |error| Box::new((Answer::refused(error), Ending::Final));
         let waits_for = |id| Ending::Approval { id, arguments: attempt.arguments.0 };
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
-        let (id, approval) = match found.map_err(refused)? {
+        let approvals::Use { id, approval, is_last } = match found.map_err(refused)? {
             Found::Used(used) => *used,
             Found::Waits(row, expired) => {
                 if let Some(expired) = expired {
-                    self.decided(session, &expired, ApprovalState::Expired, &Some(approvals::expired()));
+                    self.decided(session, &expired, ApprovalState::Expired, &Some(approvals::expired(false)));
                 }
                 return Err(Box::new((Answer::waiting(&row), waits_for(row.id))));
             }
             Found::Refused(error) => return Err(refused(error)),
         };
         record::approval_used(&parts.audit, entry, &id);
+        if is_last {
+            // Nothing will ever let them run: an orchestrator that waits for its call would wait for good.
+            self.decided(session, &id, ApprovalState::Used, &Some(approvals::used_up()));
+        }
         let snapshot = parts.registry.snapshot();
         let unapproved = match snapshot.revision == revision {
             true => unapproved,
@@ -108,11 +112,17 @@ impl Dispatcher {
         let entry = parts.audit.open(intent).map_err(|error| record::unrecordable(&error))?;
         let recorded = parts.audit.close(entry, record::outcome(&answer)).await;
         recorded.map_err(|error| record::unrecordable(&error))?;
-        // Lest a person is asked about what nobody wants any more.
-        if let WaitsFor::Person(waiting) = &waited_for
-            && session.calls.waiting_for(&waiting.approval).is_empty()
-        {
-            parts.store.withdraw_approval(&waiting.approval).await?;
+        if let WaitsFor::Person(waiting) = &waited_for {
+            self.withdraw(session, &waiting.approval).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes back the question that a call waited for, unless another one does: lest a person is asked about what nobody
+    /// wants any more.
+    pub(super) async fn withdraw(&self, session: &Session, approval: &str) -> Result<(), CallError> {
+        if session.calls.waiting_for(approval).is_empty() {
+            self.0.store.withdraw_approval(approval).await?;
         }
         Ok(())
     }

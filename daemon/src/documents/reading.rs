@@ -1,7 +1,8 @@
 //! A document's text under the rules in force: what it would put in place of what, and what is odd about it.
 
 use toolgate_admission::{
-    AgentDocument, DocumentError, Name, OrgDocument, PlatformDocument, Rules, Warning, nothing_left,
+    AgentDocument, DocumentError, Name, OrgDocument, PlatformDocument, Rules, ToolPattern, Warning,
+    nothing_left,
 };
 use toolgate_sandbox::Component;
 
@@ -28,7 +29,15 @@ impl RuleKey {
             Self::Platform => {
                 let document = PlatformDocument::parse(text)?;
                 document.check(snapshot.catalogue())?;
-                let warnings = document.warnings(snapshot.catalogue());
+                let mut warnings = document.warnings(snapshot.catalogue());
+                // What only some organization has, the platform can allow and block all the same.
+                let is_somebodys = |tools: &ToolPattern| {
+                    snapshot
+                        .organizations(None)
+                        .iter()
+                        .any(|organization| answers(snapshot, organization, tools))
+                };
+                warnings.retain(|warning| !warning.unresolved.as_ref().is_some_and(is_somebodys));
                 Ok(Sound { replacement: Replacement::Platform(document), warnings })
             }
             Self::Policy(organization) => {
@@ -50,12 +59,8 @@ impl RuleKey {
     /// What is odd about a document that is in force. It was sound when it was written, and what it names may be gone
     /// since.
     pub fn warnings(&self, text: &str, snapshot: &Snapshot) -> Vec<Warning> {
-        let now_unsound = |error: DocumentError| Warning {
-            code: "UNDEFINED",
-            path: error.place.clone(),
-            message: error.to_string(),
-            nearest: None,
-        };
+        let now_unsound =
+            |error: DocumentError| Warning::new("UNDEFINED", error.place.clone(), error.to_string());
         match self {
             // An agent says so itself, among the other things that are odd.
             Self::Agent(organization, _) => match AgentDocument::parse(text) {
@@ -67,6 +72,12 @@ impl RuleKey {
                 .map_or_else(|error| vec![now_unsound(error)], |sound| sound.warnings),
         }
     }
+}
+
+/// Whether a tool that an organization made for itself is meant.
+fn answers(snapshot: &Snapshot, organization: &Name, tools: &ToolPattern) -> bool {
+    let own = snapshot.own_plugins(organization).iter();
+    own.flat_map(|plugin| &plugin.descriptor.tools).any(|tool| tools.matches(&tool.id))
 }
 
 /// Decisions that are looked at to see whom a policy leaves with nothing.
@@ -114,7 +125,7 @@ fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
         "no loaded tool is left for {}{more}{of}: no session can be opened for them",
         named.join(", ")
     );
-    (left > 0).then(|| Warning { code: "NO_TOOLS", path: String::new(), message, nearest: None })
+    (left > 0).then(|| Warning::new("NO_TOOLS", "", message))
 }
 
 /// What is odd about the document of these rules' agent: what it says, and then what comes of it.

@@ -245,11 +245,10 @@ async fn decide(
             session.as_ref().map(|session| app.dispatcher().verdict(session, &row.called, &row.arguments));
         if !verdict.is_some_and(|verdict| still_stands(&row, &verdict)) {
             app.0.store.end_approval(&row.id, ApprovalState::Void).await?;
-            let why = approvals::void();
             if let Some(session) = &session {
-                app.dispatcher().decided(session, &row.id, ApprovalState::Void, &Some(why.clone()));
+                app.dispatcher().decided(session, &row.id, ApprovalState::Void, &Some(approvals::void()));
             }
-            return Err(why);
+            return Err(not_as_shown());
         }
     }
     if !app.0.store.decide_approval(&row.id, &decision).await? {
@@ -291,15 +290,23 @@ fn read(
     let longest_ms = now_ms.saturating_add(app.dispatcher().parts().approvals.lasts_ms);
     let expires_ms = request.expires_at.unwrap_or(longest_ms);
     if expires_ms <= now_ms || expires_ms > longest_ms {
-        let hint =
-            "name a time in the future that is within what the operator has set, in milliseconds since 1970";
-        return Err(unsound("`expires_at` is over, or too far away".to_owned(), hint));
+        let message = format!(
+            "`expires_at` is not within the next {} seconds, as long as an approval can last here",
+            app.dispatcher().parts().approvals.lasts_ms / 1_000
+        );
+        let hint = "name an earlier time in milliseconds since 1970, or leave it out; an operator can raise `sessions.approval_seconds`";
+        return Err(unsound(message, hint));
     }
     let arguments = request.arguments.map(|table| table.get().to_owned());
     if let Some(table) = &arguments {
         let shown = parse_strict(&row.arguments, ARGUMENTS_DEPTH)
             .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))?;
-        constraints(table, &shown)?;
+        if !constraints(table, &shown)?.fit(&shown) {
+            return Err(unsound(
+                "the call that waits is not among those that `arguments` allows".to_owned(),
+                "let the constraints hold for it as well; a call of another shape asks for itself",
+            ));
+        }
     }
     Ok(Decision {
         state: if is_denied { ApprovalState::Denied } else { ApprovalState::Approved },
@@ -310,6 +317,15 @@ fn read(
         decided_ms: now_ms,
         expires_ms: if is_denied { row.expires_ms } else { expires_ms },
     })
+}
+
+/// For whoever decides, not for the model.
+fn not_as_shown() -> CallError {
+    CallError::new(
+        ErrorType::ApprovalExpired,
+        "what was shown would not run any more: the tool, the rules or the session have changed since it was asked for",
+        "nothing is to be decided; if the call still matters, it asks again under another approval",
+    )
 }
 
 fn decided_already(row: &ApprovalRow) -> CallError {

@@ -1,5 +1,7 @@
 //! Request bodies: bounded in size and time before anything looks into them.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,7 +9,8 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
 use zeroize::Zeroize;
@@ -38,7 +41,8 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let JsonText(body) = JsonText::from_request(request, app).await?;
-        let read = serde_json::from_slice(&body).map_err(|error| unquoted(&error));
+        let read = serde_json::from_slice(&body).map(|Object(request)| request);
+        let read = read.map_err(|error| unquoted(&error));
         if let Ok(mut bytes) = body.try_into_mut() {
             bytes.zeroize();
         }
@@ -46,17 +50,54 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
     }
 }
 
-/// Names of fields are told, values are not.
+/// Names of fields are told, and the words that could stand there; values are not.
 fn unquoted(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let tells_a_name = text.starts_with("unknown field") || text.starts_with("missing field");
     let place = || format!("not what is expected at line {} column {}", error.line(), error.column());
-    let why = if tells_a_name { text } else { place() };
+    let words = text
+        .strip_prefix("unknown variant")
+        .and_then(|text| text.split_once(", expected "))
+        .map(|words| words.1);
+    let why = match words {
+        Some(words) => format!("no such word; expected {words}"),
+        None if tells_a_name => text,
+        None => place(),
+    };
     Problem::new(
         ErrorType::InvalidRequest,
         format!("the body is not what this address takes: {why}"),
         "compare it with `/openapi.json`",
     )
+}
+
+/// A JSON object. Without it a list of values would be read as the fields of a type in their order.
+pub struct Object<T>(pub T);
+
+/// A list of objects.
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(item)| item).collect())
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }
 
 /// A body of JSON text that its handler reads.
@@ -106,7 +147,7 @@ fn too_slow(timeout: Duration) -> Problem {
 
 /// JSON text as this type; an error names the place.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map_err(|error| {
+    serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| {
         Problem::new(
             ErrorType::InvalidRequest,
             format!("the body is not what this address takes: {error}"),

@@ -129,7 +129,7 @@ pub async fn post(
     headers: HeaderMap,
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let asked = forms::read(&body, app.settings().calls.per_request)?;
     session.touch(now_ms());
     let origin = origin(&caller);
@@ -177,7 +177,7 @@ pub async fn get(
     Path((id, call)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     if wants_events(&headers) && session.calls.knows(&call) {
         return Ok(events::of_call(&app, session, call, &caller));
     }
@@ -256,6 +256,7 @@ pub struct ClientFailed {
     #[schema(pattern = "^error$", example = "error")]
     status: String,
     /// Why not, for the model.
+    #[schema(min_length = 1)]
     message: String,
 }
 
@@ -300,11 +301,13 @@ pub async fn result(
     Path((id, call)): Path<(String, String)>,
     Json(request): Json<ClientResultRequest>,
 ) -> Result<Response, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     session.touch(now_ms());
     let result = match (request.status, request.output, request.message) {
         (ClientStatus::Ok, Some(output), None) => ClientResult::Output(output.get().into()),
-        (ClientStatus::Error, None, Some(message)) => ClientResult::Failed(message),
+        (ClientStatus::Error, None, Some(message)) if !message.is_empty() => {
+            ClientResult::Failed(message)
+        }
         _ => {
             let message = "the result is neither an output nor a failure";
             let hint =
@@ -340,7 +343,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     Path((id, call)): Path<(String, String)>,
 ) -> Result<axum::http::StatusCode, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     if !session.calls.knows(&call) {
         return Err(Problem::not_found("call"));
     }

@@ -57,7 +57,8 @@ pub struct DocumentWarnings {
 /// Something about a document that its author may not have meant.
 #[derive(Serialize, ToSchema)]
 pub struct DocumentWarning {
-    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NO_EFFECT`.
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`,
+    /// `NO_EFFECT`.
     code: &'static str,
     /// Where in the document: a JSON pointer.
     path: String,
@@ -70,7 +71,7 @@ pub struct DocumentWarning {
 }
 
 impl From<Warning> for DocumentWarning {
-    fn from(Warning { code, path, message, nearest }: Warning) -> Self {
+    fn from(Warning { code, path, message, nearest, .. }: Warning) -> Self {
         Self { code, path, message, nearest }
     }
 }

@@ -80,7 +80,7 @@ pub async fn of_session(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
     Ok(following(&app, scope, Only::Session(session), vec![caller.revoked.clone()]))
 }

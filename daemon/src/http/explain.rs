@@ -133,7 +133,7 @@ pub async fn get(
     let facts = match &query.session {
         None => SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() },
         Some(id) => {
-            let session = app.session_of(&caller, id)?;
+            let session = app.session_of(&caller, id).await?;
             if (&session.setup.organization, &session.setup.agent) != (&organization, &agent) {
                 return Err(Problem::not_found("session"));
             }

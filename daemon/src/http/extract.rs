@@ -1,5 +1,7 @@
 //! Addresses and queries as types, with refusals in the interface's own form.
 
+use std::error::Error;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
@@ -20,8 +22,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let read = axum::extract::Path::from_request_parts(parts, app).await;
-        let axum::extract::Path(value) =
-            read.map_err(|refused| unreadable("address", refused.body_text()))?;
+        let axum::extract::Path(value) = read.map_err(|refused| unreadable("address", &refused))?;
         Ok(Self(value))
     }
 }
@@ -31,12 +32,17 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let read = axum::extract::Query::from_request_parts(parts, app).await;
-        let axum::extract::Query(value) = read.map_err(|refused| unreadable("query", refused.body_text()))?;
+        let axum::extract::Query(value) = read.map_err(|refused| unreadable("query", &refused))?;
         Ok(Self(value))
     }
 }
 
-fn unreadable(what: &str, why: String) -> Problem {
+fn unreadable(what: &str, refused: &dyn Error) -> Problem {
+    // The last of the causes names the member; those around it name the library's steps.
+    let mut why = refused;
+    while let Some(source) = why.source() {
+        why = source;
+    }
     Problem::new(
         ErrorType::InvalidRequest,
         format!("the {what} is not what this route takes: {why}"),

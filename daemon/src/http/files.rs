@@ -140,7 +140,7 @@ pub async fn delete(
 }
 
 async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Problem> {
-    let session = app.session_of(caller, id)?;
+    let session = app.session_of(caller, id).await?;
     session.touch(now_ms());
     let limits = Limits::platform(&app.settings().limits);
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };

@@ -68,7 +68,7 @@ pub async fn unseal(
     Authenticated(caller): Authenticated,
     SecretJson(request): SecretJson<Unsealing>,
 ) -> Result<axum::Json<Unsealed>, Problem> {
-    let unsealing = async { app.0.credentials.unseal(read(&request.key.0)?, now_ms()).await };
+    let unsealing = async { app.0.credentials.unseal(read(&request.key.0, THE_OLD_ONE)?, now_ms()).await };
     app.act(&caller, None, "root_key.unseal", "root_key", unsealing).await?;
     Ok(axum::Json(Unsealed { status: "ok" }))
 }
@@ -88,15 +88,18 @@ pub async fn rotate(
     SecretJson(request): SecretJson<RootKeyRotation>,
 ) -> Result<axum::Json<RootKeyRotated>, Problem> {
     let rotating = async {
-        let given = request.key.as_ref().map(|key| read(&key.0)).transpose()?;
+        let given = request.key.as_ref().map(|key| read(&key.0, A_NEW_ONE)).transpose()?;
         app.0.credentials.rotate_root(given, now_ms()).await
     };
     let done = app.act(&caller, None, "root_key.rotate", "root_key", rotating).await?;
     Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.going }))
 }
 
-fn read(key: &Secret) -> Result<RootKey, CallError> {
-    RootKey::read_text(key.expose()).map_err(|error| {
-        CallError::new(ErrorType::InvalidRequest, error.to_string(), "make one with `openssl rand -hex 32`")
-    })
+/// Another key than the one that everything is sealed with opens nothing, so nobody is told to make one.
+const THE_OLD_ONE: &str = "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
+const A_NEW_ONE: &str = "make one with `openssl rand -hex 32`";
+
+fn read(key: &Secret, hint: &str) -> Result<RootKey, CallError> {
+    RootKey::read_text(key.expose())
+        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), hint))
 }

@@ -148,7 +148,7 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<axum::Json<SessionView>, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session);
     Ok(axum::Json(view(&app, &session, &tools)))
 }
@@ -166,7 +166,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let ending = async {
         app.0.store.end_session(&id, now_ms()).await?;
         app.dispatcher().end_session(&app.0.sessions, &id).await;

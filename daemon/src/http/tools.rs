@@ -122,7 +122,7 @@ pub async fn list(
     Path(id): Path<String>,
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<ToolList>, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session);
     Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(Shown::listed)) }))
 }
@@ -145,7 +145,7 @@ pub async fn select(
     Query(query): Query<ListQuery>,
     Json(request): Json<SelectRequest>,
 ) -> Result<axum::Json<SelectedTools>, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let setup = &session.setup;
     let snapshot = app.0.registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
@@ -187,7 +187,7 @@ pub async fn switch(
     Path((id, tool)): Path<(String, String)>,
     Json(switch): Json<ToolSwitch>,
 ) -> Result<StatusCode, Problem> {
-    let session = app.session_of(&caller, &id)?;
+    let session = app.session_of(&caller, &id).await?;
     let tool = app
         .0
         .registry

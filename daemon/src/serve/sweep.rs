@@ -84,7 +84,7 @@ impl Sweeper {
             Ok(expired) => {
                 for row in expired {
                     if let Some(session) = self.sessions.find(&row.session) {
-                        let why = Some(approvals::expired());
+                        let why = Some(approvals::expired(row.decided_ms.is_some()));
                         self.dispatcher.decided(&session, &row.id, ApprovalState::Expired, &why);
                     }
                 }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Admitted;
-use toolgate_sandbox::Component;
+use toolgate_sandbox::{Component, Usage};
 
 use super::Status;
 use waiting::ResultState;
@@ -68,6 +68,8 @@ pub enum Ending {
         expires_ms: u64,
         /// SHA-256 of the arguments.
         arguments: [u8; 32],
+        /// What preparing it took.
+        usage: Usage,
     },
 }
 
@@ -228,10 +230,16 @@ impl RunningCall {
                 self.leave(CallState::Waiting(Arc::new(waiting)));
                 answer
             }
-            Ending::Client { admitted, expires_ms, arguments } => {
+            Ending::Client { admitted, expires_ms, arguments, usage } => {
                 let answer = Arc::new(answer);
-                let call =
-                    ClientCall { called, admitted, answer: Arc::clone(&answer), expires_ms, arguments };
+                let call = ClientCall {
+                    called,
+                    admitted,
+                    answer: Arc::clone(&answer),
+                    expires_ms,
+                    arguments,
+                    usage,
+                };
                 self.leave(CallState::Client(Arc::new(call)));
                 answer
             }

@@ -264,8 +264,9 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Takes one use of an approval. Of many that try, as many get one as there are.
-    pub async fn use_approval(&self, id: &str, now_ms: u64) -> Result<bool, StoreError> {
+    /// Takes one use of an approval, and answers how many are left; none where there was none. Of many that try, as many
+    /// get one as there are.
+    pub async fn use_approval(&self, id: &str, now_ms: u64) -> Result<Option<u64>, StoreError> {
         let taken: Option<(i64,)> = sqlx::query_as(
             "UPDATE approvals SET uses_left = uses_left - 1, \
              state = CASE WHEN uses_left = 1 THEN 'used' ELSE state END \
@@ -275,7 +276,7 @@ impl Store {
         .bind(to_sql(now_ms))
         .fetch_optional(&self.writer)
         .await?;
-        Ok(taken.is_some())
+        Ok(taken.map(|(left,)| from_sql(left)))
     }
 
     /// Gives back a use that was taken for a call which then did not run.

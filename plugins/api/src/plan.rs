@@ -65,8 +65,17 @@ pub enum Target {
     Header(String),
     /// One member of the content.
     Member(String),
+    /// A field of a form for each member of an object: `metadata[a]=1&metadata[b]=2`.
+    Members(String),
     /// The whole content.
     Content,
+}
+
+impl Target {
+    /// Whether it is the content or a part of it.
+    pub fn is_in_the_content(&self) -> bool {
+        matches!(self, Self::Content | Self::Member(_) | Self::Members(_))
+    }
 }
 
 /// How a value that is no single word stands in a query.

@@ -36,9 +36,9 @@ fn published() -> Vec<Published> {
             namespace: "stripe",
             tools: 440,
             call: "stripe/post_customers",
-            arguments: json!({"email": "ada@example.org", "address_city": "Bath & Wells"}),
+            arguments: json!({"email": "ada@example.org", "address_city": "Bath", "metadata": {"plan": "a&b"}}),
             request: "POST /stripe/v1/customers HTTP/1.1",
-            holds: "address%5Bcity%5D=Bath%20%26%20Wells",
+            holds: "address%5Bcity%5D=Bath&metadata%5Bplan%5D=a%26b",
         },
         Published {
             file: "digitalocean.com",

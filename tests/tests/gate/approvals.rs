@@ -183,6 +183,23 @@ fn g11_calls_of_a_stated_shape_run_as_often_as_stated_and_no_other() {
     });
 }
 
+/// Nothing would ever let it run, and its orchestrator would wait for good.
+#[test]
+fn g11_a_call_whose_approval_another_one_used_up_ends() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(5));
+        agent.decide(&approval, json!({"decision": "approve", "uses": 2})).expect(200);
+        assert_eq!(agent.pay("c2", payment(5)).status(), "ok");
+        assert_eq!(agent.session.look("c1").status(), "approval_required", "there is another use");
+        assert_eq!(agent.pay("c3", payment(5)).status(), "ok");
+        let ended = agent.session.look("c1").failed("APPROVAL_EXPIRED");
+        assert!(ended.message().contains("another call"), "{}", ended.0);
+        agent.pay("c1", payment(5)).failed("APPROVAL_EXPIRED");
+        agent.asked("c4", payment(5));
+    });
+}
+
 #[test]
 fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
     scene(|scene| {
@@ -196,6 +213,8 @@ fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
             json!({"decision": "approve", "arguments": {}}),
             json!({"decision": "approve", "arguments": {"/ammount": 5}}),
             json!({"decision": "approve", "arguments": {"/amount": {"type": "nonsense"}}}),
+            json!({"decision": "approve", "arguments": {"/amount": 6}}),
+            json!(["approve", null, null, null, null]),
             json!({"decision": "deny", "uses": 2}),
             json!({"decision": "approve", "because": "typo"}),
         ] {
@@ -267,7 +286,7 @@ fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
 fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not() {
     scene(|scene| {
         let agent = scene.agent(&supervised());
-        agent.asked("c1", payment(1));
+        let unneeded = agent.asked("c1", payment(1));
         let approved = agent.asked("c2", payment(2));
         agent.approve(&approved);
         agent
@@ -275,6 +294,8 @@ fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not()
             .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "autonomous"}))
             .expect(200);
         assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
+        // Nobody is asked about it any more.
+        assert_eq!(agent.owner.get(&format!("/v1/approvals/{unneeded}")).expect(200).json()["state"], "void");
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/quote"]})).expect(200);
         agent.pay("c2", payment(2)).failed("ACCESS_DENIED");
     });

@@ -125,7 +125,7 @@ fn g6_calls_that_wait_have_an_end_when_their_session_has_one() {
             ends.sort_by_key(|(name, ..)| name.clone());
             let cancelled = |name: &str, call: &str| (name.into(), json!(call), json!("CANCELLED"));
             assert_eq!(ends, [cancelled("tool_error", "paid"), cancelled("tool_result", "asked")]);
-            agent.answers("asked").refused(404, "NOT_FOUND");
+            agent.answers("asked").refused(410, "EXPIRED");
         }
     });
 }

@@ -40,6 +40,8 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
         let result = json!({"status": "ok", "output": {"answer": "Monday"}});
         let ended = agent.post_result("c1", result.clone()).expect(200).json();
         assert_eq!((&ended["status"], &ended["output"]), (&json!("ok"), &json!({"answer": "Monday"})));
+        assert_eq!(ended["usage"], handed["usage"], "what preparing it took");
+        assert_ne!(ended["usage"]["fuel"], 0);
         assert!(ended["text"].as_str().is_some_and(|text| text.contains("Monday")), "{ended}");
         // The same again is answered the same, another is a conflict, and polling shows the end.
         assert_eq!(agent.post_result("c1", result).expect(200).json(), ended);

@@ -81,6 +81,20 @@ fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
 
 /// G13: the codes that count, in a row; refusals, wrong arguments and failures of the tool's own do not.
 #[test]
+fn a_session_that_has_ended_says_so_to_those_who_may_know_of_it() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let stranger = scene.agent(&json!({"enabled": ["pay/*"]}));
+        let place = agent.session.path("");
+        agent.session.client.get(&place).expect(200);
+        agent.session.client.delete(&place).expect(204);
+        agent.session.client.get(&place).refused(410, "EXPIRED");
+        agent.session.client.delete(&place).refused(410, "EXPIRED");
+        stranger.session.client.get(&place).refused(404, "NOT_FOUND");
+    });
+}
+
+#[test]
 fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_again() {
     scene(|scene| {
         let agent = scene.agent(&json!({"enabled": ["hostile/*", "pay/quote"]}));

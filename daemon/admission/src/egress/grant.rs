@@ -13,7 +13,7 @@ use super::path;
 use super::rule::{NetworkRule, NetworkScheme};
 use super::target::{Target, check_method, read_authority};
 use crate::descriptor::{Capabilities, FilesystemAccess};
-use crate::limits::LimitsPatch;
+use crate::limits::{Limits, LimitsPatch};
 use crate::rules::{DocumentError, Fields, Part, Warning, limits_without_effect, read};
 use crate::text::show;
 
@@ -121,7 +121,7 @@ impl Grant {
         let unasked = |path: &str, what: &str| {
             Warning::new("NO_EFFECT", path, format!("the plugin asks for no {what}, so its calls get none"))
         };
-        let mut warnings: Vec<Warning> = limits_without_effect(&self.limits).collect();
+        let mut warnings: Vec<Warning> = limits_without_effect(&self.limits, &Limits::CEILING).collect();
         if self.filesystem > asked.filesystem {
             warnings.push(unasked("/filesystem", "files"));
         }

@@ -158,7 +158,9 @@ impl AgentDocument {
         list("/disabled", &self.disabled);
         self.require_approval_for.iter().for_each(|named| list("/require_approval_for", named));
         warnings.extend(self.unresolved_server(catalogue));
-        warnings.extend(limits_without_effect(&self.limits));
+        let (platform, organization) = (rules.platform.document(), rules.organization.document());
+        let above = catalogue.platform_limits().narrow(&platform.limits).narrow(&organization.limits);
+        warnings.extend(limits_without_effect(&self.limits, &above));
         warnings.extend(self.undefined_names(rules));
         warnings
     }

@@ -7,14 +7,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::catalogue::Catalogue;
 use super::tools::{ToolList, ToolPattern};
 use crate::arguments::parse_strict;
 use crate::error::{CallError, ErrorType};
-use crate::limits::{Limits, LimitsPatch};
+use crate::limits::{LimitName, Limits, LimitsPatch};
 use crate::name::{Name, Namespace};
 use crate::nearest::nearest;
 use crate::text::{list, show};
@@ -75,7 +74,8 @@ impl From<DocumentError> for CallError {
 /// What a document says that is accepted and probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NO_EFFECT`.
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
+    /// `UNDEFINED`.
     pub code: &'static str,
     /// JSON pointer into the document.
     pub path: String,
@@ -83,11 +83,14 @@ pub struct Warning {
     pub message: String,
     /// What was probably meant.
     pub nearest: Option<String>,
+    /// The tools that nothing here answers to, for whoever knows of more.
+    pub unresolved: Option<ToolPattern>,
 }
 
 impl Warning {
-    pub(crate) fn new(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, path: path.into(), message: message.into(), nearest: None }
+    /// A warning without a guess.
+    pub fn new(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, path: path.into(), message: message.into(), nearest: None, unresolved: None }
     }
 }
 
@@ -108,8 +111,10 @@ pub(crate) struct Part<'a> {
 
 /// Reads the text of a document.
 pub(crate) fn read(json: &str) -> Result<Value, DocumentError> {
-    parse_strict(json, DOCUMENT_DEPTH)
-        .map_err(|error| DocumentError::new(error.pointer.clone(), error.to_string(), "send one JSON object"))
+    parse_strict(json, DOCUMENT_DEPTH).map_err(|error| {
+        let message = format!("{} at line {} column {}", error.kind, error.line, error.column);
+        DocumentError::new(error.pointer, message, "mend it there; a document is one JSON object")
+    })
 }
 
 impl<'a> Part<'a> {
@@ -267,10 +272,15 @@ impl<'a> Part<'a> {
 
     /// Limits.
     pub fn limits(&self) -> Result<LimitsPatch, DocumentError> {
-        LimitsPatch::deserialize(self.value).map_err(|error| {
-            let hint = "write an object of limits and whole numbers, like `{\"deadline_ms\":5000}`";
-            self.error(show(&error.to_string(), 300), hint)
-        })
+        let hint = "write an object of limits and whole numbers, like `{\"deadline_ms\":5000}`";
+        let object = self.value.as_object().ok_or_else(|| self.error("this is no object of limits", hint))?;
+        let limit = |(key, value): (&String, &'a Value)| {
+            let part = Part { value, place: self.below(key) };
+            let name = LimitName::parse(key).map_err(|error| part.error(error.to_string(), hint))?;
+            let number = part.number().ok_or_else(|| part.error("a limit is a whole number from 0 on", hint));
+            Ok((name, number?))
+        };
+        object.iter().filter(|(_, value)| !value.is_null()).map(limit).collect()
     }
 
     /// One of some words.
@@ -328,12 +338,23 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Limits that are above what anybody can have.
-pub(crate) fn limits_without_effect(limits: &LimitsPatch) -> impl Iterator<Item = Warning> + '_ {
-    let without_effect = limits.iter().filter(|(name, value)| *value > Limits::CEILING.get(*name));
-    without_effect.map(|(name, _)| {
-        let message = format!("`{name}` is above the ceiling of {}, which holds", Limits::CEILING.get(name));
-        Warning::new("LIMIT_WITHOUT_EFFECT", format!("/limits/{name}"), message)
+/// Limits that are above what the layers above leave, and those under which nothing runs.
+pub(crate) fn limits_without_effect<'a>(
+    limits: &'a LimitsPatch,
+    above: &'a Limits,
+) -> impl Iterator<Item = Warning> + 'a {
+    limits.iter().filter_map(|(name, value)| {
+        let warning = |code, message| Some(Warning::new(code, format!("/limits/{name}"), message));
+        if value > above.get(name) {
+            let message =
+                format!("`{name}` is above {}, which is all that there is to give", above.get(name));
+            return warning("LIMIT_WITHOUT_EFFECT", message);
+        }
+        let is_needed = [LimitName::Fuel, LimitName::MemoryBytes, LimitName::DeadlineMs].contains(&name);
+        match value == 0 && is_needed {
+            true => warning("NOTHING_RUNS", format!("with a `{name}` of 0 no call can run")),
+            false => None,
+        }
     })
 }
 
@@ -358,6 +379,7 @@ pub(super) fn unresolved_pattern<P>(
     };
     (!is_loaded).then(|| Warning {
         nearest: nearest_pattern(pattern, catalogue),
+        unresolved: Some(pattern.clone()),
         ..Warning::new("UNRESOLVED_TOOL", place, format!("no loaded tool answers to `{pattern}`"))
     })
 }

@@ -93,7 +93,7 @@ impl OrgDocument {
         profile_warnings(&self.profiles, catalogue, &mut warnings);
         warnings.extend(channels::warnings(&self.channels, catalogue));
         warnings.extend(integration_warnings(&self.integrations, catalogue));
-        warnings.extend(limits_without_effect(&self.limits));
+        warnings.extend(limits_without_effect(&self.limits, catalogue.platform_limits()));
         warnings
     }
 }

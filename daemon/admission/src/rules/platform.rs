@@ -139,7 +139,7 @@ impl PlatformDocument {
             let place = format!("{}/tools", pointer("/intents", name));
             warnings.extend(unresolved(&place, &intent.tools, catalogue));
         }
-        warnings.extend(limits_without_effect(&self.limits));
+        warnings.extend(limits_without_effect(&self.limits, catalogue.platform_limits()));
         warnings.extend(self.universal_without_effect());
         warnings
     }

@@ -216,6 +216,8 @@ fn c2_a_form_has_fields_and_objects_only_where_it_says_how() {
               properties:
                 name: {{type: string}}
                 ids: {{type: array, items: {{type: string}}}}
+                labels: {{anyOf: [{{type: object, additionalProperties: {{type: string}}}}, {{type: string, enum: ['']}}]}}
+                tree: {{type: object, additionalProperties: {{type: object}}}}
                 address: {{type: object, properties: {{city: {{type: string}}, parts: {{type: array, items: {{type: object}}}}}}}}"
         )
     };
@@ -223,11 +225,16 @@ fn c2_a_form_has_fields_and_objects_only_where_it_says_how() {
     assert_eq!(plain.definition["actions"][0].get("arguments"), None);
     assert!(notes(&plain).contains("`address` is left out"), "{}", notes(&plain));
     assert!(refused(&form("{}", "address").replace("            {}\n", "")).contains("`address`"));
-    let deep = all(&form("encoding: {ids: {style: deepObject}, address: {style: deepObject}}", "name"));
+    let deep = all(&form(
+        "encoding: {ids: {style: deepObject}, address: {style: deepObject}, labels: {style: deepObject}, tree: {style: deepObject}}",
+        "name",
+    ));
     assert_eq!(
         deep.definition["actions"][0]["arguments"],
-        json!({"ids": {"in": "body", "name": "ids[]"}, "address_city": {"in": "body", "name": "address[city]"}})
+        json!({"ids": {"in": "body", "name": "ids[]"}, "address_city": {"in": "body", "name": "address[city]"},
+            "labels": {"in": "body", "name": "labels", "style": "deep_object"}})
     );
+    assert!(notes(&deep).contains("`tree` is left out"), "{}", notes(&deep));
     assert!(notes(&deep).contains("a part of `address` is left out"), "{}", notes(&deep));
 }
 

@@ -10,6 +10,7 @@ use toolgate_sandbox::{SHORTEST_SECRET, Secret};
 use url::Url;
 use utoipa::ToSchema;
 
+use super::super::body::objects;
 use crate::credentials::{
     Authentication, Credential, CredentialDocument, NewCredential, OauthClient, SECRET_BYTES, sendable,
 };
@@ -51,6 +52,7 @@ pub struct CredentialRequest {
     kind: CredentialKind,
     /// The requests that it is put into, at least one.
     #[schema(min_items = 1, max_items = 64)]
+    #[serde(deserialize_with = "objects")]
     bound_to: Vec<BindingForm>,
     /// The user whose it is. Left out: the organization's.
     #[schema(min_length = 1, max_length = 200)]

@@ -6,15 +6,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
-use toolgate_admission::{ErrorType, show};
+use toolgate_admission::{ErrorType, nearest, show};
 
 use super::{flat, openai, ours};
 use crate::dispatch::RequestedCall;
+use crate::http::body::Object;
 use crate::http::problem::Problem;
 use crate::identifier;
 
@@ -139,7 +139,13 @@ impl Calls {
     /// The calls, if there are any, not more than `most`, and no two of one id.
     pub fn at_most(self, most: u64) -> Result<Vec<RequestedCall>, Problem> {
         let count = self.0.len() as u64;
-        if count == 0 || count > most {
+        if count == 0 {
+            return Err(invalid(
+                "the request has no calls that are run here",
+                "post what the model gave where it calls tools of this session; all else is answered by somebody else",
+            ));
+        }
+        if count > most {
             return Err(invalid(
                 format!("the request has {count} calls"),
                 format!("send 1 to {most} calls in a request"),
@@ -172,7 +178,20 @@ pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<
     let kind = kind.ok_or_else(|| {
         invalid(format!("`{place}` does not say its `type`"), "send it as the model gave it").at(&place)
     })?;
+    // A misspelt call among others would be passed over, and nobody would answer it.
+    if kind != wanted
+        && kind.len().abs_diff(wanted.len()) <= 2
+        && nearest(&kind, [wanted].into_iter()).is_some()
+    {
+        return Err(unknown_kind(&kind, wanted, place));
+    }
     Ok(kind == wanted)
+}
+
+/// An item is of a kind that does not stand there.
+pub fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
+    let message = format!("`{place}/type` is `{}`", show(kind, SHOWN_CHARS));
+    invalid(message, format!("did you mean `{meant}`?")).at(&place)
 }
 
 /// Text that is borrowed where it can be; `null` is the same as none.
@@ -201,29 +220,6 @@ pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments
         )
         .at(&place)
     })
-}
-
-/// A JSON object. Without it a list of values would be read as the fields of a type in their order.
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-    }
 }
 
 /// A list that ends: what is written in two bytes must not take hundreds here.

@@ -13,8 +13,9 @@ use serde_json::value::RawValue;
 use toolgate_admission::nearest;
 
 use super::Form;
-use super::envelope::{Calls, Object, fitting, invalid, shown};
+use super::envelope::{Calls, fitting, invalid, shown};
 use super::outcome::Outcome;
+use crate::http::body::Object;
 use crate::http::problem::Problem;
 
 /// How the field of a call is written.

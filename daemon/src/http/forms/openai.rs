@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Form;
-use super::envelope::{Calls, Items, MaybeText, Object, fitting, invalid, kind};
+use super::envelope::{Calls, Items, MaybeText, fitting, invalid, kind, unknown_kind};
 use super::outcome::Outcome;
+use crate::http::body::Object;
 use crate::http::problem::Problem;
 
 /// What an assistant message has, or its list of calls alone.
@@ -66,8 +67,10 @@ pub fn read(message: &Message<'_>, calls: &mut Calls) -> Result<Form, Problem> {
     let items = message.tool_calls.as_ref().map_or(&[][..], |Items(items)| items);
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai/tool_calls/{at}");
-        if kind(item, place)?.is_some_and(|kind| kind != "function") {
-            continue;
+        match kind(item, place)?.as_deref() {
+            None | Some("function") => {}
+            Some("custom") => continue,
+            Some(kind) => return Err(unknown_kind(kind, "function", place)),
         }
         let Call { id, function: Object(function), .. } = fitting(item, place)?;
         calls.add(Some(id), &function.name, arguments(&function.arguments))?;

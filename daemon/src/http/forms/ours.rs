@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Form;
-use super::envelope::{Calls, Object};
+use super::envelope::Calls;
+use crate::http::body::Object;
 use crate::http::problem::Problem;
 
 /// One call.

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::envelope::{MaybeText, Object};
+use super::envelope::MaybeText;
 use crate::frame;
+use crate::http::body::Object;
 
 /// The members of a result that other forms have a place for.
 #[derive(Deserialize)]

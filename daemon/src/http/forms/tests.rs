@@ -75,7 +75,7 @@ fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
     assert_eq!(asked(&body(32)).calls.len(), 32);
     assert_eq!(refusal(&body(33)), "the request has 33 calls");
-    assert_eq!(refusal(&body(0)), "the request has 0 calls");
+    assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
 }
 
 /// Two bytes of the request are one item, which takes more than that here.
@@ -172,9 +172,35 @@ fn openai_what_its_types_do_not_have_is_refused() {
     }
     assert!(refusal(r#"{"openai":[]}"#).contains("expected an object"));
     assert!(refusal(r#"{"openai":{"tool_calls":[],"more":1}}"#).contains("unknown field `more`"));
-    assert_eq!(refusal(r#"{"openai":{"content":"No tool is needed."}}"#), "the request has 0 calls");
+    assert_eq!(
+        refusal(r#"{"openai":{"content":"No tool is needed."}}"#),
+        "the request has no calls that are run here"
+    );
     let old = r#"{"openai":{"function_call":{"name":"a","arguments":"{}"}}}"#;
     assert!(refusal(old).starts_with("`/openai/function_call` is the form that `tool_calls` replaced"));
+}
+
+#[test]
+fn r1_a_misspelt_call_is_refused_and_not_passed_over() {
+    let good = r#"{"id":"c","function":{"name":"a"}}"#;
+    for (body, place, meant) in [
+        (
+            format!(r#"{{"openai":{{"tool_calls":[{good},{{"type":"functon"}}]}}}}"#),
+            "/openai/tool_calls/1",
+            "function",
+        ),
+        (r#"{"anthropic":[{"type":"tool_us","id":"c","name":"a"}]}"#.into(), "/anthropic/0", "tool_use"),
+        (r#"{"openai_responses":[{"type":"function_cal"}]}"#.into(), "/openai_responses/0", "function_call"),
+    ] {
+        let refused = read(body.as_bytes(), 32).expect_err("it is misspelt").0;
+        assert!(refused.message.starts_with(&format!("`{place}/type` is")), "{}", refused.message);
+        assert_eq!(refused.hint, format!("did you mean `{meant}`?"));
+    }
+    let others = r#"{"anthropic":[{"type":"server_tool_use"},{"type":"mcp_tool_use"},{"type":"tool_use","id":"c","name":"a"}]}"#;
+    assert_eq!(asked(others).calls.len(), 1);
+    let custom =
+        format!(r#"{{"openai":{{"tool_calls":[{{"type":"custom","id":"x","custom":{{}}}},{good}]}}}}"#);
+    assert_eq!(asked(&custom).calls.len(), 1);
 }
 
 #[test]
@@ -231,7 +257,7 @@ fn anthropic_calls_are_taken_from_among_the_other_blocks() {
     );
     assert!(block(r#"{"type":"tool_use","id":"t"}"#).contains("missing field `name`"));
     assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` does not say its `type`");
-    assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the request has 0 calls");
+    assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the request has no calls that are run here");
 }
 
 #[test]

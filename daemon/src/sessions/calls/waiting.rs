@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use toolgate_admission::Admitted;
-use toolgate_sandbox::Component;
+use toolgate_sandbox::{Component, Usage};
 
 use super::{CallBook, CallState, Entry, Recorded};
 
@@ -36,6 +36,8 @@ pub struct ClientCall {
     pub expires_ms: u64,
     /// SHA-256 of the arguments.
     pub arguments: [u8; 32],
+    /// What preparing it took.
+    pub usage: Usage,
 }
 
 /// Whom a call waits for.

@@ -90,17 +90,17 @@ async fn g11_one_that_nobody_decided_in_time_keeps_no_call_from_asking_again() {
 async fn g11_as_many_uses_are_taken_as_there_are_and_in_time() {
     let (_folder, store) = empty_store().await;
     store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
-    assert!(!store.use_approval("a1", 20).await.expect("asked"), "nobody decided yet");
+    assert_eq!(store.use_approval("a1", 20).await.expect("asked"), None, "nobody decided yet");
     assert!(store.decide_approval("a1", &yes(2, 90)).await.expect("decided"));
     assert!(!store.decide_approval("a1", &yes(9, 90)).await.expect("asked"), "it is decided already");
-    assert!(!store.use_approval("a1", 90).await.expect("asked"), "its time is over");
-    assert!(store.use_approval("a1", 89).await.expect("used"));
+    assert_eq!(store.use_approval("a1", 90).await.expect("asked"), None, "its time is over");
+    assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(1));
     assert_eq!(state(&store, "a1").await, ApprovalState::Approved);
-    assert!(store.use_approval("a1", 89).await.expect("used"));
+    assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(0));
     assert_eq!(state(&store, "a1").await, ApprovalState::Used);
-    assert!(!store.use_approval("a1", 89).await.expect("asked"));
+    assert_eq!(store.use_approval("a1", 89).await.expect("asked"), None);
     store.give_back_approval("a1").await.expect("given back");
-    assert!(store.use_approval("a1", 89).await.expect("used"));
+    assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(0));
 }
 
 #[tokio::test]

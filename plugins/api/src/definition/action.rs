@@ -6,7 +6,7 @@ use toolgate_sdk::Error;
 use super::base::Base;
 use super::part::{Part, meant, shown};
 use super::{placement, template};
-use crate::plan::{Content, ContentForm, Plan, Selection, Target};
+use crate::plan::{Content, ContentForm, Plan, Selection};
 use crate::select::{refused_jmespath, refused_pointer};
 
 /// Longest texts and lists, as the schema of descriptions has them.
@@ -197,8 +197,7 @@ fn read_plan(
     let form = part.member("body").map(|part| read_form(&part, method)).transpose()?;
     let call = placement::Call { method, template: &path, schema, form: form.unwrap_or_default() };
     let arguments = placement::read(part, &call)?;
-    let has_content =
-        arguments.values().any(|place| matches!(place.target, Target::Content | Target::Member(_)));
+    let has_content = arguments.values().any(|place| place.target.is_in_the_content());
     let content = has_content.then(|| read_content(part, call.form)).transpose()?;
     if content.is_none() {
         refuse_without_content(part)?;

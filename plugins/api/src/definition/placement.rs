@@ -116,7 +116,7 @@ fn read_target(part: &Part<'_>, argument: &str, call: &Call<'_>) -> Result<Targe
         Kind::Path => &["in"],
         Kind::Query => &["in", "name", "style"],
         Kind::Header => &["in", "name"],
-        Kind::Body => &["in", "name", "whole"],
+        Kind::Body => &["in", "name", "whole", "style"],
         Kind::Cookie => &["in", "name"],
     })?;
     target(part, kind, argument, call)
@@ -148,13 +148,17 @@ fn target(part: &Part<'_>, kind: Kind, argument: &str, call: &Call<'_>) -> Resul
 
 fn body_target(part: &Part<'_>, name: String) -> Result<Target, Error> {
     let is_whole = part.member("whole").map_or(Ok(false), |part| part.flag())?;
-    match is_whole {
-        false => Ok(Target::Member(name)),
-        true => match part.member("name") {
+    // The one style that a body has: all others are a question of its form.
+    let has_brackets = part.member("style").map(|part| part.one_of(&[("deep_object", ())])).transpose()?;
+    if is_whole {
+        return match part.member("name").or_else(|| part.member("style")) {
             None => Ok(Target::Content),
-            Some(name) => Err(name.error("the whole body has no name", "keep `name` or `whole`")),
-        },
+            Some(other) => {
+                Err(other.error("the whole body has no name and no style", "keep this or `whole`"))
+            }
+        };
     }
+    Ok(if has_brackets.is_some() { Target::Members(name) } else { Target::Member(name) })
 }
 
 /// That the place can take what the argument's schema says.
@@ -169,7 +173,7 @@ fn check_target(part: &Part<'_>, target: &Target, schema: &Value, call: &Call<'_
             check_member_name(part, name)?;
             check_style(part, *style, schema)
         }
-        Target::Member(_) | Target::Content if !call.method.takes_content => Err(part.error(
+        inside if inside.is_in_the_content() && !call.method.takes_content => Err(part.error(
             format!("a {} request has no body", call.method.name),
             "send it in the query, or use another method",
         )),
@@ -179,11 +183,19 @@ fn check_target(part: &Part<'_>, target: &Target, schema: &Value, call: &Call<'_
             }
             false => Ok(()),
         },
-        Target::Member(_) if call.form == ContentForm::Text => {
+        Target::Member(_) | Target::Members(_) if call.form == ContentForm::Text => {
             Err(part.error("a body of text has no members", "write `{\"in\":\"body\",\"whole\":true}`"))
         }
         Target::Member(_) if call.form == ContentForm::Form && is_object => {
-            Err(part.error("an object has no place in a form", "use `\"body\":\"json\"`"))
+            let hint = "use `\"body\":\"json\"`, or write `{\"in\":\"body\",\"style\":\"deep_object\"}`";
+            Err(part.error("an object has no place in a form of its own", hint))
+        }
+        Target::Members(_) if call.form != ContentForm::Form => {
+            Err(part.error("only a form has a style; JSON holds an object as it is", "leave `style` out"))
+        }
+        Target::Members(name) => {
+            check_member_name(part, name)?;
+            check_style(part, Style::DeepObject, schema)
         }
         Target::Member(name) => check_member_name(part, name),
     }
@@ -265,10 +277,23 @@ fn is_same_place(left: &Target, right: &Target) -> bool {
             overlaps(name, *style, other, *other_style)
         }
         (Target::Header(left), Target::Header(right)) => left.eq_ignore_ascii_case(right),
-        (Target::Member(left), Target::Member(right)) => left == right,
         // What is sent whole leaves no place for another.
-        (Target::Content, Target::Content | Target::Member(_)) | (Target::Member(_), Target::Content) => true,
-        _ => false,
+        (Target::Content, other) | (other, Target::Content) => other.is_in_the_content(),
+        (left, right) => match (in_content(left), in_content(right)) {
+            (Some((left, left_style)), Some((right, right_style))) => {
+                overlaps(left, left_style, right, right_style)
+            }
+            _ => false,
+        },
+    }
+}
+
+/// The name in the content, and how an object stands there.
+fn in_content(target: &Target) -> Option<(&str, Style)> {
+    match target {
+        Target::Member(name) => Some((name, Style::Form)),
+        Target::Members(name) => Some((name, Style::DeepObject)),
+        Target::Path | Target::Query { .. } | Target::Header(_) | Target::Content => None,
     }
 }
 

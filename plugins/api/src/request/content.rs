@@ -4,7 +4,7 @@ use serde_json::Value;
 use toolgate_sdk::Error;
 
 use super::arguments::{Given, refuse};
-use super::query::{Pairs, add_to_form};
+use super::query::{Pairs, add_object_to_form, add_to_form};
 use crate::plan::{ContentForm, Place, Plan, Target};
 
 /// The content and its type; none where nothing is sent.
@@ -40,9 +40,13 @@ fn object(given: &[(&Place, Given<'_>)]) -> String {
 fn form(given: &[(&Place, Given<'_>)]) -> Result<String, Error> {
     let mut pairs = Pairs::default();
     for (place, given) in given {
-        if let Target::Member(name) = &place.target {
-            add_to_form(&mut pairs, name, given.value, place.whole_numbers).ok_or_else(|| no_form(given))?;
+        let is_whole = place.whole_numbers;
+        match &place.target {
+            Target::Member(name) => add_to_form(&mut pairs, name, given.value, is_whole),
+            Target::Members(name) => add_object_to_form(&mut pairs, name, given.value, is_whole),
+            Target::Path | Target::Query { .. } | Target::Header(_) | Target::Content => continue,
         }
+        .ok_or_else(|| no_form(given))?;
     }
     Ok(pairs.finish())
 }
@@ -56,5 +60,8 @@ fn form_of_members(given: &Given<'_>) -> Result<String, Error> {
 }
 
 fn no_form(given: &Given<'_>) -> Error {
-    refuse(given.name, "goes into a form, which takes words, numbers and lists of them")
+    refuse(
+        given.name,
+        "goes into a form, which takes words, numbers, lists of them, and objects only where it says how",
+    )
 }

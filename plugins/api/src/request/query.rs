@@ -84,11 +84,28 @@ fn separator(style: Style) -> Option<&'static str> {
 
 fn add_members(pairs: &mut Pairs, name: &str, is_whole: bool, given: &Given<'_>) -> Result<(), Error> {
     let wanted = || refuse(given.name, "goes into the query as an object of words, numbers or lists of them");
-    for (member, value) in given.value.members().ok_or_else(wanted)? {
-        let name = format!("{name}[{member}]");
-        value.words(is_whole).ok_or_else(wanted)?.iter().for_each(|item| pairs.add(&name, item));
+    let members = given.value.members().ok_or_else(wanted)?;
+    add_each(pairs, name, members, is_whole).ok_or_else(wanted)
+}
+
+fn add_each<'a>(
+    pairs: &mut Pairs,
+    name: &str,
+    members: impl IntoIterator<Item = (impl AsRef<str>, Value<'a>)>,
+    is_whole: bool,
+) -> Option<()> {
+    members.into_iter().try_for_each(|(member, value)| {
+        add_to_form(pairs, &format!("{name}[{}]", member.as_ref()), value, is_whole)
+    })
+}
+
+/// A field of a form for each member of an object; what is none stands there as it is, as where an empty word means that
+/// all of it goes.
+pub fn add_object_to_form(pairs: &mut Pairs, name: &str, value: Value<'_>, is_whole: bool) -> Option<()> {
+    match value.members() {
+        Some(members) => add_each(pairs, name, members, is_whole),
+        None => add_to_form(pairs, name, value, is_whole),
     }
-    Ok(())
 }
 
 /// A pair of a form: a list gives one for each item.

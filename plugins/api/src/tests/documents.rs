@@ -485,6 +485,21 @@ fn c1_places_of_arguments_are_there_and_fit() {
             "whole",
         ),
         (action("POST", json!({"text": {"in": "body", "whole": 1}})), "/arguments/text/whole", "`true`"),
+        (
+            action("POST", json!({"object": {"in": "body", "style": "deep_object"}})),
+            "/arguments/object",
+            "only a form",
+        ),
+        (
+            action("POST", json!({"object": {"in": "body", "style": "comma"}})),
+            "/arguments/object/style",
+            "deep_object",
+        ),
+        (
+            action("POST", json!({"object": {"in": "body", "whole": true, "style": "deep_object"}})),
+            "/arguments/object/style",
+            "whole",
+        ),
     ]);
     accepted(&with_action(action(
         "GET",
@@ -510,6 +525,13 @@ fn c1_no_two_arguments_go_to_one_place() {
     ] {
         refused_actions(vec![(action(json!({"a": a, "b": b})), "/arguments/b", "same place")]);
     }
+    let mut form = action(json!({
+        "a": {"in": "body", "name": "f", "style": "deep_object"}, "b": {"in": "body", "name": "f[x]"},
+    }));
+    form["body"] = json!("form");
+    refused_actions(vec![(form.clone(), "/arguments/b", "same place")]);
+    form["arguments"]["b"]["name"] = json!("g[x]");
+    accepted(&with_action(form));
     refused_actions(vec![(
         action(json!({"a": {"in": "query", "name": "fixed"}})),
         "/arguments/a",

@@ -280,6 +280,23 @@ fn c1_a_form_takes_no_objects() {
 }
 
 #[test]
+fn c1_a_form_takes_an_object_where_it_says_how() {
+    let document = with_action(json!({
+        "method": "POST", "body": "form", "input_schema": any_of(&["a", "b"]),
+        "arguments": {"a": {"in": "body", "name": "meta", "style": "deep_object"}},
+    }));
+    let body =
+        |arguments: &str| String::from_utf8(sent(&document, arguments).unwrap().body().to_vec()).unwrap();
+    assert_eq!(
+        body(r#"{"a": {"x": "1&2", "y": [3, true]}, "b": 4}"#),
+        "meta%5Bx%5D=1%262&meta%5By%5D=3&meta%5By%5D=true&b=4"
+    );
+    assert_eq!(body(r#"{"a": ""}"#), "meta=");
+    assert_eq!(body(r#"{"a": {}}"#), "");
+    refused(sent(&document, r#"{"a": {"x": {"y": 1}}}"#), "`a`");
+}
+
+#[test]
 fn c1_json_is_asked_for_unless_the_definition_says_otherwise() {
     assert_eq!(sent(&with_action(json!({})), "{}").unwrap().header("accept"), Some("application/json"));
     let document = with_members(json!({"headers": {"Accept": "text/csv", "X-Version": "2"}}));

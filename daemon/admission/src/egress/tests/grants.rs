@@ -33,9 +33,9 @@ fn b5_an_unknown_field_is_refused_with_the_nearest() {
         (r#"{"netwrok":[]}"#, "/netwrok", "did you mean `network`?"),
         (r#"{"network":[{"host":"a","metods":[]}]}"#, "/network/0/metods", "did you mean `methods`?"),
         (r#"{"filesystem":"workspaces"}"#, "/filesystem", "did you mean `workspace`?"),
-        (r#"{"limits":{"feul":1}}"#, "/limits", "did you mean `fuel`?"),
+        (r#"{"limits":{"feul":1}}"#, "/limits/feul", "did you mean `fuel`?"),
         ("[]", "", "not an object"),
-        ("{", "", "send one JSON object"),
+        ("{", "", "a document is one JSON object"),
     ] {
         let (at, told) = refused(text);
         assert_eq!(at, place, "{text}");

@@ -106,7 +106,11 @@ fn what_is_no_document_is_refused() {
     refused(r#"{"enabled":"crm"}"#, "/enabled", "namespace/tool");
     refused(r#"{"enabled":["call_crm_search"]}"#, "/enabled/0", "write `crm/search`");
     refused(r#"{"enabled":["crm/*",7]}"#, "/enabled/1", "not a string");
-    refused(r#"{"limits":{"feul":1}}"#, "/limits", "did you mean `fuel`?");
+    refused(r#"{"limits":{"feul":1}}"#, "/limits/feul", "did you mean `fuel`?");
+    refused(r#"{"limits":{"fuel":"1"}}"#, "/limits/fuel", "whole number");
+    refused(r#"{"limits":{"fuel":-1}}"#, "/limits/fuel", "whole number");
+    refused(r#"{"limits":[]}"#, "/limits", "no object of limits");
+    assert_eq!(document(r#"{"limits":{"fuel":null}}"#), document("{}"));
     refused(r#"{"name":""}"#, "/name", "empty");
     refused("{\"name\":\"a\u{202e}\"}", "/name", "hidden");
     refused(r#"{"server":"CRM"}"#, "/server", "not a namespace");
@@ -153,5 +157,18 @@ fn a_server_that_is_not_loaded_and_a_limit_above_its_ceiling_are_warned_of() {
     let warnings = document(&text).warnings(&above());
     let codes: Vec<_> = warnings.iter().map(|warning| warning.code).collect();
     assert_eq!(codes, ["UNRESOLVED_SERVER", "LIMIT_WITHOUT_EFFECT"]);
+    let of_limits = |limits: &str| {
+        let agent = document(&format!(r#"{{"enabled":"*","limits":{limits}}}"#));
+        agent
+            .warnings(&above())
+            .iter()
+            .map(|warning| (warning.code, warning.path.clone()))
+            .collect::<Vec<_>>()
+    };
+    let fuel = above().catalogue.platform_limits().fuel;
+    assert_eq!(of_limits(&format!(r#"{{"fuel":{fuel},"requests":0}}"#)), []);
+    let more = of_limits(&format!(r#"{{"fuel":{}}}"#, fuel + 1));
+    assert_eq!(more, [("LIMIT_WITHOUT_EFFECT", "/limits/fuel".to_owned())], "below the ceiling");
+    assert_eq!(of_limits(r#"{"deadline_ms":0}"#), [("NOTHING_RUNS", "/limits/deadline_ms".to_owned())]);
     assert_eq!(warnings[0].nearest.as_deref(), Some("crm"));
 }

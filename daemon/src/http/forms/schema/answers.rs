@@ -45,8 +45,9 @@ macro_rules! answer {
             #[schema(value_type = String, required = false)]
             turn: Option<String>,
             $($(#[$member_about])* $member: $type,)*
-            /// What the orchestrator does next: wait for an `approval`, hand to the `client`, or go on with the `model`.
-            #[schema(pattern = "^(approval|client|model)$")]
+            /// What the orchestrator does next: wait for an `approval`, hand to the `client`, `wait` for calls that still run, or go
+            /// on with the `model`.
+            #[schema(pattern = "^(approval|client|wait|model)$")]
             next: String,
         }
     };
