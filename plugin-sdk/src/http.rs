@@ -40,6 +40,7 @@ pub(crate) mod request;
 
 mod address;
 mod error;
+mod excerpt;
 mod headers;
 pub(crate) mod response;
 

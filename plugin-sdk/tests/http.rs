@@ -151,13 +151,44 @@ fn t2_a_status_becomes_a_failure_that_says_whether_to_call_again() {
         assert_eq!(wait.map(|wait| wait > 0), Some(is_later), "{date}");
     }
 
-    let missing = answering(Reply::text("<html>").header("content-type", "text/html").status(404));
+    // No number of a server's is too large to be told.
+    let busy = answering(Reply::new(429).header("Retry-After", &u64::MAX.to_string()));
+    assert_eq!(call().unwrap_err().details().unwrap()["retry_after_ms"], u64::MAX);
+    drop(busy);
+
+    let missing = answering(Reply::new(404).header("content-type", "text/html").body("<html>"));
     let error = call().unwrap_err();
     assert!(!error.is_retryable());
     drop(missing);
 
     let _fine = answering(Reply::text("fine"));
     assert_eq!(call(), Ok(json!("fine")));
+}
+
+#[test]
+fn t2_of_a_page_the_title_stands_in_the_message_or_its_first_words() {
+    let told = |content_type: &str, content: &str| {
+        let _network = answering(Reply::new(403).header("content-type", content_type).body(content));
+        http::get(URL).send().unwrap().error_for_status().unwrap_err().to_string()
+    };
+    let answered = "`api.example.com` answered with status 403";
+    for (page, says) in [
+        ("<html><head><Title lang=en>Access\n denied</TITLE></head><h1>No</h1>", ": Access denied"),
+        (
+            "<script>if (a<b) no()</script><style>p {}</style><!-- <p>no --><h1>Not <b>here</b></h1>",
+            ": Not here",
+        ),
+        ("<title> </title><p>a &lt; b", ": a &lt; b"),
+        ("<p>cut <a href='", ": cut"),
+        ("<script>no end", ""),
+        ("<title>no end", ": no end"),
+        ("<p>", ""),
+    ] {
+        assert_eq!(told("text/html; charset=utf-8", page), format!("{answered}{says}"), "{page}");
+    }
+    let long = told("application/xhtml+xml", &format!("<title>{}</title>", "é ".repeat(200)));
+    assert!(long.ends_with("é …") && long.chars().count() < 160, "{long}");
+    assert_eq!(told("image/png", "<title>no</title>"), answered);
 }
 
 #[test]

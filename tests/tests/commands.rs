@@ -443,8 +443,9 @@ fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed(
     let shown: Value = serde_json::from_str(&terminal.does(&import)).expect("a definition");
     assert_eq!(shown["actions"][0]["name"], "listOrders");
     assert_eq!(terminal.gets(&["tool", "list", "acme"])["items"], json!([]));
-    let made =
-        terminal.types_as("operator", &[&import[..], &["acme/shop", "--select", "tag:orders"]].concat());
+    // The agent is supervised: without the flag it would be asked about a call that only reads.
+    let options = ["acme/shop", "--select", "tag:orders", "--safe-methods"];
+    let made = terminal.types_as("operator", &[&import[..], &options].concat());
     has(
         &made.stdout,
         &["shop is active: call_shop_list_orders; asks for https://api.upstream.test:8443/shop"],

@@ -43,6 +43,8 @@ pub struct Wanted<'a> {
     pub deprecated: bool,
     /// The security scheme to use, by its name in the document, where there are several.
     pub scheme: Option<&'a str>,
+    /// Say in the definition that the API keeps to HTTP: `GET`, `HEAD` and `OPTIONS` change nothing.
+    pub safe_methods: bool,
     /// Describe answers as well. Documents are often wrong about them, and an answer that does not fit is refused.
     pub output_schemas: bool,
 }
@@ -57,6 +59,7 @@ impl<'a> Wanted<'a> {
             limit: ACTIONS,
             deprecated: false,
             scheme: None,
+            safe_methods: false,
             output_schemas: false,
         }
     }
@@ -183,7 +186,7 @@ pub fn import(text: &str, wanted: &Wanted<'_>) -> Result<Imported, ImportError> 
     if actions.is_empty() {
         return Err(nothing(selected.len(), all.len(), report));
     }
-    let definition = assemble(&document, &server, &security, actions);
+    let definition = assemble(&document, wanted, &server, &security, actions);
     let (left_out, notes) = report.finish();
     Ok(Imported { definition, operations: all.len(), selected: selected.len(), left_out, notes })
 }
@@ -249,6 +252,7 @@ fn take_all(
     let mut workshop = Workshop::new(document, wanted, server, security);
     let mut totals = Totals { bytes: 8 * 1024, ..Totals::default() };
     let mut actions = Vec::new();
+    let mut taken: Vec<&Operation<'_>> = Vec::new();
     let mut full: Option<String> = None;
     let is_wanted = |operation: &Operation<'_>| wanted.deprecated || !operation.is_deprecated();
     let names =
@@ -284,14 +288,22 @@ fn take_all(
                 Ok(()) => {
                     action.notes.iter().for_each(|note| report.note(operation.label(), note));
                     actions.push(action.value);
+                    taken.push(operation);
                 }
             },
         }
     }
+    security.tell_of_open(document, &taken, report);
     actions
 }
 
-fn assemble(document: &Document, server: &Server, security: &Security, actions: Vec<Value>) -> Value {
+fn assemble(
+    document: &Document,
+    wanted: &Wanted<'_>,
+    server: &Server,
+    security: &Security,
+    actions: Vec<Value>,
+) -> Value {
     let none = Map::new();
     let info = document.object("info").unwrap_or(&none);
     let text = |name: &str| info.get(name).and_then(Value::as_str);
@@ -306,6 +318,7 @@ fn assemble(document: &Document, server: &Server, security: &Security, actions: 
     definition.extend(version(info).map(|version| ("version".to_owned(), json!(version))));
     definition.insert("base_url".to_owned(), json!(server.base_url()));
     definition.insert("authentication".to_owned(), security.authentication());
+    definition.extend(wanted.safe_methods.then(|| ("safe_methods".to_owned(), json!(true))));
     definition.insert("actions".to_owned(), Value::Array(actions));
     Value::Object(definition)
 }

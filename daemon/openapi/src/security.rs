@@ -76,6 +76,26 @@ impl Security {
         self.place.as_ref()
     }
 
+    /// Tells of the operations that need no credential: an action cannot say so, and theirs are sent with it too.
+    pub(crate) fn tell_of_open(&self, document: &Document, taken: &[&Operation<'_>], report: &mut Report) {
+        let Some(name) = &self.name else { return };
+        let is_open =
+            |operation: &&&Operation<'_>| alternatives(document, operation).iter().all(Vec::is_empty);
+        let open: Vec<&Operation<'_>> = taken.iter().filter(is_open).copied().collect();
+        let mut named: Vec<String> = open.iter().take(NAMED).map(|operation| operation.label()).collect();
+        if open.len() > NAMED {
+            named.push(format!("{} others", open.len() - NAMED));
+        }
+        let text = match &named[..] {
+            [] => return,
+            [one] => format!("{one} needs no credential and is sent with it"),
+            [some @ .., last] => {
+                format!("{} and {last} need no credential and are sent with it", some.join(", "))
+            }
+        };
+        report.note(pointer(name), text);
+    }
+
     /// Why the credential does not suffice for an operation.
     pub(crate) fn check(&self, document: &Document, operation: &Operation<'_>) -> Result<(), String> {
         let alternatives = alternatives(document, operation);

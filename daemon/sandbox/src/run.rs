@@ -261,17 +261,33 @@ fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallErr
         }
         _ => (ErrorType::ToolFailed, message.to_owned()),
     };
-    let hint = match error_type {
-        ErrorType::InvalidArguments => "change the arguments as the message says and call again",
-        ErrorType::ApiUnavailable => "call again later; if it stays, tell the operator",
-        _ if failure.retryable => "the same call can succeed later",
-        _ => "read the message; the same call will fail again",
+    let details = details(failure.details.as_deref());
+    let wait_ms = details.as_ref().and_then(|details| details.get("retry_after_ms")?.as_u64());
+    let hint: Cow<'_, str> = match error_type {
+        ErrorType::InvalidArguments => "change the arguments as the message says and call again".into(),
+        ErrorType::ApiUnavailable => way_out_of_trouble(wait_ms).into(),
+        _ if failure.retryable => "the same call can succeed later".into(),
+        _ if store.data().egress.record().credential_is_refused() => {
+            "whoever keeps the credential must look at it: it may be the wrong one, expired, or not allowed to do this"
+                .into()
+        }
+        _ => "read the message; the same call will fail again".into(),
     };
     let error = CallError::new(error_type, message, hint).retryable(failure.retryable);
-    match details(failure.details.as_deref()) {
+    match details {
         Some(details) => error.with_details(details),
         None => error,
     }
+}
+
+/// When to call again. What a server asks to wait is rounded up: who comes too early is sent away again.
+fn way_out_of_trouble(wait_ms: Option<u64>) -> String {
+    let when = match wait_ms.map(|wait_ms| wait_ms.div_ceil(1_000)) {
+        None => "later".to_owned(),
+        Some(0 | 1) => "in 1 second".to_owned(),
+        Some(seconds) => format!("in {seconds} seconds"),
+    };
+    format!("call again {when}; if it stays, tell the operator")
 }
 
 fn details(json: Option<&str>) -> Option<serde_json::Value> {
@@ -338,6 +354,25 @@ impl CallContext {
             before_effect: BeforeEffect::refused(),
             progress: ProgressSink::NONE,
             traced: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn c1_a_wait_is_told_in_whole_seconds_rounded_up() {
+        for (wait_ms, when) in [
+            (None, "later"),
+            (Some(0), "in 1 second"),
+            (Some(1_000), "in 1 second"),
+            (Some(1_001), "in 2 seconds"),
+            (Some(u64::MAX), "in 18446744073709552 seconds"),
+        ] {
+            let told = way_out_of_trouble(wait_ms);
+            assert_eq!(told, format!("call again {when}; if it stays, tell the operator"));
         }
     }
 }

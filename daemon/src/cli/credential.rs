@@ -277,6 +277,11 @@ fn binding(text: &str) -> Result<Value, Failure> {
     let url = url.ok_or_else(|| {
         Failure::wrong_usage(format!("`{text}` is no address"), "write it like `https://api.stripe.com/v1/`")
     })?;
+    // Of `/v1/../` a URL's reader makes the whole host, which whoever wrote it did not mean.
+    if text.splitn(4, '/').nth(3).is_some_and(|path| url.path()[1..] != *path) {
+        let message = format!("the path of `{text}` would be `{}`", url.path());
+        return Err(Failure::wrong_usage(message, "write it as it is meant"));
+    }
     let mut binding = json!({"scheme": url.scheme(), "host": url.host_str(), "path": url.path()});
     if let Some(port) = url.port() {
         binding["port"] = port.into();

@@ -42,6 +42,9 @@ pub struct OpenApi {
     /// The security scheme to use, where the document has several
     #[arg(long, value_name = "NAME")]
     scheme: Option<String>,
+    /// The API keeps to HTTP: GET, HEAD and OPTIONS change nothing, so their actions are read-only
+    #[arg(long)]
+    safe_methods: bool,
     /// Hold answers to what the document says of them
     #[arg(long)]
     output_schemas: bool,
@@ -79,6 +82,7 @@ fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Resu
         select: &options.select,
         deprecated: options.deprecated,
         scheme: options.scheme.as_deref(),
+        safe_methods: options.safe_methods,
         output_schemas: options.output_schemas,
         ..Wanted::all(namespace)
     };
@@ -141,6 +145,7 @@ mod tests {
             select: Vec::new(),
             deprecated: false,
             scheme: None,
+            safe_methods: name.is_some(),
             output_schemas: false,
         }))
     }
@@ -154,6 +159,7 @@ mod tests {
         run.result.expect("imported");
         let definition: serde_json::Value = serde_json::from_str(&run.out).expect("json");
         assert_eq!(definition["actions"][0]["name"], "listItems", "{definition}");
+        assert_eq!(definition.get("safe_methods"), None, "nobody said so");
         assert!(run.notes.contains("left out: POST /files"), "{}", run.notes);
         assert!(run.notes.contains("1 actions of 2 operations"), "{}", run.notes);
         assert!(run.asked.is_empty());
@@ -171,5 +177,6 @@ mod tests {
         run.result.expect("imported");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/tools/shop");
         assert!(run.asked[1].body.contains("listItems"), "{}", run.asked[1].body);
+        assert!(run.asked[1].body.contains(r#""safe_methods":true"#), "{}", run.asked[1].body);
     }
 }

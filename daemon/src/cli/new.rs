@@ -15,6 +15,70 @@ Examples:
   toolgate new weather
   toolgate new weather --into plugins/weather";
 
+/// Words of the language, and the packages that a plugin is built with.
+const NO_PACKAGES: &[&str] = &[
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "schemars",
+    "self",
+    "serde",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "toolgate-sdk",
+    "toolgate-sdk-macros",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
+];
+
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct NewOptions {
@@ -39,6 +103,10 @@ pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure
         Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
     if BUILT_IN.iter().any(|(taken, _)| *taken == name.as_str()) {
         let message = format!("`{name}` is the name of a built-in plugin, which no daemon lets go");
+        return Err(Failure::wrong_usage(message, "choose another one"));
+    }
+    if NO_PACKAGES.contains(&name.as_str()) {
+        let message = format!("cargo takes no package of the name `{name}` here");
         return Err(Failure::wrong_usage(message, "choose another one"));
     }
     let Language::Rust = options.lang;

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use toolgate_admission::show;
 
 use super::document::{self, arguments_from, document_from, field};
 use super::failure::Failure;
@@ -225,7 +224,7 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
                 let items = items.iter().enumerate();
                 items.for_each(|(at, value)| walk(value, format!("{place}/{at}"), found));
             }
-            _ => drop(found.insert(place, show(&value.to_string(), SHOWN))),
+            _ => drop(found.insert(place, toolgate_admission::show(&value.to_string(), SHOWN))),
         }
     }
     let mut found = BTreeMap::new();
@@ -308,6 +307,10 @@ fn exchange(printer: &mut Printer<'_>, exchange: &Value) -> Result<(), Failure> 
     if let Some(rule) = exchange.get("rule").filter(|rule| !rule.is_null()) {
         lines.push(format!("# by the rule {rule}"));
     }
+    lines.push(match exchange.get("credential").and_then(Value::as_str) {
+        Some(credential) => format!("# with the credential {credential}"),
+        None => "# without a credential".to_owned(),
+    });
     lines.push(format!("> {}", field(exchange, "/request")));
     message(&mut lines, '>', exchange, "headers", "body");
     match exchange.get("status").and_then(Value::as_u64) {
@@ -449,6 +452,7 @@ mod tests {
         assert_eq!(run.asked[0].body, sent);
         for line in [
             "# by the rule {\"host\":\"a.example\"}",
+            "# without a credential",
             "used: fuel 7",
             "> GET https://a.example/now",
             "> x-api-key: ***",

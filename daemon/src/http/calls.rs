@@ -305,9 +305,7 @@ pub async fn result(
     session.touch(now_ms());
     let result = match (request.status, request.output, request.message) {
         (ClientStatus::Ok, Some(output), None) => ClientResult::Output(output.get().into()),
-        (ClientStatus::Error, None, Some(message)) if !message.is_empty() => {
-            ClientResult::Failed(message)
-        }
+        (ClientStatus::Error, None, Some(message)) if !message.is_empty() => ClientResult::Failed(message),
         _ => {
             let message = "the result is neither an output nor a failure";
             let hint =

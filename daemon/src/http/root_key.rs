@@ -96,7 +96,8 @@ pub async fn rotate(
 }
 
 /// Another key than the one that everything is sealed with opens nothing, so nobody is told to make one.
-const THE_OLD_ONE: &str = "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
+const THE_OLD_ONE: &str =
+    "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
 const A_NEW_ONE: &str = "make one with `openssl rand -hex 32`";
 
 fn read(key: &Secret, hint: &str) -> Result<RootKey, CallError> {

@@ -13,8 +13,9 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
     CallError, Descriptor, DescriptorError, Example, FilesystemAccess, LimitsPatch, Rules, ToolDescriptor,
+    show,
 };
-use toolgate_sandbox::{CallClock, Component};
+use toolgate_sandbox::{CallClock, Component, LogLevel};
 
 use super::{Circumstances, Ran, Workbench};
 
@@ -23,6 +24,9 @@ use super::{Circumstances, Ran, Workbench};
 const EXAMPLES_AT: Duration = Duration::from_secs(1_735_689_600);
 /// The seed with which they run, for the same reason.
 const EXAMPLES_SEED: [u8; 32] = [0; 32];
+
+/// Longest piece of a log line that a finding shows, in characters.
+const LOGGED_CHARS: usize = 300;
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -84,7 +88,7 @@ codes! {
     NO_OUTPUT_SCHEMA Warning "a tool does not say what it answers"
         "give the result a type: the daemon then holds the tool to it";
     OPEN_INPUT Warning "arguments that the schema does not name are taken without a word"
-        "set `additionalProperties` to false, so that a misspelt argument is refused";
+        "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt one is refused";
     NO_PURPOSE Warning "the plugin does not say what it is for"
         "write the package's `description`: a catalogue shows it";
     NO_PUBLISHER Warning "the plugin does not say who answers for it"
@@ -243,11 +247,41 @@ fn about_a_tool((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
         let message = format!("`{name}` does not say what it answers");
         findings.push(NO_OUTPUT_SCHEMA.at(format!("{place}/output_schema"), message));
     }
-    if tool.input.source().get("additionalProperties") != Some(&Value::Bool(false)) {
-        let message = format!("`{name}` takes arguments that its schema does not name");
-        findings.push(OPEN_INPUT.at(format!("{place}/input_schema"), message));
+    let (input, place) = (tool.input.source(), format!("{place}/input_schema"));
+    let is_open = input.get("additionalProperties") != Some(&Value::Bool(false));
+    let whole = is_open.then(|| place.clone());
+    let inside = open_objects(input, place.clone()).into_iter().filter(|open| *open != place);
+    for open in whole.into_iter().chain(inside) {
+        findings.push(OPEN_INPUT.at(open, format!("`{name}` takes what its schema does not name")));
     }
     findings
+}
+
+/// The places of a schema whose objects name members and take others too. One that names none is meant to be a table.
+fn open_objects(schema: &Value, place: String) -> Vec<String> {
+    let Value::Object(members) = schema else { return Vec::new() };
+    let below = members.iter().flat_map(|(keyword, inner)| {
+        let place = format!("{place}/{keyword}");
+        match (keyword.as_str(), inner) {
+            ("properties" | "$defs", Value::Object(named)) => named
+                .iter()
+                .flat_map(|(name, schema)| {
+                    open_objects(schema, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")))
+                })
+                .collect(),
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                let schemas = schemas.iter().enumerate();
+                schemas.flat_map(|(at, schema)| open_objects(schema, format!("{place}/{at}"))).collect()
+            }
+            ("items" | "additionalProperties", schema) => open_objects(schema, place),
+            _ => Vec::new(),
+        }
+    });
+    let below: Vec<String> = below.collect();
+    let is_open = members.contains_key("properties")
+        && matches!(members.get("additionalProperties"), None | Some(Value::Bool(true)))
+        && members.get("unevaluatedProperties") != Some(&Value::Bool(false));
+    is_open.then_some(place).into_iter().chain(below).collect()
 }
 
 async fn about_examples(
@@ -284,7 +318,11 @@ async fn about_example(
     let output = match &first.outcome {
         Ok(output) => output,
         Err(error) => {
-            let message = format!("{}: {}", error.error_type.as_str(), error.message);
+            // What a panic says stands in the log.
+            let last =
+                first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
+            let last = last.map(|last| format!(" ({})", show(last, LOGGED_CHARS))).unwrap_or_default();
+            let message = format!("{}: {}{last}", error.error_type.as_str(), error.message);
             return Ok(Some(EXAMPLE_FAILED.at(place, message)));
         }
     };

@@ -44,7 +44,7 @@ pub enum Error {
         status: u16,
         /// How long the server asks to wait.
         retry_after: Option<Duration>,
-        /// How the content begins, where it is text.
+        /// How the content begins, where it is text; the title of a page.
         excerpt: String,
     },
     /// The content is longer than may be read.
@@ -108,7 +108,9 @@ impl Error {
         let Self::Status { status, retry_after, .. } = self else { return failure };
         let mut details = Map::from_iter([("status".to_owned(), Value::from(*status))]);
         if let Some(wait) = retry_after {
-            details.insert("retry_after_ms".to_owned(), json!(wait.as_millis()));
+            // A server may say any number; more than this many is none in JSON.
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            details.insert("retry_after_ms".to_owned(), json!(wait));
         }
         failure.with_details(details)
     }

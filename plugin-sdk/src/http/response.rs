@@ -6,16 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 
+use super::excerpt::{EXCERPT_BYTES, excerpt};
 use super::headers::media_type;
 use super::{Error, Headers, transport};
 use crate::task;
-
-/// How much of an answer's content stands in the message about its status, in characters: what a server says about an
-/// error is one sentence or two.
-const EXCERPT_CHARS: usize = 300;
-
-/// As many bytes are read for that.
-const EXCERPT_BYTES: usize = 2 * 1024;
 
 /// An answer over HTTP.
 #[must_use]
@@ -152,8 +146,9 @@ impl Response {
         self.body.read_to(self.max_body_bytes.saturating_add(1)).await
     }
 
-    /// In seconds, as almost all servers write it, or until a date (RFC 9110, 10.2.3). One that is over means now.
-    fn retry_after(&self) -> Option<Duration> {
+    /// How long the server asks to wait: in seconds, as almost all servers write it, or until a date (RFC 9110, 10.2.3). One
+    /// that is over means now.
+    pub fn retry_after(&self) -> Option<Duration> {
         let text = self.header("retry-after")?.trim();
         let until = |date: SystemTime| date.duration_since(SystemTime::now()).unwrap_or_default();
         let seconds = text.parse().ok().map(Duration::from_secs);
@@ -230,24 +225,5 @@ fn windows_1252(byte: u8) -> char {
     match byte {
         0x80..=0x9f => FROM_128_TO_159[usize::from(byte - 0x80)],
         _ => char::from(byte),
-    }
-}
-
-/// How text begins, in one line. Nothing of what is no text.
-fn excerpt(headers: &Headers, bytes: &[u8]) -> String {
-    let (media_type, _) = media_type(headers.get("content-type").unwrap_or("text/plain"));
-    let is_text =
-        media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
-    // A page is markup for a screen or more, before it says anything.
-    if !is_text || media_type == "text/html" {
-        return String::new();
-    }
-    let text = String::from_utf8_lossy(bytes);
-    let line =
-        text.split(|sign: char| sign.is_whitespace() || sign.is_control()).filter(|word| !word.is_empty());
-    let line = line.collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(EXCERPT_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
     }
 }

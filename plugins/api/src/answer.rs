@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolgate_sdk::Error;
 use toolgate_sdk::http::{self, Response};
 
-use crate::plan::Selection;
+use crate::plan::{Plan, Selection};
 use crate::select::select;
 
 /// Longest host name (RFC 1035): more of a server's words does not go into a message.
@@ -15,11 +15,12 @@ const BINARY: [&str; 7] =
     ["image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"];
 
 /// Takes the result out of an answer.
-pub fn read(response: Response, selection: &Selection) -> Result<Value, Error> {
+pub fn read(response: Response, plan: &Plan) -> Result<Value, Error> {
     if let Some(redirect) = redirect(&response) {
         return Err(redirect);
     }
-    let response = response.error_for_status()?;
+    let selection = &plan.result;
+    let response = response.error_for_status().map_err(|error| failed(error, plan))?;
     let host = host_of(response.url()).to_owned();
     let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -46,6 +47,27 @@ fn redirect(response: &Response) -> Option<Error> {
          tool has to name the place where the API is now"
     );
     Some(Error::new(message).with_details(json!({"status": status})))
+}
+
+/// Where the credential does not let a request in, no other arguments do: only who keeps it can mend that.
+fn failed(error: http::Error, plan: &Plan) -> Error {
+    let http::Error::Status { host, status, excerpt, .. } = &error else { return error.into() };
+    let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+    let message = match status {
+        401 if plan.has_credential => format!(
+            "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin must \
+             bind or renew it{said}"
+        ),
+        403 if plan.has_credential => {
+            format!("`{host}` does not allow this with the credential it got (status 403){said}")
+        }
+        _ => return error.into(),
+    };
+    let failure = Error::new(message);
+    match Error::from(error).details() {
+        Some(details) => failure.with_details(details),
+        None => failure,
+    }
 }
 
 /// The host of a URL, with its port.
@@ -89,7 +111,7 @@ fn read_text(
     }
     let text = match is_in_other_charset(&response) {
         true => response.text()?,
-        false => String::from_utf8(response.bytes()?).map_err(|_| binary(host, media_type))?,
+        false => String::from_utf8(response.bytes()?).map_err(|_| not_utf8(host, media_type))?,
     };
     if text.contains('\0') {
         return Err(binary(host, media_type));
@@ -108,6 +130,15 @@ fn is_in_other_charset(response: &Response) -> bool {
     content_type
         .split_once("charset=")
         .is_some_and(|(_, charset)| !charset.trim_matches('"').starts_with("utf-8"))
+}
+
+/// Of what calls itself text, the bytes are what is wrong.
+fn not_utf8(host: &str, media_type: &str) -> Error {
+    if !media_type.starts_with("text/") && !media_type.ends_with("xml") {
+        return binary(host, media_type);
+    }
+    let why = format!("it is `{}` without another `charset`, and its bytes are not UTF-8", shown(media_type));
+    unreadable(host, why)
 }
 
 fn binary(host: &str, media_type: &str) -> Error {

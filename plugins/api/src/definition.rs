@@ -110,6 +110,7 @@ fn read_document(namespace: String, whole: &Part<'_>) -> Result<Definition, Erro
         "authentication",
         "headers",
         "rate_limit",
+        "safe_methods",
         "actions",
     ])?;
     if let Some(kind) = whole.member("kind") {
@@ -124,16 +125,20 @@ fn read_document(namespace: String, whole: &Part<'_>) -> Result<Definition, Erro
     )?;
     let provider =
         whole.member("authentication").map_or(Ok(None), |part| read_authentication(&part, &base))?;
-    let shared = headers::read(whole.member("headers"))?;
+    let headers = headers::read(whole.member("headers"))?;
+    let shared = action::Shared {
+        namespace: &namespace,
+        base: &base,
+        headers: &headers,
+        has_credential: provider.is_some(),
+        safe_methods: whole.member("safe_methods").map_or(Ok(false), |part| part.flag())?,
+    };
     Ok(Definition {
         version: whole.member("version").map_or(Ok("1".to_owned()), |part| part.word(VERSION_CHARS))?,
         publisher: whole.member("publisher").map(|part| part.text(PUBLISHER_CHARS)).transpose()?,
         category: whole.member("category").map(|part| part.text(CATEGORY_CHARS)).transpose()?,
         rate_limit: whole.member("rate_limit").map(|part| read_rate_limit(&part)).transpose()?,
-        actions: read_actions(
-            whole,
-            &action::Shared { namespace: &namespace, base: &base, headers: &shared },
-        )?,
+        actions: read_actions(whole, &shared)?,
         purpose,
         base,
         provider,

@@ -37,7 +37,7 @@ impl Defined for Api {
     fn call(_tool: &str, definition: &str, _context: &Context, arguments: &str) -> Result<Value, Error> {
         let plan: Plan = serde_json::from_str(definition)?;
         let response = request::build(&plan, arguments)?.send()?;
-        answer::read(response, &plan.result)
+        answer::read(response, &plan)
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Plan {
     pub query: String,
     /// Fields that are always sent, unless an argument has the same name.
     pub headers: Vec<(String, String)>,
+    /// Whether the host puts a credential in.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub has_credential: bool,
     /// Where each argument goes.
     pub arguments: BTreeMap<String, Place>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

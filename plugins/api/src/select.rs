@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use crate::plan::Selection;
 
+/// How deep JSON may nest, as `serde_json` has it.
+const JSON_LEVELS: usize = 127;
+
 /// Longest JSON pointer, in bytes; the published schema says the same of others.
 const POINTER_BYTES: usize = 1_000;
 
@@ -31,7 +34,13 @@ pub fn select(json: &[u8], selection: &Selection) -> Result<Value, String> {
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| format!("it says that it is JSON and is not: {error}"))
+    serde_json::from_slice(json).map_err(|error| {
+        let error = error.to_string();
+        match error.starts_with("recursion limit exceeded") {
+            true => format!("it is nested too deeply: at most {JSON_LEVELS} levels are read"),
+            false => format!("it says that it is JSON and is not: {error}"),
+        }
+    })
 }
 
 fn search(answer: Variable, expression: &str) -> Result<Value, String> {

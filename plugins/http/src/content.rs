@@ -5,6 +5,7 @@
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use readable::{Page, Prose, Settings, read_html};
+use url::Url;
 
 use crate::fetch::HtmlAs;
 
@@ -51,8 +52,8 @@ enum Kind {
     Binary,
 }
 
-/// Gives the text of an answer, or none where it is no text.
-pub fn read(content_type: &str, bytes: &[u8], is_whole: bool, html_as: HtmlAs) -> Option<Content> {
+/// Gives the text of an answer, or none where it is no text. Links of a page lead where they do from its address.
+pub fn read(url: &Url, content_type: &str, bytes: &[u8], is_whole: bool, html_as: HtmlAs) -> Option<Content> {
     let (media_type, charset) = take_apart(content_type);
     let kind = kind(&media_type, bytes);
     if kind == Kind::Binary {
@@ -68,7 +69,14 @@ pub fn read(content_type: &str, bytes: &[u8], is_whole: bool, html_as: HtmlAs) -
         (Kind::Html, HtmlAs::Text) => Prose::text(),
         _ => return Some(Content { text, is_whole }),
     };
-    let settings = Settings { keep_urls: html_as == HtmlAs::Markdown, prose, max_bytes: MAX_PAGE_BYTES };
+    let url = url.clone();
+    let resolve = move |base: &str, link: &str| Some(url.join(base).ok()?.join(link).ok()?.into());
+    let settings = Settings {
+        keep_urls: html_as == HtmlAs::Markdown,
+        resolve: Some(Box::new(resolve)),
+        prose,
+        max_bytes: MAX_PAGE_BYTES,
+    };
     let Page { text, is_whole: is_laid_out } = read_html(&text, settings);
     Some(Content { text, is_whole: is_whole && is_laid_out })
 }

@@ -26,7 +26,7 @@ const MAX_CHARS: u32 = 100_000;
     examples(
         {"url": "https://example.com/docs"} => {
             "status": 200, "url": "https://example.com/docs/", "redirects": [{"status": 301, "url": "https://example.com/docs"}],
-            "content_type": "text/html; charset=utf-8", "text": "# Docs\n\nStart [here](/start).", "total_chars": 29, "truncated": false
+            "content_type": "text/html; charset=utf-8", "text": "# Docs\n\nStart [here](https://example.com/start).", "total_chars": 48, "truncated": false
         },
         "part of a long file": {"url": "https://example.com/log.txt", "offset": 4, "limit": 3} => {
             "status": 200, "url": "https://example.com/log.txt", "content_type": "text/plain", "text": "two", "total_chars": 13,
@@ -67,7 +67,7 @@ pub fn fetch(
     match method {
         Method::Head => Ok(head),
         Method::Get => {
-            let content = read(followed.response, html_as)?;
+            let content = read(&followed.url, followed.response, html_as)?;
             Ok(head.with_part(&content, offset, limit.min(MAX_CHARS)))
         }
     }
@@ -153,11 +153,11 @@ fn read_url(text: &str) -> Result<Url, Error> {
     Ok(url)
 }
 
-fn read(response: Response, html_as: HtmlAs) -> Result<Content, Error> {
+fn read(url: &Url, response: Response, html_as: HtmlAs) -> Result<Content, Error> {
     let status = response.status();
     let content_type = response.header("content-type").unwrap_or_default().to_owned();
     let (bytes, is_whole) = response.bytes_up_to(MAX_SOURCE_BYTES)?;
-    content::read(&content_type, &bytes, is_whole, html_as).ok_or_else(|| {
+    content::read(url, &content_type, &bytes, is_whole, html_as).ok_or_else(|| {
         Error::new(format!(
             "the answer (status {status}) is `{content_type}`, and no text: use `method` HEAD for its size, or a tool for \
              files of this kind"

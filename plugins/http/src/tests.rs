@@ -71,9 +71,35 @@ fn t7_pages_come_as_markdown_text_or_source() {
     let _network = answering(of_type("text/html", page));
     let read = |html_as: &str| call(json!({"url": URL, "html_as": html_as})).unwrap()["text"].clone();
 
-    assert_eq!(read("markdown"), "# News\n\nA **bold** [link](/x)");
+    assert_eq!(read("markdown"), "# News\n\nA **bold** [link](https://example.com/x)");
     assert_eq!(read("text"), "News\n\nA bold link");
     assert_eq!(read("source"), page);
+}
+
+#[test]
+fn t7_links_of_a_page_lead_where_they_do_from_its_address() {
+    let links = "<a href=x>a</a> <a href='/y?q=1#f'>b</a> <a href=//other.example/z>c</a> <a href='mailto:a@b.c'>d</a> \
+                 <img src=../i.png alt=e> <a href='https://['>f</a>";
+    let markdown = |page: &str| text_of(of_type("text/html", page));
+
+    assert_eq!(
+        markdown(links),
+        "[a](https://example.com/a/x) [b](https://example.com/y?q=1#f) [c](https://other.example/z) [d](mailto:a@b.c) \
+         ![e](https://example.com/i.png) [f](https://[)"
+    );
+    let based = "<base target=_top><base href='/docs/'><base href=/no/><a href=x>a</a>";
+    assert_eq!(markdown(based), "[a](https://example.com/docs/x)");
+    assert_eq!(markdown("<base href='https://['><a href=x>a</a>"), "[a](x)");
+    let long = format!("<base href='/{}/'><a href=x>a</a>", "b".repeat(1_000));
+    assert_eq!(markdown(&long), "[a](https://example.com/a/x)");
+    // After a redirect it is the address that answered.
+    let _network = testing::network(|request| {
+        Ok(match request.url() {
+            URL => redirect(302, "https://www.example.com/b/"),
+            _ => of_type("text/html", "<a href=x>a</a>"),
+        })
+    });
+    assert_eq!(call(json!({"url": URL})).unwrap()["text"], "[a](https://www.example.com/b/x)");
 }
 
 #[test]

@@ -35,10 +35,7 @@ fn in_session(server: &Server<'_>, tool: &str, arguments: &RawValue) -> Result<V
         opened += 1;
         let result = Connection::initialize(server).and_then(|(connection, _)| {
             let result = connection.ask(request(tool, arguments));
-            // Of a session that is gone nothing is left to end.
-            if !matches!(result, Err(Failure::SessionLost)) {
-                connection.end();
-            }
+            connection.end(result.as_ref().err());
             result
         });
         match result {

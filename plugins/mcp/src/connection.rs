@@ -94,11 +94,13 @@ impl<'a> Connection<'a> {
         let (said, head) = server.ask(&[], &message)?;
         let revision = said.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
         let connection = Self { server, kind: Kind::Session { revision, id: head.session } };
-        if let Err(failure) = connection.begin() {
-            connection.end();
-            return Err(failure);
+        match connection.begin() {
+            Ok(()) => Ok((connection, said)),
+            Err(failure) => {
+                connection.end(Some(&failure));
+                Err(failure)
+            }
         }
-        Ok((connection, said))
     }
 
     /// Sends a request, and gives its result.
@@ -116,9 +118,12 @@ impl<'a> Connection<'a> {
         self.checked(self.server.ask(&fields, &message)).map(|(result, _)| result)
     }
 
-    /// Ends the session, where there is one.
-    pub fn end(self) {
-        if matches!(self.kind, Kind::Session { id: Some(_), .. }) {
+    /// Ends the session, where there is one. Of a session that is gone nothing is left to end, and a server that has trouble
+    /// is asked for nothing more: by its last answer the host tells why the call failed.
+    pub fn end(self, after: Option<&Failure>) {
+        let is_over =
+            after.is_some_and(|failure| failure.passes() || matches!(failure, Failure::SessionLost));
+        if !is_over && matches!(self.kind, Kind::Session { id: Some(_), .. }) {
             self.server.delete(&self.fields(), PARTING);
         }
     }

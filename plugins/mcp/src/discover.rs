@@ -26,7 +26,7 @@ pub fn discover(part: &Part, context: &Context) -> Result<Value, Error> {
     let (connection, protocol, said) =
         connect(&server, part.protocol).map_err(|failure| failure.tell(server.host()))?;
     let listed = list(&connection);
-    connection.end();
+    connection.end(listed.as_ref().err());
     let listed = listed.map_err(|failure| failure.tell(server.host()))?;
     Ok(offer::sort(part, protocol, listed, &said))
 }

@@ -178,6 +178,7 @@ impl Told {
             message: error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
             data: error.get_mut("data").map(Value::take).unwrap_or_default(),
             status,
+            retry_after: None,
         })
     }
 }
@@ -211,15 +212,15 @@ fn read_failure(response: Response) -> Failure {
     let status = response.status();
     let header = |name: &str| response.header(name).map(str::to_owned);
     let (location, content_type) = (header("location"), header("content-type").unwrap_or_default());
-    let retry_after_seconds = header("retry-after").and_then(|wait| wait.trim().parse().ok());
+    let retry_after = response.retry_after();
     // That it cannot be read is not what went wrong.
     let (bytes, _) = response.bytes_up_to(ERROR_BYTES).unwrap_or_default();
     let told = parse(&bytes).ok().and_then(|mut message| Told::read(&mut message, status));
     match told.filter(|_| status >= 400 && !matches!(status, 401 | 403)) {
-        Some(told) => Failure::Told(told),
+        Some(told) => Failure::Told(Told { retry_after, ..told }),
         None => {
             let excerpt = excerpt(&content_type, &bytes);
-            Failure::Status(Status { status, retry_after_seconds, location, excerpt })
+            Failure::Status(Status { status, retry_after, location, excerpt })
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Why a server did not do what it was asked to do, and how that is told.
 
+use std::time::Duration;
+
 use toolgate_sdk::serde_json::{Map, Value, json};
 use toolgate_sdk::{Error, http};
 
@@ -41,7 +43,8 @@ pub enum Failure {
 #[derive(Debug)]
 pub struct Status {
     pub status: u16,
-    pub retry_after_seconds: Option<u64>,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
     /// Where a redirect leads.
     pub location: Option<String>,
     /// How the content begins, where it is text.
@@ -56,6 +59,8 @@ pub struct Told {
     pub data: Value,
     /// Of the answer that holds it.
     pub status: u16,
+    /// How long that asks to wait.
+    pub retry_after: Option<Duration>,
 }
 
 impl Told {
@@ -72,6 +77,17 @@ impl From<http::Error> for Failure {
 }
 
 impl Failure {
+    /// Whether the server has trouble now, and may have none later.
+    pub fn passes(&self) -> bool {
+        match self {
+            Self::Http(error) => error.is_retryable(),
+            Self::Status(Status { status, .. }) | Self::Told(Told { status, .. }) => {
+                PASSING_STATUSES.contains(status)
+            }
+            Self::Unreadable(_) | Self::SessionLost => false,
+        }
+    }
+
     /// As a model reads it.
     pub fn tell(self, host: &str) -> Error {
         match self {
@@ -107,9 +123,7 @@ impl Status {
             _ => format!("`{host}` answered with status {status}{said}"),
         };
         let mut details = Map::from_iter([("status".to_owned(), json!(status))]);
-        if let Some(seconds) = self.retry_after_seconds {
-            details.insert("retry_after_ms".to_owned(), json!(seconds.saturating_mul(1_000)));
-        }
+        details.extend(self.retry_after.map(wait));
         let error = Error::new(message).with_details(details);
         if PASSING_STATUSES.contains(status) { error.retryable() } else { error }
     }
@@ -122,6 +136,7 @@ impl Told {
         if self.status != 200 {
             details.insert("status".to_owned(), json!(self.status));
         }
+        details.extend(self.retry_after.map(wait));
         if !self.data.is_null() && self.data.to_string().len() <= DATA_BYTES {
             details.insert("data".to_owned(), self.data);
         }
@@ -139,6 +154,12 @@ impl Told {
         let error = error.with_details(details);
         if PASSING_STATUSES.contains(&self.status) { error.retryable() } else { error }
     }
+}
+
+/// How long to wait, as the daemon reads it.
+fn wait(wait: Duration) -> (String, Value) {
+    let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    ("retry_after_ms".to_owned(), json!(milliseconds))
 }
 
 /// How text begins, in one line. Nothing of a page, which is markup before it says anything.

@@ -48,6 +48,6 @@ pub fn html_to_markdown(
 
 /// Lays out the text of a page, if that fits into a result.
 pub fn convert(html: &str, prose: Prose, keep_urls: bool) -> Result<String, Error> {
-    let page = read_html(html, Settings { prose, keep_urls, max_bytes: size::MAX_TEXT_BYTES });
+    let page = read_html(html, Settings { prose, keep_urls, resolve: None, max_bytes: size::MAX_TEXT_BYTES });
     if page.is_whole { Ok(page.text) } else { Err(size::too_large()) }
 }

@@ -289,6 +289,7 @@ fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
         let unavailable = error(call(), "API_UNAVAILABLE");
         assert_eq!(unavailable["details"], json!({"status": 503, "retry_after_ms": 7000}), "{unavailable}");
         assert_eq!(unavailable["retryable"], true);
+        assert_eq!(unavailable["hint"], "call again in 7 seconds; if it stays, tell the operator");
         let says =
             |error: &Value, what: &str| error["message"].as_str().is_some_and(|text| text.contains(what));
         assert!(says(&unavailable, "come again"), "{unavailable}");
@@ -368,6 +369,51 @@ fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
         assert_eq!(reply.output(), &json!("*".repeat(SECRET.len())));
         let request = scene.upstream.requests().pop().expect("a request");
         assert!(request.contains(SECRET), "{request}");
+    });
+}
+
+#[test]
+fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
+    with(|scene| {
+        let house = House::new(scene, "expired");
+        let mut secret = definition();
+        secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
+        house.make(&secret);
+        house.keep_secret();
+        let session = house.session();
+        let call = || session.call("shop/item", json!({"id": "1"}));
+        for status in [401, 403] {
+            let plain = [("Content-Type", "text/plain")];
+            scene.upstream.answer(move |_| upstream::answer(status, &plain, b"no"));
+            let refused = error(call(), "TOOL_FAILED");
+            let says = |member: &str, what: &str| {
+                assert!(refused[member].as_str().is_some_and(|text| text.contains(what)), "{refused}");
+            };
+            says("message", "it got");
+            says("message", &format!("(status {status})"));
+            says("hint", "whoever keeps the credential must look at it");
+        }
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        assert_eq!(call().output(), &json!(1));
+    });
+}
+
+/// 9.11: a method alone does not loosen the gate.
+#[test]
+fn c1_what_only_reads_passes_unasked_where_the_definition_says_so() {
+    with(|scene| {
+        let house = House::new(scene, "asked");
+        let supervised = json!({"enabled": ["*"], "autonomy": "supervised"});
+        house.operator.make_agent("asked/supervised", &supervised);
+        let session = house.operator.open_session("asked/supervised");
+        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        house.make(&definition());
+        assert_eq!(session.call("shop/item", json!({"id": "1"})).status(), "approval_required");
+        let mut vouched = definition();
+        vouched["safe_methods"] = json!(true);
+        house.operator.replace(&house.path("shop"), &vouched).expect(200);
+        assert_eq!(session.call("shop/item", json!({"id": "1"})).output(), &json!(1));
+        assert_eq!(session.call("shop/order", json!({"items": []})).status(), "approval_required");
     });
 }
 
@@ -497,10 +543,11 @@ paths:
       requestBody: {required: true, content: {image/png: {schema: {type: string, format: binary}}}}
       responses: {"200": {description: ok}}
 "#;
-        let request = |dry: bool| json!({"namespace": "shop", "document": document, "dry_run": dry});
+        let request = |dry: bool| json!({"namespace": "shop", "document": document, "safe_methods": true, "dry_run": dry});
         let path = house.path("import");
         let shown = house.operator.post(&path, &request(true)).expect(200).json();
         assert_eq!(shown["tool"], Value::Null);
+        assert_eq!(shown["definition"]["safe_methods"], true);
         assert_eq!(shown["left_out"][0]["what"], "PUT /items/{id}/picture", "{shown}");
         house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
         let made = house.operator.post(&path, &request(false)).expect(201).json();

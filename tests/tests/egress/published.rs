@@ -38,7 +38,7 @@ fn published() -> Vec<Published> {
             call: "stripe/post_customers",
             arguments: json!({"email": "ada@example.org", "address_city": "Bath", "metadata": {"plan": "a&b"}}),
             request: "POST /stripe/v1/customers HTTP/1.1",
-            holds: "address%5Bcity%5D=Bath&metadata%5Bplan%5D=a%26b",
+            holds: "address%5Bcity%5D=Bath&email=ada%40example.org&metadata%5Bplan%5D=a%26b",
         },
         Published {
             file: "digitalocean.com",

@@ -36,7 +36,7 @@ fn post(session: &Session) -> CallReply {
 #[test]
 fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
     with(|scene| {
-        let Some(disk) = SmallDisk::mount("128m") else { return };
+        let Some(disk) = SmallDisk::mount("512m") else { return };
         let (mut daemon, session) = started(scene, Some(&disk.path().join("data")));
         post(&session).output();
         disk.fill();

@@ -122,6 +122,44 @@ fn c2_one_credential_is_chosen_and_what_needs_another_is_left_out() {
     assert!(error.hint.contains("`admin`") && error.hint.contains("`user`"), "{}", error.hint);
 }
 
+/// An action cannot say that it goes without the credential of its definition.
+#[test]
+fn c2_operations_that_need_no_credential_and_are_sent_with_it_are_named() {
+    let scheme =
+        "components: {securitySchemes: {s: {type: http, scheme: bearer}}}\nsecurity: [{s: []}]\npaths:\n";
+    let with = |paths: &str| notes(&all(&format!("{scheme}{paths}")));
+    let about = "/components/securitySchemes/s: GET ";
+    assert!(!with("  /a: {get: {}}\n  /b: {get: {security: [{}, {s: []}]}}").contains(about), "all take it");
+    for open in ["[]", "[{}]"] {
+        let one = with(&format!("  /a: {{get: {{}}}}\n  /b: {{get: {{security: {open}}}}}"));
+        assert!(one.contains(&format!("{about}/b needs no credential and is sent with it\n")), "{one}");
+    }
+    let paths = |count| {
+        let open = (0..count).map(|at| format!("  /b{at}: {{get: {{security: []}}}}\n"));
+        format!("  /a: {{get: {{}}}}\n{}", open.collect::<String>())
+    };
+    let two = with(&paths(2));
+    assert!(two.contains("GET /b0 and GET /b1 need no credential and are sent with it\n"), "{two}");
+    let many = with(&paths(9));
+    let named = "GET /b0, GET /b1, GET /b2, GET /b3 and 5 others need no credential and are sent with it\n";
+    assert!(many.contains(named), "{many}");
+    // Where no credential is sent, there is nothing to tell.
+    let none = notes(&all("paths: {/a: {get: {security: []}}}"));
+    assert!(!none.contains("sent with it"), "{none}");
+}
+
+#[test]
+fn c2_that_an_api_keeps_to_http_is_said_where_it_is_wanted() {
+    let document = document("paths: {/a: {get: {}}}");
+    let said = |safe_methods| {
+        let wanted = Wanted { safe_methods, ..Wanted::all("t") };
+        let imported = super::imported(&document, &wanted).expect("imported");
+        imported.definition.get("safe_methods").cloned()
+    };
+    assert_eq!(said(true), Some(json!(true)));
+    assert_eq!(said(false), None);
+}
+
 #[test]
 fn c2_where_the_host_puts_the_secret_is_no_argument() {
     let imported = all(

@@ -163,6 +163,17 @@ impl Record {
         self.kept().last_status.is_some_and(|status| matches!(status, 408 | 425 | 429 | 500..=599))
     }
 
+    /// Whether the last request carried a credential, and its server says that this does not let it in (RFC 9110, 15.5.2
+    /// and 15.5.4).
+    pub(crate) fn credential_is_refused(&self) -> bool {
+        let kept = self.kept();
+        let last = kept.entries.iter().rev().find_map(|entry| match entry {
+            Entry::Request(request) => Some(request),
+            _ => None,
+        });
+        last.is_some_and(|request| request.credential.is_some() && matches!(request.status, Some(401 | 403)))
+    }
+
     /// What was done, and how it looked where that was kept.
     pub(crate) fn take(&self) -> (Vec<Effect>, Vec<Exchange>) {
         let entries = std::mem::take(&mut self.kept().entries);

@@ -134,4 +134,6 @@ fn a_secret_is_no_argument_and_a_name_has_two_parts() {
     }
     assert!(binding("api.stripe.com").is_err() && binding("https://a.example/?q").is_err());
     assert_eq!(binding("https://a.example:8443").expect("an address")["port"], 8443);
+    assert_eq!(binding("https://a.example/v1/b").expect("an address")["path"], "/v1/b");
+    assert!(binding("https://a.example/v1/../").is_err() && binding("https://a.example/v1/./b").is_err());
 }

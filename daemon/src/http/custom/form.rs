@@ -47,6 +47,9 @@ pub struct ToolDefinitionForm {
     headers: Option<Value>,
     /// How many calls the service takes, for all agents of the organization together.
     rate_limit: Option<RateForm>,
+    /// Kind `http`: whether the API keeps to HTTP, so that GET, HEAD and OPTIONS change nothing, and PUT and DELETE are
+    /// idempotent. Left out: not, and an action changes something unless its own hints say otherwise.
+    safe_methods: Option<bool>,
     /// Kind `http`: what can be done with it.
     #[schema(value_type = Option<Vec<Object>>, max_items = 1_000)]
     actions: Option<Vec<Value>>,

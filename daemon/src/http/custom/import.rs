@@ -51,6 +51,8 @@ pub struct ImportRequest {
     deprecated: Option<bool>,
     /// The security scheme to use, where the document has several.
     scheme: Option<String>,
+    /// The API keeps to HTTP: GET, HEAD and OPTIONS change nothing, so their actions are read-only. Left out: not.
+    safe_methods: Option<bool>,
     /// Hold answers to what the document says of them. Left out: not, since documents are often wrong there.
     output_schemas: Option<bool>,
     /// Only show what would be made. Left out: it is made.
@@ -155,6 +157,7 @@ impl ImportRequest {
             select: &select,
             deprecated: self.deprecated.unwrap_or(false),
             scheme: self.scheme.as_deref(),
+            safe_methods: self.safe_methods.unwrap_or(false),
             output_schemas: self.output_schemas.unwrap_or(false),
             ..Wanted::all(&self.namespace)
         };

@@ -27,6 +27,10 @@ pub struct Shared<'a> {
     pub namespace: &'a str,
     pub base: &'a Base,
     pub headers: &'a [(String, String)],
+    /// Whether the requests carry a credential.
+    pub has_credential: bool,
+    /// Whether the definition vouches for what methods promise.
+    pub safe_methods: bool,
 }
 
 /// An action that makes a tool.
@@ -55,13 +59,19 @@ pub struct Hints {
     pub open_world: bool,
 }
 
-/// What a method says about its requests (RFC 9110, 9.2).
-#[derive(Clone, Copy)]
-pub struct Method {
-    pub name: &'static str,
+/// What a method promises about its requests (RFC 9110, 9.2). Many APIs do not keep to it, so by itself it is no hint.
+#[derive(Clone, Copy, Default)]
+struct Promise {
     /// Whether it changes nothing.
     is_safe: bool,
     is_idempotent: bool,
+}
+
+/// A method, and what its requests can have.
+#[derive(Clone, Copy)]
+pub struct Method {
+    pub name: &'static str,
+    promise: Promise,
     /// Whether a request may have content.
     pub takes_content: bool,
     /// Whether arguments go into the content where nothing else is said.
@@ -86,7 +96,7 @@ impl Method {
         takes_content: bool,
         prefers_content: bool,
     ) -> Self {
-        Self { name, is_safe, is_idempotent, takes_content, prefers_content }
+        Self { name, promise: Promise { is_safe, is_idempotent }, takes_content, prefers_content }
     }
 }
 
@@ -114,13 +124,14 @@ pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
     let description = part.required("description", "say what it does, for a model that chooses")?;
     let description = description.text(DESCRIPTION_CHARS)?;
     let method = part.required("method", "write the method of the request, like `GET`")?.one_of(&methods())?;
+    let promise = if shared.safe_methods { method.promise } else { Promise::default() };
     let input_schema = read_input_schema(part)?;
     Ok(Action {
         usage: part.member("usage").map_or(Ok(description.clone()), |part| part.text(USAGE_CHARS))?,
         output_schema: part.member("output_schema").map(|part| read_output_schema(&part)).transpose()?,
         hints: part
             .member("hints")
-            .map_or(Ok(usual_hints(method, method.is_safe)), |part| read_hints(&part, method))?,
+            .map_or(Ok(usual_hints(promise, promise.is_safe)), |part| read_hints(&part, promise))?,
         tags: list(part, "tags", |item| item.text(TAG_CHARS).map(Value::from))?,
         examples: list(part, "examples", read_example)?,
         redact: list(part, "redact", |item| read_pointer(item).map(Value::from))?,
@@ -209,6 +220,7 @@ fn read_plan(
         result: part.member("result").map_or(Ok(Selection::Whole), |part| read_selection(&part))?,
         path: path.pieces,
         query: path.query,
+        has_credential: shared.has_credential,
         arguments,
         content,
     })
@@ -304,10 +316,10 @@ fn read_jmespath(part: &Part<'_>) -> Result<String, Error> {
     }
 }
 
-fn read_hints(part: &Part<'_>, method: Method) -> Result<Hints, Error> {
+fn read_hints(part: &Part<'_>, promise: Promise) -> Result<Hints, Error> {
     part.check_fields(&["read_only", "destructive", "idempotent", "open_world"])?;
     let flag = |name: &str, usual| part.member(name).map_or(Ok(usual), |part| part.flag());
-    let usual = usual_hints(method, flag("read_only", method.is_safe)?);
+    let usual = usual_hints(promise, flag("read_only", promise.is_safe)?);
     let hints = Hints {
         read_only: usual.read_only,
         destructive: flag("destructive", usual.destructive)?,
@@ -323,12 +335,12 @@ fn read_hints(part: &Part<'_>, method: Method) -> Result<Hints, Error> {
     }
 }
 
-/// What follows from the method, and is the careful answer where nothing follows.
-fn usual_hints(method: Method, read_only: bool) -> Hints {
+/// What follows from a promise, and is the careful answer where nothing follows.
+fn usual_hints(promise: Promise, read_only: bool) -> Hints {
     Hints {
         read_only,
         destructive: !read_only,
-        idempotent: method.is_idempotent || read_only,
+        idempotent: promise.is_idempotent || read_only,
         open_world: true,
     }
 }

@@ -69,6 +69,7 @@ fn c1_an_answer_that_is_neither_json_nor_text_is_a_failure() {
     for reply in [
         of_type("image/png", "\u{89}PNG"),
         of_type("application/octet-stream", b"\xff\xfe".to_vec()),
+        Reply::new(200).body(b"\xff\xfe".to_vec()),
         of_type("text/plain", "a\0b"),
         of_type("application/pdf", "%PDF"),
     ] {
@@ -79,14 +80,33 @@ fn c1_an_answer_that_is_neither_json_nor_text_is_a_failure() {
 }
 
 #[test]
+fn c1_text_whose_bytes_are_not_utf8_is_told_so() {
+    for media_type in ["text/plain", "text/csv", "application/xml"] {
+        let error = call(of_type(media_type, b"caf\xe9".to_vec())).unwrap_err();
+        assert!(error.message().contains("its bytes are not UTF-8"), "{error}");
+        assert_eq!(call(of_type(media_type, "café")).unwrap(), "café");
+        let named = format!("{media_type}; charset=iso-8859-1");
+        assert_eq!(call(of_type(&named, b"caf\xe9".to_vec())).unwrap(), "café");
+    }
+}
+
+#[test]
 fn c1_an_answer_that_says_it_is_json_and_is_not_is_a_failure() {
     for body in ["<html>", "{\"a\":", "{} {}"] {
         let error = call(of_type("application/json", body)).unwrap_err();
         assert!(error.message().starts_with("the answer of `api.example.com` cannot be read"), "{error}");
         assert!(!error.is_retryable());
     }
-    let deep = "[".repeat(200) + &"]".repeat(200);
-    assert!(call(of_type("application/json", deep)).is_err());
+}
+
+#[test]
+fn c1_json_that_is_nested_too_deeply_is_told_so() {
+    let nested = |levels| of_type("application/json", "[".repeat(levels) + &"]".repeat(levels));
+    for result in [None, Some(json!({"jmespath": "[0]"}))] {
+        let error = call_with(result.clone(), nested(128)).unwrap_err();
+        assert!(error.message().ends_with("it is nested too deeply: at most 127 levels are read"), "{error}");
+        assert!(call_with(result, nested(127)).is_ok());
+    }
 }
 
 #[test]
@@ -168,6 +188,44 @@ fn c1_a_status_that_is_no_success_is_a_failure() {
 fn c1_how_long_a_server_asks_to_wait_is_passed_on() {
     let error = call(Reply::new(429).header("Retry-After", "7")).unwrap_err();
     assert_eq!(error.details(), Some(&json!({"status": 429, "retry_after_ms": 7000})));
+}
+
+#[test]
+fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
+    let with_credential = with_members(json!({"authentication": {"kind": "bearer", "provider": "shop"}}));
+    let refused = |document: &Value, status: u16| {
+        let _network = answering(Reply::text("expired\ntoken").status(status).header("retry-after", "1"));
+        plugin(document).unwrap().call(&testing::context().build(), "act", &json!({})).unwrap_err()
+    };
+    for (status, says) in [
+        (
+            401,
+            "`api.example.com` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
+             must bind or renew it: expired token",
+        ),
+        (403, "`api.example.com` does not allow this with the credential it got (status 403): expired token"),
+        (404, "`api.example.com` answered with status 404: expired token"),
+    ] {
+        let error = refused(&with_credential, status);
+        assert_eq!(error.message(), says);
+        assert_eq!(error.details(), Some(&json!({"status": status, "retry_after_ms": 1_000})));
+        assert_eq!((error.code(), error.is_retryable()), ("TOOL_FAILED", false));
+    }
+    // Where none is sent, it is no matter of one.
+    for status in [401, 403] {
+        let error = refused(&with_members(json!({"authentication": {"kind": "none"}})), status);
+        assert_eq!(
+            error.message(),
+            format!("`api.example.com` answered with status {status}: expired token")
+        );
+    }
+}
+
+#[test]
+fn c1_of_a_page_its_title_is_told() {
+    let page = "<!doctype html><html><head><title>Not found | Shop</title></head><body><p>Sorry";
+    let error = call(of_type("text/html", page).status(404)).unwrap_err();
+    assert_eq!(error.message(), "`api.example.com` answered with status 404: Not found | Shop");
 }
 
 #[test]

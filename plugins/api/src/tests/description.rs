@@ -43,13 +43,14 @@ fn c1_a_definition_becomes_a_description() {
                 "input_schema": {"type": "object", "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}},
                     "required": ["lat", "lon"], "additionalProperties": false},
                 "output_schema": {"type": "object"},
-                "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": true},
+                "hints": {"read_only": false, "destructive": true, "idempotent": false, "open_world": true},
                 "required_integrations": ["weather"], "tags": ["weather"],
                 "examples": [{"description": "one", "input": {"lat": 1, "lon": 2}, "output": {"celsius": 3}}],
                 "redact": ["/lat"],
                 "definition": {
                     "method": "GET", "origin": "https://api.example.com:8443",
                     "path": [{"text": "/v1/points/"}, {"argument": {"name": "lat"}}, {"text": ","}, {"argument": {"name": "lon"}}],
+                    "has_credential": true,
                     "headers": [["X-Version", "2"], ["accept", "application/json"]],
                     "arguments": {"lat": {"in": "path"}, "lon": {"in": "path"}},
                     "result": {"pointer": "/now"},
@@ -62,6 +63,7 @@ fn c1_a_definition_becomes_a_description() {
                 "required_integrations": ["weather"],
                 "definition": {
                     "method": "POST", "origin": "https://api.example.com:8443", "path": [{"text": "/v1/reports"}],
+                    "has_credential": true,
                     "headers": [["X-Version", "2"], ["accept", "application/json"]], "arguments": {},
                 },
             },
@@ -112,9 +114,43 @@ fn c1_a_base_url_without_a_path_of_the_action_is_requested_itself() {
     assert_eq!(sent(&with_action(json!({"path": "/"})), "{}").unwrap().url(), "https://api.example.com/v1/");
 }
 
+/// Hints of an action with the method, where the definition says so much of methods.
+fn hints_of(safe_methods: &Value, method: &str, hints: &Value) -> Value {
+    let mut document = with_action(json!({"method": method, "hints": hints}));
+    document["safe_methods"] = safe_methods.clone();
+    described(&document)["tools"][0]["hints"].clone()
+}
+
+fn hints([read_only, destructive, idempotent, open_world]: [bool; 4]) -> Value {
+    json!({
+        "read_only": read_only, "destructive": destructive, "idempotent": idempotent, "open_world": open_world,
+    })
+}
+
+/// 9.11: what loosens the gate is off until somebody says it.
 #[test]
-fn c1_hints_follow_from_the_method_unless_they_are_said() {
-    for (method, hints, [read_only, destructive, idempotent, open_world]) in [
+fn c1_hints_are_off_until_the_action_says_them() {
+    let unconfirmed = [false, true, false, true];
+    for safe_methods in [Value::Null, json!(false)] {
+        for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH"] {
+            for none in [Value::Null, json!({})] {
+                assert_eq!(hints_of(&safe_methods, method, &none), hints(unconfirmed), "{method}");
+            }
+        }
+        for (method, said, expected) in [
+            ("GET", json!({"read_only": true}), [true, false, true, true]),
+            ("POST", json!({"read_only": true}), [true, false, true, true]),
+            ("GET", json!({"idempotent": true}), [false, true, true, true]),
+            ("DELETE", json!({"destructive": false, "open_world": false}), [false, false, false, false]),
+        ] {
+            assert_eq!(hints_of(&safe_methods, method, &said), hints(expected), "{method} {said}");
+        }
+    }
+}
+
+#[test]
+fn c1_hints_follow_from_the_method_where_the_api_keeps_to_http() {
+    for (method, said, expected) in [
         ("GET", json!({}), [true, false, true, true]),
         ("HEAD", json!({}), [true, false, true, true]),
         ("OPTIONS", json!({}), [true, false, true, true]),
@@ -127,11 +163,7 @@ fn c1_hints_follow_from_the_method_unless_they_are_said() {
         ("PATCH", json!({"idempotent": true}), [false, true, true, true]),
         ("GET", json!({"read_only": false}), [false, true, true, true]),
     ] {
-        let expected = json!({
-            "read_only": read_only, "destructive": destructive, "idempotent": idempotent, "open_world": open_world,
-        });
-        let description = described(&with_action(json!({"method": method, "hints": hints})));
-        assert_eq!(description["tools"][0]["hints"], expected, "{method} {hints}");
+        assert_eq!(hints_of(&json!(true), method, &said), hints(expected), "{method} {said}");
     }
 }
 

@@ -35,7 +35,7 @@ fn accepted(document: &Value) {
 fn c1_the_documents_that_refusals_start_from_are_accepted() {
     accepted(&with_members(json!({})));
     accepted(&with_members(
-        json!({"kind": "http", "display_name": "Items", "authentication": {"kind": "none"}}),
+        json!({"kind": "http", "display_name": "Items", "authentication": {"kind": "none"}, "safe_methods": true}),
     ));
 }
 
@@ -50,6 +50,9 @@ fn c1_a_document_is_an_object_with_known_fields() {
         (json!({"a/b~c": 1}), "/a~1b~0c", "unknown field"),
         (json!({"kind": "mcp"}), "/kind", "`mcp`"),
         (json!({"kind": 1}), "/kind", "a number stands where a string belongs"),
+        (json!({"safe_methods": "yes"}), "/safe_methods", "a string stands where `true` or `false` belongs"),
+        (json!({"safe_methods": ["GET"]}), "/safe_methods", "write `true` or `false`"),
+        (json!({"safe_method": true}), "/safe_method", "did you mean `safe_methods`?"),
     ]);
 }
 

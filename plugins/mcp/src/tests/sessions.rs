@@ -186,6 +186,27 @@ fn m4_a_lost_session_is_opened_anew_once() {
     assert_eq!(network.sent().len(), 6);
 }
 
+/// By its last answer the host tells that the server has trouble; a session that ends well would hide it.
+#[test]
+fn m4_a_server_that_has_trouble_is_asked_for_nothing_more() {
+    let told = |request: &Sent| {
+        told(request, 429, json!({"code": 1, "message": "slowly"})).header("retry-after", "7")
+    };
+    for (reply, last, retryable) in [
+        (|_: &Sent| Reply::new(429).header("retry-after", "7"), "POST tools/call", true),
+        (told, "POST tools/call", true),
+        (|_: &Sent| Reply::new(400), "DELETE", false),
+    ] as [(fn(&Sent) -> Reply, &str, bool); 3]
+    {
+        let network = testing::network(move |request| Ok(answer(request, reply)));
+        let error = call(&plugin(), "echo", json!({})).unwrap_err();
+        assert_eq!(way(&network.sent()).last().map(String::as_str), Some(last), "{error}");
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+        let wait = details(&error).get("retry_after_ms").cloned();
+        assert_eq!(wait, retryable.then(|| json!(7_000)), "{error}");
+    }
+}
+
 #[test]
 fn m4_questions_of_the_server_are_declined_and_pings_answered() {
     let asked = |id: &Value| {

@@ -1,12 +1,17 @@
 //! What each tag means for the layout of the text.
 
+use std::borrow::Cow;
+
 use crate::hidden::{self, End, Hidden};
 use crate::prose::{Mark, Prose};
 use crate::table::Table;
-use crate::{Page, Settings};
+use crate::{Page, Resolve, Settings};
 
 /// Lists, quotes and tables that are open. Deeper ones are read as if they were not there.
 const MAX_OPEN: usize = 64;
+
+/// Longest `<base>`. It is read for each link, of which a page can have many thousands.
+const MAX_BASE_BYTES: usize = 1_000;
 
 /// What is not for readers.
 const SKIPPED: [&str; 8] = ["script", "style", "template", "title", "svg", "iframe", "object", "noembed"];
@@ -117,6 +122,9 @@ struct Verbatim {
 pub struct Layout {
     prose: Prose,
     keep_urls: bool,
+    resolve: Option<Resolve>,
+    /// What the page says that its addresses go out from.
+    base: Option<String>,
     open: Vec<Open>,
     /// What is being skipped, and how many of it are open.
     skipped: Option<(&'static str, usize)>,
@@ -128,10 +136,12 @@ pub struct Layout {
 
 impl Layout {
     pub fn new(settings: Settings) -> Self {
-        let Settings { prose, keep_urls, max_bytes } = settings;
+        let Settings { prose, keep_urls, resolve, max_bytes } = settings;
         Self {
             prose,
             keep_urls,
+            resolve,
+            base: None,
             open: Vec::new(),
             skipped: None,
             hidden: None,
@@ -188,6 +198,7 @@ impl Layout {
             "code" | "kbd" | "samp" | "tt" if self.prose.is_markdown() => self.open_verbatim("code", tag),
             "a" => self.open_link(tag),
             "img" => self.image(tag),
+            "base" => self.set_base(&tag.href),
             "option" | "button" => self.prose.end_line(),
             "input" | "wbr" => {}
             _ if BLOCKS.contains(&name) => self.open_block(name),
@@ -330,12 +341,25 @@ impl Layout {
         if leads_nowhere || !self.keep_urls {
             return;
         }
+        let url = self.resolved(&tag.href);
         let mark = if self.prose.is_markdown() {
-            Mark { name: "a", start: "[".to_owned(), end: format!("]({})", escape_url(&tag.href)) }
+            Mark { name: "a", start: "[".to_owned(), end: format!("]({})", escape_url(&url)) }
         } else {
-            Mark { name: "a", start: String::new(), end: format!(" ({})", tag.href) }
+            Mark { name: "a", start: String::new(), end: format!(" ({url})") }
         };
         self.prose.open_mark(mark);
+    }
+
+    /// The first one with an address holds (HTML, 4.2.3).
+    fn set_base(&mut self, url: &str) {
+        if self.base.is_none() && (1..=MAX_BASE_BYTES).contains(&url.len()) {
+            self.base = Some(url.to_owned());
+        }
+    }
+
+    fn resolved<'a>(&self, url: &'a str) -> Cow<'a, str> {
+        let base = self.base.as_deref().unwrap_or_default();
+        self.resolve.as_ref().and_then(|resolve| resolve(base, url)).map_or(url.into(), Cow::Owned)
     }
 
     fn image(&mut self, tag: &Tag) {
@@ -345,7 +369,7 @@ impl Layout {
         // A picture within the page itself is no text, and larger than all of it.
         if !tag.src.is_empty() && !tag.src.starts_with("data:") {
             let alt = tag.alt.replace(['[', ']', '\n'], " ");
-            self.prose.raw(&format!("![{alt}]({})", escape_url(&tag.src)));
+            self.prose.raw(&format!("![{alt}]({})", escape_url(&self.resolved(&tag.src))));
         }
     }
 

@@ -25,9 +25,15 @@ pub struct Settings {
     pub prose: Prose,
     /// Whether the address of a link stands behind its text. Markdown needs it.
     pub keep_urls: bool,
+    /// Makes addresses whole; without it they stand as they are.
+    pub resolve: Option<Resolve>,
     /// Where to stop, in bytes of what is laid out: marks of lists and quotes can make it larger than the page.
     pub max_bytes: usize,
 }
+
+/// Gives the whole of an address, of what the page says in `<base>` (empty where it has none) and the address in a tag; none
+/// where it is no address.
+pub type Resolve = Box<dyn Fn(&str, &str) -> Option<String>>;
 
 /// What a page says.
 pub struct Page {
@@ -68,7 +74,7 @@ mod tests {
     use super::*;
 
     fn read(html: &str, max_bytes: usize) -> Page {
-        read_html(html, Settings { prose: Prose::text(), keep_urls: false, max_bytes })
+        read_html(html, Settings { prose: Prose::text(), keep_urls: false, resolve: None, max_bytes })
     }
 
     #[test]

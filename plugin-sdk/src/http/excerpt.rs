@@ -1,0 +1,72 @@
+//! What a server says about an error, short enough to stand in a message.
+
+use super::Headers;
+use super::headers::media_type;
+
+/// As many bytes are read of an answer: a page may have styles before its title.
+pub(super) const EXCERPT_BYTES: usize = 8 * 1024;
+
+/// How much stands in the message, in characters: what a server says about an error is one sentence or two.
+const EXCERPT_CHARS: usize = 300;
+/// The same of a page, which says it in its title, and goes on with what is for people.
+const PAGE_CHARS: usize = 100;
+
+/// What has no words for a reader, with what ends it.
+const WORDLESS: [(&str, &str); 3] = [("<script", "</script"), ("<style", "</style"), ("<!--", "-->")];
+
+/// How text begins, in one line; the title of a page, or how its words begin. Nothing of what is no text.
+pub(super) fn excerpt(headers: &Headers, bytes: &[u8]) -> String {
+    let (media_type, _) = media_type(headers.get("content-type").unwrap_or("text/plain"));
+    let is_text =
+        media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
+    let text = String::from_utf8_lossy(bytes);
+    match media_type.as_str() {
+        "text/html" | "application/xhtml+xml" => page(&text),
+        _ if is_text => line(&text, EXCERPT_CHARS),
+        _ => String::new(),
+    }
+}
+
+fn page(html: &str) -> String {
+    let lower = html.to_ascii_lowercase();
+    let title = title(html, &lower).map(|title| line(title, PAGE_CHARS));
+    title.filter(|title| !title.is_empty()).unwrap_or_else(|| line(&words(html, &lower), PAGE_CHARS))
+}
+
+/// What the first element `title` holds. `lower` is the page in lower case.
+fn title<'a>(html: &'a str, lower: &str) -> Option<&'a str> {
+    let tag = lower.find("<title")?;
+    let start = tag + lower[tag..].find('>')? + 1;
+    let end = start + lower[start..].find("</title")?;
+    Some(&html[start..end])
+}
+
+/// What stands between the tags.
+fn words(html: &str, lower: &str) -> String {
+    let mut words = String::new();
+    let mut at = 0;
+    while let Some(tag) = lower[at..].find('<').map(|found| at + found) {
+        words.push_str(&html[at..tag]);
+        words.push(' ');
+        let is_there = |(start, _): &&(&str, &str)| lower[tag..].starts_with(start);
+        let end = WORDLESS.iter().find(is_there).map_or("", |(_, end)| end);
+        let end = lower[tag..].find(end).map(|found| tag + found);
+        match end.and_then(|end| Some(end + lower[end..].find('>')? + 1)) {
+            Some(end) => at = end,
+            // What is cut off within a tag has no more words.
+            None => return words,
+        }
+    }
+    words.push_str(&html[at..]);
+    words
+}
+
+fn line(text: &str, most_chars: usize) -> String {
+    let words =
+        text.split(|sign: char| sign.is_whitespace() || sign.is_control()).filter(|word| !word.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most_chars) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
