@@ -1,7 +1,7 @@
 //! The credential store: secrets of organizations and their users, sealed on disk and in memory alike.
 //!
 //! One question leads out of here to a secret: [`Credentials::for_request`], which outgoing HTTP asks for each request
-//! that may have one. Everything else takes secrets in and tells what they are for. A secret is open while
+//! of a call that may use any. Everything else takes secrets in and tells what they are for. A secret is open while
 //! some request needs it; what lies in memory otherwise is ciphertext and the root key.
 //!
 //! - `document` and `fields`: what of a credential is shown, and what is secret. `envelope`: how the second is sealed.
@@ -37,9 +37,9 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    CallError, CredentialRights, ErrorType, Name, NoCredential, Target, choose_credential,
+    CallError, CredentialRights, ErrorType, Name, NetworkScheme, NoCredential, Target, choose_credential,
 };
-use toolgate_sandbox::Injection;
+use toolgate_sandbox::{Found, Injection};
 
 pub use change::NewCredential;
 pub use connect::{Awaited, Connecting};
@@ -169,8 +169,18 @@ impl Credentials {
         Ok(credentials)
     }
 
-    /// The secret for a request, or none where it goes without.
-    pub async fn for_request(
+    /// The secret for a request, or none where it goes without, as it does over plain HTTP (K4); and all those that must
+    /// not come back to its call.
+    pub async fn for_request(&self, wanted: &Wanted<'_>, now_ms: u64) -> Result<Found, CredentialRefusal> {
+        let injection = match wanted.target.scheme() {
+            NetworkScheme::Https => self.injection(wanted, now_ms).await?,
+            NetworkScheme::Http => None,
+        };
+        // Behind the other, which may have been renewed: its token of before is out of use.
+        Ok(Found { watched: self.watched(wanted), injection })
+    }
+
+    async fn injection(
         &self,
         wanted: &Wanted<'_>,
         now_ms: u64,
@@ -178,7 +188,6 @@ impl Credentials {
         loop {
             let shelf = self.0.shelf.load_full();
             let Some(chosen) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
-            chosen.used(now_ms);
             let fresh = self.fresh(chosen, now_ms).await;
             // One that was renewed may be under a key that is not in the tree of before.
             let shelf = self.0.shelf.load_full();
@@ -186,7 +195,9 @@ impl Credentials {
             // What was replaced meanwhile may be bound elsewhere now, or be somebody else's: it is chosen anew.
             if let Some(current) = current.filter(|current| current.is_bound_as(chosen)) {
                 fresh?;
-                return self.injected(&shelf, current, now_ms).await.map(Some);
+                let injection = self.injected(&shelf, current, now_ms).await?;
+                current.used(now_ms);
+                return Ok(Some(injection));
             }
         }
     }
@@ -199,8 +210,7 @@ impl Credentials {
     ) -> Result<Arc<Injection>, CredentialRefusal> {
         let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
         let open = || current.open(keys).map_err(|error| damaged(current, error));
-        // A client's secret is for its provider alone; what a request has is the token.
-        if current.document.vault.is_some() && current.document.authentication.client().is_none() {
+        if current.is_read_from_vault() {
             // Opened first: nothing is read for a row that was changed.
             let mut fields = open()?;
             let referred = self.referred(current, keys, now_ms).await?;
@@ -208,6 +218,33 @@ impl Credentials {
             return inject::injection(current, fields, Some(referred.version)).map(Arc::new);
         }
         current.in_use.get_or_open(|| inject::injection(current, open()?, None))
+    }
+
+    /// The secrets that the call may use for any request, the injected one too, as far as they lie here and can be opened:
+    /// an API can show on one page what was sent to another (K2). Nothing is renewed or noted as used for it.
+    fn watched(&self, wanted: &Wanted<'_>) -> Vec<Arc<Injection>> {
+        let shelf = self.0.shelf.load();
+        let Keys::Open(keys) = &shelf.keys else { return Vec::new() };
+        let host = wanted.target.host().to_string();
+        let mut found = shelf.in_reach(wanted.organization, wanted.rights.user);
+        found.retain(|credential| {
+            wanted.rights.may_use(&credential.document.provider, &credential.owner)
+                && !credential.is_read_from_vault()
+        });
+        // Where there are too many, those that this host may have seen come first.
+        found.sort_by_key(|credential| credential.document.bound_to.iter().all(|rule| rule.host != host));
+        let mut bytes_left = WATCHED_BYTES;
+        let fits = |credential: &&Arc<Credential>| {
+            let left = bytes_left.checked_sub(credential.sealed.secret.len());
+            bytes_left = left.unwrap_or(bytes_left);
+            left.is_some()
+        };
+        let open = |credential: &Arc<Credential>| {
+            let fields = || credential.open(keys).ok();
+            let made = || inject::injection(credential, fields().ok_or(())?, None).map_err(drop);
+            credential.in_use.get_or_open(made).ok()
+        };
+        found.into_iter().filter(fits).take(WATCHED).filter_map(open).collect()
     }
 
     fn choose<'a>(
@@ -346,6 +383,11 @@ impl Credentials {
         }
     }
 }
+
+/// Secrets that are looked for in one answer, and their bytes together: far more than a call commonly may use. Each takes
+/// time when an answer is read, and twenty times its bytes while it is.
+const WATCHED: usize = 64;
+const WATCHED_BYTES: usize = 64 * 1024;
 
 /// The clock may be set while the daemon waits for the end of a credential.
 const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(60);

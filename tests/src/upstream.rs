@@ -35,6 +35,8 @@ pub enum Piece {
     Hang,
     /// Nothing more until the rest of a request in chunks is here.
     Rest,
+    /// The end of the connection at once, without a word.
+    Cut,
     /// The end of the connection, which nothing told of, once [`Upstream::end_one`] says so.
     End,
 }
@@ -229,6 +231,7 @@ async fn converse(
                     seen.end.notified().await;
                     return stream.shutdown().await;
                 }
+                Piece::Cut => return Ok(()),
                 Piece::Rest => {
                     let mut end = Vec::new();
                     while !end.ends_with(b"0\r\n\r\n") {

@@ -141,6 +141,11 @@ enum Reach {
 }
 
 impl CredentialRights<'_> {
+    /// Whether the call may use a credential of this provider and owner, for whatever request it is bound to.
+    pub fn may_use(&self, provider: &str, owner: &CredentialOwner) -> bool {
+        self.providers.iter().any(|granted| granted == provider) && self.reach(owner) < Reach::NotShared
+    }
+
     fn reach(&self, owner: &CredentialOwner) -> Reach {
         match owner {
             CredentialOwner::User(owner) if self.user_credentials && self.user == Some(owner) => Reach::Own,

@@ -5,7 +5,7 @@
 //! other protocol spoken. A call without [`Upstreams`] reaches nothing.
 //!
 //! In order: [`upstreams`] (what all calls share), [`send`] (one request), [`record`] (what the call did), [`resolve`],
-//! [`slots`], [`connect`], [`connection`], [`pool`], then the bytes: [`headers`], [`body`] (out), [`answer`] with [`decode`]
+//! [`slots`], [`connect`], [`connection`] with [`heard`], [`pool`], [`failure`] (why there is no answer), then the bytes: [`headers`], [`body`] (out), [`answer`] with [`decode`]
 //! and [`scan`] (in), [`inject`] (credentials) with [`pattern`] (what is looked for in answers), and [`trace`] (what a
 //! person who tries a tool is shown).
 
@@ -14,7 +14,9 @@ mod body;
 mod connect;
 mod connection;
 mod decode;
+mod failure;
 mod headers;
+mod heard;
 mod inject;
 mod pattern;
 mod pool;
@@ -36,7 +38,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 use crate::limiter::saturating;
 use crate::run::CallContext;
 pub use connect::is_certificate;
-pub use inject::{Credentials, Injection, InjectionPlace};
+pub use inject::{Credentials, Found, Injection, InjectionPlace};
 pub use pattern::SHORTEST as SHORTEST_SECRET;
 pub(crate) use record::Record;
 use send::{Outgoing, Sender};

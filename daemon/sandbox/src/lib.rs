@@ -30,8 +30,8 @@ pub mod workspace;
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
-    Credentials, EgressSettings, Excerpt, Exchange, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
-    is_certificate,
+    Credentials, EgressSettings, Excerpt, Exchange, Found, Injection, InjectionPlace, SHORTEST_SECRET,
+    Upstreams, is_certificate,
 };
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};

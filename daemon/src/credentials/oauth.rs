@@ -7,16 +7,23 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use oauth2::basic::{BasicClient, BasicErrorResponseType, BasicTokenResponse, BasicTokenType};
-use oauth2::{
-    AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken, EndpointNotSet,
-    EndpointSet, HttpRequest, HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, RefreshToken,
-    RequestTokenError, Scope, TokenResponse, TokenUrl,
+use oauth2::basic::{
+    BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse,
+    BasicTokenIntrospectionResponse, BasicTokenType,
 };
+use oauth2::helpers::deserialize_untagged_enum_case_insensitive;
+use oauth2::{
+    AccessToken, AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken,
+    EndpointNotSet, EndpointSet, HttpRequest, HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl,
+    RefreshToken, RequestTokenError, Scope, StandardRevocableToken, TokenResponse, TokenUrl,
+};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 use toolgate_admission::Unusable;
-use toolgate_sandbox::Secret;
+use toolgate_sandbox::{SHORTEST_SECRET, Secret};
 
 use super::document::OauthClient;
 use super::inject::sendable;
@@ -63,17 +70,98 @@ pub struct Asked {
 /// A request for tokens under way.
 pub type Fetching = Pin<Box<dyn Future<Output = Result<Tokens, NoTokens>> + Send>>;
 
-type Client = BasicClient<EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+type Client<HasTokenUrl = EndpointSet> = oauth2::Client<
+    BasicErrorResponse,
+    Handed,
+    BasicTokenIntrospectionResponse,
+    StandardRevocableToken,
+    BasicRevocationErrorResponse,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    HasTokenUrl,
+>;
+
+/// An answer with tokens (RFC 6749, section 5.1). Not the library's own, for which a life is always a number.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handed {
+    access_token: AccessToken,
+    #[serde(deserialize_with = "deserialize_untagged_enum_case_insensitive")]
+    token_type: BasicTokenType,
+    #[serde(default, deserialize_with = "seconds")]
+    expires_in: Option<u64>,
+    #[serde(default)]
+    refresh_token: Option<RefreshToken>,
+}
+
+/// A number, or its digits as text, which Azure AD sends.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Number(u64),
+        Digits(String),
+    }
+    match Option::deserialize(from)? {
+        None => Ok(None),
+        Some(Written::Number(seconds)) => Ok(Some(seconds)),
+        Some(Written::Digits(digits)) => digits.parse().map(Some).map_err(D::Error::custom),
+    }
+}
+
+impl TokenResponse for Handed {
+    type TokenType = BasicTokenType;
+
+    fn access_token(&self) -> &AccessToken {
+        &self.access_token
+    }
+
+    fn token_type(&self) -> &BasicTokenType {
+        &self.token_type
+    }
+
+    fn expires_in(&self) -> Option<Duration> {
+        self.expires_in.map(Duration::from_secs)
+    }
+
+    fn refresh_token(&self) -> Option<&RefreshToken> {
+        self.refresh_token.as_ref()
+    }
+
+    fn scopes(&self) -> Option<&Vec<Scope>> {
+        None
+    }
+}
 
 /// A type of its own, since the compiler cannot tell of a closure here that its futures may go to another thread.
-struct Sender(TokenClient);
+struct Sender {
+    http: TokenClient,
+    /// Of the answer; zero before there is one.
+    status: Arc<AtomicU16>,
+}
+
+impl Sender {
+    fn new(http: &TokenClient) -> Self {
+        Self { http: Arc::clone(http), status: Arc::default() }
+    }
+
+    fn status(&self) -> u16 {
+        self.status.load(Ordering::Relaxed)
+    }
+}
 
 impl<'c> AsyncHttpClient<'c> for Sender {
     type Error = TokenClientError;
     type Future = TokenAnswer;
 
     fn call(&'c self, request: HttpRequest) -> TokenAnswer {
-        (self.0)(request)
+        let (sent, status) = ((self.http)(request), Arc::clone(&self.status));
+        Box::pin(async move {
+            let answer = sent.await?;
+            status.store(answer.status().as_u16(), Ordering::Relaxed);
+            Ok(answer)
+        })
     }
 }
 
@@ -103,10 +191,11 @@ pub fn exchange(
 ) -> Result<Fetching, NoTokens> {
     let client = client_of(client, secret)?.set_redirect_uri(redirect(redirect_url)?);
     let (verifier, code) = (PkceCodeVerifier::new(text(verifier)?), AuthorizationCode::new(code.to_owned()));
-    let http = Sender(Arc::clone(http));
+    let http = Sender::new(http);
     Ok(Box::pin(async move {
         let request = client.exchange_code(code).set_pkce_verifier(verifier);
-        tokens(request.request_async(&http).await)
+        let answered = request.request_async(&http).await;
+        tokens(answered, http.status())
     }))
 }
 
@@ -118,10 +207,11 @@ pub fn refresh(
     refresh_token: &Secret,
 ) -> Result<Fetching, NoTokens> {
     let (client, refresh_token) = (client_of(client, secret)?, RefreshToken::new(text(refresh_token)?));
-    let http = Sender(Arc::clone(http));
+    let http = Sender::new(http);
     Ok(Box::pin(async move {
         let request = client.exchange_refresh_token(&refresh_token);
-        tokens(request.request_async(&http).await)
+        let answered = request.request_async(&http).await;
+        tokens(answered, http.status())
     }))
 }
 
@@ -132,17 +222,18 @@ pub fn of_client(
     secret: Option<&Secret>,
 ) -> Result<Fetching, NoTokens> {
     let scopes: Vec<Scope> = client.scopes.iter().cloned().map(Scope::new).collect();
-    let (client, http) = (client_of(client, secret)?, Sender(Arc::clone(http)));
+    let (client, http) = (client_of(client, secret)?, Sender::new(http));
     Ok(Box::pin(async move {
         let request = client.exchange_client_credentials().add_scopes(scopes);
-        tokens(request.request_async(&http).await)
+        let answered = request.request_async(&http).await;
+        tokens(answered, http.status())
     }))
 }
 
 fn client_of(client: &OauthClient, secret: Option<&Secret>) -> Result<Client, NoTokens> {
     let token_url = TokenUrl::new(client.token_url.clone()).map_err(unsound)?;
     let place = if client.secret_in_body { AuthType::RequestBody } else { AuthType::BasicAuth };
-    let made = BasicClient::new(ClientId::new(client.client_id.clone())).set_auth_type(place);
+    let made = Client::<EndpointNotSet>::new(ClientId::new(client.client_id.clone())).set_auth_type(place);
     let made = match secret {
         Some(secret) => made.set_client_secret(ClientSecret::new(text(secret)?)),
         None => made,
@@ -163,13 +254,10 @@ fn unsound(error: oauth2::url::ParseError) -> NoTokens {
     NoTokens::Unavailable(format!("an address of the provider is not sound: {error}"))
 }
 
-type Answered = Result<
-    BasicTokenResponse,
-    RequestTokenError<TokenClientError, oauth2::StandardErrorResponse<BasicErrorResponseType>>,
->;
+type Refused = RequestTokenError<TokenClientError, BasicErrorResponse>;
 
-fn tokens(answered: Answered) -> Result<Tokens, NoTokens> {
-    let answer = answered.map_err(no_tokens)?;
+fn tokens(answered: Result<Handed, Refused>, status: u16) -> Result<Tokens, NoTokens> {
+    let answer = answered.map_err(|refused| no_tokens(&refused, status))?;
     if *answer.token_type() != BasicTokenType::Bearer {
         return Err(NoTokens::Unavailable(
             "the provider hands out tokens of another type than `Bearer`".into(),
@@ -180,28 +268,35 @@ fn tokens(answered: Answered) -> Result<Tokens, NoTokens> {
     if !sendable(access.expose()) {
         return Err(NoTokens::Unavailable("the provider's token cannot stand in a header".into()));
     }
+    if access.expose().len() < SHORTEST_SECRET {
+        return Err(NoTokens::Unavailable(
+            "the provider's token is too short to be blanked where it comes back".into(),
+        ));
+    }
     let refresh = answer.refresh_token().map(|token| secret(token.secret()));
     Ok(Tokens { access, refresh, life: answer.expires_in() })
 }
 
-/// INVARIANT: nothing of the answer is told but its code.
-fn no_tokens(
-    error: RequestTokenError<TokenClientError, oauth2::StandardErrorResponse<BasicErrorResponseType>>,
-) -> NoTokens {
-    match error {
+/// INVARIANT: nothing of the answer is told but its code and its status.
+fn no_tokens(refused: &Refused, status: u16) -> NoTokens {
+    match refused {
         RequestTokenError::ServerResponse(response) => match response.error() {
             BasicErrorResponseType::InvalidGrant => NoTokens::Refused(Unusable::Expired),
             BasicErrorResponseType::InvalidClient | BasicErrorResponseType::UnauthorizedClient => {
                 NoTokens::Refused(Unusable::Revoked)
             }
+            BasicErrorResponseType::InvalidScope => NoTokens::Unavailable(
+                "the provider answered `invalid_scope`: it does not give the credential's `scopes` to this client"
+                    .into(),
+            ),
             BasicErrorResponseType::Extension(_) => {
                 NoTokens::Unavailable("the provider answered with an error of its own".into())
             }
             known => NoTokens::Unavailable(format!("the provider answered `{}`", known.as_ref())),
         },
-        RequestTokenError::Request(error) => NoTokens::Unavailable(error.0),
+        RequestTokenError::Request(error) => NoTokens::Unavailable(error.0.clone()),
         RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-            NoTokens::Unavailable("the provider's answer is not one of OAuth2".into())
+            NoTokens::Unavailable(format!("the provider's answer is not one of OAuth2, its status is {status}"))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::sync::OwnedMutexGuard;
-use toolgate_admission::{CallError, NoCredential, Unusable};
+use toolgate_admission::{CallError, Name, NoCredential, Unusable};
 
 use super::change::{open_keys, sealed};
 use super::document::{Authentication, CredentialDocument};
@@ -22,6 +22,9 @@ use crate::store::CredentialRow;
 const MARGIN_MS: u64 = 5_000;
 /// How long a provider that did not answer is left alone.
 const PAUSE_MS: u64 = 5_000;
+/// How often a credential is renewed because an API does not take its token: one that takes none must not become a storm of
+/// requests to the provider.
+const REFUSED_MS: u64 = 60_000;
 /// The life of a token whose provider does not say it.
 const LIFE_UNSAID_MS: u64 = 3_600_000;
 /// Renewals that the daemon makes by itself at the same time.
@@ -63,7 +66,11 @@ impl Credentials {
         credential: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CredentialRefusal> {
-        let due = due(&credential.row, now_ms);
+        let is_refused = credential.is_refused() && credential.row.refresh_ms.is_some();
+        let due = match due(&credential.row, now_ms) {
+            Due::Not if is_refused => Due::Soon,
+            due => due,
+        };
         if due == Due::Not || due == Due::Soon && credential.shared.renewing.try_lock().is_err() {
             return Ok(Arc::clone(credential));
         }
@@ -71,6 +78,8 @@ impl Credentials {
         // Waited for here: whoever leaves the line takes nothing of the daemon's with it.
         let turn = Arc::clone(&credential.shared.renewing).lock_owned().await;
         let now_ms = later(now_ms, began);
+        // Tried once for what was noted, whatever comes of it.
+        credential.shared.refused_version.store(0, Ordering::Relaxed);
         let renewal = {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
             self.0.renewals.spawn(async move { credentials.renew(turn, &credential, now_ms).await })
@@ -79,6 +88,22 @@ impl Credentials {
             Ok(Err(_)) if due == Due::Soon => Ok(Arc::clone(credential)),
             Ok(renewed) => renewed,
             Err(_) => Err(unavailable(&credential.document, "the renewal ended early")),
+        }
+    }
+
+    /// An API did not take the token with this identity: another is asked for when one is needed next, if it can be
+    /// renewed at all. The provider may have ended it before its time.
+    pub fn refused(&self, organization: &Name, identity: &str, now_ms: u64) {
+        let shelf = self.0.shelf.load();
+        let is_it = |credential: &&Arc<Credential>| *credential.identity == *identity;
+        let Some(credential) = shelf.of(organization).find(is_it) else { return };
+        if credential.row.refresh_ms.is_none() {
+            return;
+        }
+        let shared = &credential.shared;
+        let long_ago = |last: u64| (last == 0 || now_ms >= last.saturating_add(REFUSED_MS)).then_some(now_ms);
+        if shared.refused_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, long_ago).is_ok() {
+            shared.refused_version.store(credential.row.version, Ordering::Relaxed);
         }
     }
 

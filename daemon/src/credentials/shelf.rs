@@ -86,6 +86,10 @@ pub struct Shared {
     last_used_ms: AtomicU64,
     /// Until when its provider is left alone, after it did not answer.
     pub paused_until_ms: AtomicU64,
+    /// The version of it that an API did not take, until it is renewed for that; none is zero.
+    pub refused_version: AtomicU64,
+    /// When that was last noted, in milliseconds since 1970.
+    pub refused_ms: AtomicU64,
     /// Held while it is renewed: one at a time.
     pub renewing: Arc<tokio::sync::Mutex<()>>,
     /// What a vault said last of its secret. Held while the vault is asked: one at a time.
@@ -153,6 +157,12 @@ impl Credential {
         place_of(&self.row, &self.document)
     }
 
+    /// Whether what its requests have is read from a vault. A client's secret is for its provider alone: its requests have
+    /// the token, which lies here.
+    pub fn is_read_from_vault(&self) -> bool {
+        self.document.vault.is_some() && self.document.authentication.client().is_none()
+    }
+
     /// Its secret.
     pub fn open(&self, keys: &Keyring) -> Result<SecretFields, EnvelopeError> {
         let secret = keys.open(&self.bound, &self.sealed)?;
@@ -181,6 +191,11 @@ impl Credential {
     /// Whether it is the other, as it was written then: bound to the same, of the same owner. Its tokens may be newer.
     pub fn is_bound_as(&self, other: &Self) -> bool {
         (&self.row.id, self.row.revision) == (&other.row.id, other.row.revision)
+    }
+
+    /// Whether an API did not take this version of it.
+    pub fn is_refused(&self) -> bool {
+        self.shared.refused_version.load(Ordering::Relaxed) == self.row.version
     }
 
     pub fn used(&self, now_ms: u64) {

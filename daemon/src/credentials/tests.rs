@@ -15,6 +15,7 @@ mod oauth;
 mod reference;
 mod root;
 mod stored;
+mod watched;
 
 pub(super) const CANARY: &str = "sk_live_canary_7f3a";
 
@@ -122,11 +123,26 @@ pub(super) async fn ask(
     user: Option<&str>,
     now_ms: u64,
 ) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
+    found(credentials, organization, user, "https://api.stripe.com/v1/charges", now_ms)
+        .await
+        .map(|found| found.injection)
+}
+
+/// What there is for a request to a host, with this scheme.
+pub(super) async fn found(
+    credentials: &Credentials,
+    organization: &str,
+    user: Option<&str>,
+    url: &str,
+    now_ms: u64,
+) -> Result<Found, CredentialRefusal> {
     let providers = ["stripe".to_owned()];
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let (authority, path) = rest.split_at(rest.find('/').unwrap());
     let wanted = Wanted {
         organization: &name(organization),
         rights: CredentialRights { providers: &providers, user, user_credentials: true },
-        target: &Target::parse("https", "api.stripe.com", "/v1/charges", "GET").unwrap(),
+        target: &Target::parse(scheme, authority, path, "GET").unwrap(),
     };
     credentials.for_request(&wanted, now_ms).await
 }

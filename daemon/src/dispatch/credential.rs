@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use toolgate_admission::{Admitted, CredentialRights, Permitted};
-use toolgate_sandbox::{Component, Injection};
+use toolgate_sandbox::{Component, Found};
 
 use super::now_ms;
 use crate::credentials::{CredentialRefusal, Credentials, Wanted};
 use crate::sessions::Session;
 
-/// What the sandbox asks about each permitted request of this call.
+/// What the sandbox asks about each permitted request of this call, those over plain HTTP too: a secret can come back with
+/// any of them.
 pub(super) fn of_call(
     store: &Credentials,
     session: &Arc<Session>,
@@ -25,7 +26,8 @@ pub(super) fn of_call(
     let providers: Arc<[String]> = reach.credentials().map(str::to_owned).collect();
     let user_credentials = reach.may_use_user_credentials();
     let (store, session) = (store.clone(), Arc::clone(session));
-    toolgate_sandbox::Credentials::new(move |permitted| {
+    let (told, organization) = (store.clone(), session.setup.organization.clone());
+    let credentials = toolgate_sandbox::Credentials::new(move |permitted| {
         let (store, session, providers) = (store.clone(), Arc::clone(&session), Arc::clone(&providers));
         async move {
             let rights = CredentialRights {
@@ -35,7 +37,8 @@ pub(super) fn of_call(
             };
             Ok(find(&store, &session, rights, &permitted).await?)
         }
-    })
+    });
+    credentials.on_refusal(move |identity| told.refused(&organization, identity, now_ms()))
 }
 
 async fn find(
@@ -43,7 +46,7 @@ async fn find(
     session: &Session,
     rights: CredentialRights<'_>,
     permitted: &Permitted,
-) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
+) -> Result<Found, CredentialRefusal> {
     let wanted = Wanted { organization: &session.setup.organization, rights, target: permitted.target() };
     store.for_request(&wanted, now_ms()).await
 }

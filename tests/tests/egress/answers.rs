@@ -226,7 +226,18 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
             let (connections, closed) = (scene.upstream.connections(), scene.upstream.closed());
             let url = format!("https://{label}.upstream.test:8443/path?key=canary");
             let reply = fetch(&session, "GET", &url).failed("API_UNAVAILABLE");
+            let (ending, adds_authority) = match label {
+                "expired" | "early" => ("its certificate is not valid at this time", false),
+                "wrong" => ("its certificate is for another name", false),
+                "client" | "unentitled" => ("its certificate is not to be trusted", false),
+                _ => ("`extra_ca` of the grant adds an authority", true),
+            };
             assert!(reply.message().contains("certificate"), "{label}, {why}: {}", reply.0);
+            assert!(reply.message().ends_with(ending), "{label}, {why}: {}", reply.0);
+            assert_eq!(reply.message().contains("extra_ca"), adds_authority, "{label}, {why}");
+            let effects = scene.effects(&session);
+            let (_, effect) = effects.last().expect("it is in the record");
+            assert!(effect.contains(", 0 bytes out, 0 bytes in"), "{label}: {effect}");
             assert_eq!(scene.upstream.connections(), connections + 1, "{label}: it was never asked");
             scene.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
             assert_eq!(scene.upstream.heard(), before, "{label}, {why}: some of the request left");

@@ -10,8 +10,8 @@ use toolgate_admission::{
     ToolCall, Verdict, check,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallContext, Component, Credentials, EgressSettings, Finished, Injection, InjectionPlace,
-    MadeFor, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
+    BeforeEffect, CallContext, Component, Credentials, EgressSettings, Finished, Found, Injection,
+    InjectionPlace, MadeFor, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
 };
 use toolgate_tests::{guests, json};
 
@@ -74,17 +74,24 @@ fn acme() -> Arc<MadeFor> {
     Arc::new(MadeFor { organization: "acme".into(), ..MadeFor::default() })
 }
 
-fn credentials(place: InjectionPlace) -> Credentials {
-    let secret = Secret::new(SECRET.into());
-    let injection = Arc::new(Injection::new("stripe".into(), "1".into(), place, secret, Vec::new()));
-    Credentials::new(move |_| std::future::ready(Ok(Some(Arc::clone(&injection)))))
+fn injection(identity: &str, place: InjectionPlace, secret: &str) -> Arc<Injection> {
+    let secret = Secret::new(secret.into());
+    Arc::new(Injection::new("stripe".into(), identity.into(), place, secret, Vec::new()))
+}
+
+fn authorization() -> InjectionPlace {
+    InjectionPlace::Header { name: "authorization".parse().expect("a name"), prefix: "Bearer ".into() }
+}
+
+/// Puts one into every request, and looks for others in the answers.
+fn credentials(injected: Option<Arc<Injection>>, watched: Vec<Arc<Injection>>) -> Credentials {
+    Credentials::new(move |_| {
+        std::future::ready(Ok(Found { injection: injected.clone(), watched: watched.clone() }))
+    })
 }
 
 fn bearer() -> Credentials {
-    credentials(InjectionPlace::Header {
-        name: "authorization".parse().expect("a name"),
-        prefix: "Bearer ".into(),
-    })
+    credentials(Some(injection("1", authorization(), SECRET)), Vec::new())
 }
 
 fn output(finished: &Finished) -> String {
@@ -138,7 +145,11 @@ fn k2_a_credential_can_stand_in_the_query() {
     with(|scene| {
         let bench = Bench::new(&scene.upstream);
         let place = InjectionPlace::Query { name: "api_key".into() };
-        let finished = bench.fetch(credentials(place), &format!("{API}/v1?a=1&api%5Fkey=mine&b=2"), &[]);
+        let finished = bench.fetch(
+            credentials(Some(injection("1", place, SECRET)), Vec::new()),
+            &format!("{API}/v1?a=1&api%5Fkey=mine&b=2"),
+            &[],
+        );
         output(&finished);
         let request = scene.upstream.requests().pop().expect("a request");
         assert!(
@@ -154,12 +165,89 @@ fn k2_a_credential_can_stand_in_the_query() {
     });
 }
 
-/// K4: never over plain HTTP, whatever the store would say.
+const OTHER: &str = "sk_test_OF-another_2b7c";
+
+fn show_both(scene: &super::Scene) {
+    let page = format!("{SECRET} and {OTHER}");
+    scene.upstream.answer(move |_| upstream::ok("text/plain", &page));
+}
+
+/// K2: an API shows on one page what was sent to another.
+#[test]
+fn k2_a_secret_that_the_request_did_not_carry_is_blanked_in_its_answer() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        show_both(scene);
+        let watched = || injection("2", authorization(), OTHER);
+        let url = format!("{API}/log");
+        let [stars, other_stars] = [SECRET, OTHER].map(|secret| "*".repeat(secret.len()));
+        let carried = || {
+            let request = scene.upstream.requests().pop().expect("a request");
+            (request.contains(SECRET), request.contains(OTHER), request.contains("range: "))
+        };
+        let asked = ["range: bytes=0-9"];
+        let page = output(&bench.fetch(credentials(None, vec![watched()]), &url, &asked));
+        assert!(page.contains(&format!("{SECRET} and {other_stars}")), "{page}");
+        assert_eq!(carried(), (false, false, false), "parts of a secret are no secret to be found");
+        let one_and_other = credentials(Some(injection("1", authorization(), SECRET)), vec![watched()]);
+        let page = output(&bench.fetch(one_and_other, &url, &asked));
+        assert!(page.contains(&format!("{stars} and {other_stars}")), "{page}");
+        assert_eq!(carried(), (true, false, false));
+        let page = output(&bench.fetch(credentials(None, Vec::new()), &url, &asked));
+        assert!(page.contains(&format!("{SECRET} and {OTHER}")), "{page}");
+        assert_eq!(carried(), (false, false, true));
+    });
+}
+
+/// HTTP writes names in lower case, and a secret is one in any case.
+#[test]
+fn k2_a_field_that_is_named_like_a_secret_is_left_out() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        scene.upstream.answer(|_| {
+            let headers = [(OTHER, "a"), ("X-Of-Another", "kept"), ("Connection", "close")];
+            upstream::answer(200, &headers, b"")
+        });
+        let url = format!("{API}/");
+        let page =
+            output(&bench.fetch(credentials(None, vec![injection("2", authorization(), OTHER)]), &url, &[]));
+        assert!(page.contains("x-of-another: kept"), "{page}");
+        assert!(!page.to_ascii_lowercase().contains(&OTHER.to_ascii_lowercase()), "{page}");
+        let page = output(&bench.fetch(Credentials::NONE, &url, &[]));
+        assert!(page.contains(&OTHER.to_ascii_lowercase()), "{page}");
+    });
+}
+
+/// K3: who hands out tokens hears of one that is not taken.
+#[test]
+fn k3_an_answer_that_refuses_a_credential_is_told_of() {
+    with(|scene| {
+        let bench = Bench::new(&scene.upstream);
+        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let telling = |credentials: Credentials| {
+            let told = Arc::clone(&told);
+            credentials.on_refusal(move |identity| told.lock().expect("sound").push(identity.to_owned()))
+        };
+        let url = format!("{API}/");
+        for (status, injected, count) in [(403, true, 0), (401, false, 0), (401, true, 1)] {
+            scene.upstream.answer(move |_| upstream::answer(status, &[("Connection", "close")], b""));
+            let injection = |identity| injection(identity, authorization(), SECRET);
+            let injected = injected.then(|| injection("of this one"));
+            let asked = telling(credentials(injected, vec![injection("of another")]));
+            output(&bench.fetch(asked, &url, &[]));
+            assert_eq!(*told.lock().expect("sound"), vec!["of this one"; count], "{status}");
+        }
+    });
+}
+
+/// K4: never over plain HTTP, whatever the store would say. It is looked for there like any other.
 #[test]
 fn k4_no_credential_is_put_into_a_plain_request() {
     with(|scene| {
         let bench = Bench::new(&scene.upstream);
-        output(&bench.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
+        show_both(scene);
+        let page = output(&bench.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
+        assert!(page.contains(&format!("{} and {OTHER}", "*".repeat(SECRET.len()))), "{page}");
         let request = scene.upstream.requests().pop().expect("a request");
         assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
         output(&bench.fetch(bearer(), &format!("{API}/"), &[]));

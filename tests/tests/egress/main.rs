@@ -9,6 +9,7 @@
 mod answers;
 mod crowded;
 mod declared;
+mod dropped;
 mod grants;
 mod injected;
 mod owned;

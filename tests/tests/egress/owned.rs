@@ -64,9 +64,13 @@ fn k2_a_stored_credential_goes_where_it_is_bound_to_and_the_plugin_never_sees_it
         let effects = format!("{:?}", scene.effects(&nobody));
         assert!(effects.contains("credential stripe@1") && !effects.contains(SECRET), "{effects}");
 
-        // Another path of the same host is not bound to.
-        fetch(&nobody, "GET", &format!("{API}/elsewhere"));
-        assert_eq!(sent(scene), None);
+        // Another path of the same host is not bound to, and shows nothing that the call may use.
+        for url in [&*format!("{API}/elsewhere"), "http://plain.upstream.test:8080/"] {
+            let reply = fetch(&nobody, "GET", url);
+            assert_eq!(sent(scene), None, "{url}");
+            assert!(reply.output().to_string().contains("you said ***"), "{url}: {}", reply.0);
+            assert!(!reply.0.to_string().contains(SECRET), "{url}: {}", reply.0);
+        }
 
         // A user's own comes first, and is nobody else's.
         keep(&operator, "ann", &bearer("of-ann-0123456789", &json!({"user": "ann"})));
@@ -83,5 +87,7 @@ fn k2_a_stored_credential_goes_where_it_is_bound_to_and_the_plugin_never_sees_it
         operator.replace("/v1/plugins/caller/grant", &super::grant(&scene.upstream)).expect(200);
         fetch(&nobody, "GET", CHARGES).output();
         assert_eq!(sent(scene), None, "the grant names no credential any more");
+        // The same words are no secret of a plugin that may use none.
+        assert!(fetch(&nobody, "GET", CHARGES).output().to_string().contains(SECRET));
     });
 }

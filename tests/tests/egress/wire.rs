@@ -85,6 +85,32 @@ fn b3_a_length_is_that_of_the_content() {
     });
 }
 
+/// Servers that want a length get one where content is usual (RFC 9110, 8.6), and no guest decides about it.
+#[test]
+fn b3_a_request_without_content_says_so_where_content_is_usual() {
+    with(|scene| {
+        let session = scene.session();
+        let request = |method: &str, headers: &[&str], body: Option<&str>| {
+            let url = format!("{API}/in");
+            let arguments = json!({"method": method, "url": url, "headers": headers, "body": body});
+            session.call("caller/fetch", arguments).output();
+            scene.upstream.requests().pop().expect("a request")
+        };
+        for method in ["POST", "PUT", "PATCH"] {
+            for headers in [&[][..], &["content-length: 0"]] {
+                let request = request(method, headers, None);
+                assert_eq!(only(&request, "content-length"), "0", "{request}");
+                assert!(!request.to_ascii_lowercase().contains("transfer-encoding"), "{request}");
+            }
+            assert_eq!(only(&request(method, &[], Some("four")), "transfer-encoding"), "chunked");
+        }
+        for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
+            let request = request(method, &[], None);
+            assert!(!request.to_ascii_lowercase().contains("content-length"), "{request}");
+        }
+    });
+}
+
 #[test]
 fn b3_no_line_can_be_put_into_a_request() {
     with(|scene| {

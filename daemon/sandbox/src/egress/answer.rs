@@ -1,5 +1,5 @@
 //! The body of an answer on its way to the guest: waited for no longer than allowed, decoded, counted, and without the
-//! secret that went out with the request.
+//! secrets that its call may use.
 //!
 //! It owns the connection. When the last byte was read the connection goes back to the pool; dropped before, it is closed.
 
@@ -18,6 +18,7 @@ use wasmtime_wasi_http::Error;
 
 use super::connection::Connection;
 use super::decode::{Decoder, STEP_BYTES};
+use super::failure::words;
 use super::headers;
 use super::pool::{Key, Pool};
 use super::record::Noted;
@@ -196,7 +197,7 @@ impl AnswerBody {
     fn failed(&mut self, error: &Error) {
         self.state = State::Done;
         (self.around.connection, self.around.scanner) = (None, None);
-        self.around.noted.failed(headers::words(error));
+        self.around.noted.failed(words(error));
     }
 }
 

@@ -20,6 +20,8 @@ use wasmtime_wasi_http::Error;
 
 use super::body::GuestBody;
 use super::connection::Connection;
+use super::failure::Failure;
+use super::heard::{Heard, Listened};
 use super::slots::Slot;
 
 /// Addresses of one host that are tried, in the order of the answer.
@@ -38,17 +40,18 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) async fn connect(&self, vetted: &Vetted, slot: Slot) -> Result<Connection, Error> {
+    pub(super) async fn connect(&self, vetted: &Vetted, slot: Slot) -> Result<Connection, Failure> {
         let stream = reach(vetted).await?;
         // Small requests must not wait for an acknowledgement of the one before.
         stream.set_nodelay(true).map_err(Error::Connect)?;
         match vetted.permitted().target().scheme() {
-            NetworkScheme::Http => handshake(TokioIo::new(stream), slot).await,
+            NetworkScheme::Http => Ok(handshake(stream, slot).await?),
             NetworkScheme::Https => {
                 let config = self.configuration(&vetted.permitted().granted().extra_ca)?;
                 let name = server_name(vetted.permitted().target().host())?;
-                let stream = TlsConnector::from(config).connect(name, stream).await.map_err(tls_error)?;
-                handshake(TokioIo::new(stream), slot).await
+                let stream = TlsConnector::from(config).connect(name, stream).await;
+                let stream = stream.map_err(|error| Failure::of_tls(&error))?;
+                Ok(handshake(stream, slot).await?)
             }
         }
     }
@@ -82,14 +85,16 @@ async fn reach(vetted: &Vetted) -> Result<TcpStream, Error> {
     }
 }
 
-async fn handshake<S>(stream: TokioIo<S>, slot: Slot) -> Result<Connection, Error>
+async fn handshake<S>(stream: S, slot: Slot) -> Result<Connection, Error>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
     let mut builder = http1::Builder::new();
     builder.max_headers(ANSWER_FIELDS).max_buf_size(HEAD_BYTES);
+    let heard = Heard::default();
+    let stream = TokioIo::new(Listened { stream, heard: heard.clone() });
     let (sender, connection) = builder.handshake::<_, GuestBody>(stream).await?;
-    Ok(Connection::new(sender, slot, async move {
+    Ok(Connection::new(sender, slot, heard, async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an outgoing connection ended");
         }
@@ -120,14 +125,4 @@ fn configure(extra_ca: &[String]) -> Option<ClientConfig> {
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(config)
-}
-
-fn tls_error(error: io::Error) -> Error {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match inner {
-        Some(rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented) => {
-            Error::TlsCertificateError
-        }
-        _ => Error::TlsProtocolError,
-    }
 }

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::body::GuestBody;
+use super::heard::Heard;
 use super::slots::Slot;
 
 /// How long one is used at all, so that a host that moved is found again.
@@ -28,6 +29,7 @@ type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Connection {
     sender: SendRequest<GuestBody>,
     driving: Driver,
+    heard: Heard,
     opened: Instant,
 }
 
@@ -57,9 +59,10 @@ impl Connection {
     pub(super) fn new(
         sender: SendRequest<GuestBody>,
         slot: Slot,
+        heard: Heard,
         driving: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { sender, driving: Driver::Here(Box::pin(driving), slot), opened: Instant::now() }
+        Self { sender, driving: Driver::Here(Box::pin(driving), slot), heard, opened: Instant::now() }
     }
 
     /// Sends a request and waits for the head of its answer. What was not begun to be sent comes back with the error.
@@ -67,6 +70,7 @@ impl Connection {
         &mut self,
         request: Request<GuestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<GuestBody>>> {
+        self.heard.forget();
         let mut answer = pin!(self.sender.try_send_request(request));
         let driver = &mut self.driving;
         poll_fn(|context| {
@@ -74,6 +78,11 @@ impl Connection {
             answer.as_mut().poll(context)
         })
         .await
+    }
+
+    /// Whether anything of an answer came since the last request was sent.
+    pub(super) fn was_answered(&self) -> bool {
+        self.heard.anything()
     }
 
     /// Moves bytes as far as they go.

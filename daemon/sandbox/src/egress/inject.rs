@@ -4,7 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use toolgate_admission::{CallError, Permitted};
@@ -13,15 +13,16 @@ use zeroize::Zeroizing;
 use super::pattern::Pattern;
 use crate::secret::Secret;
 
-/// What is put into requests, and what is looked for in their answers. It is kept until the last of those is read
-/// or let go, and wiped then; requests that are under way at the same time can share one.
+/// What is put into requests, or only looked for in answers. It is kept until the last of those is read or let go, and
+/// wiped then; requests that are under way at the same time can share one.
 pub struct Injection {
     credential: Arc<str>,
     identity: Arc<str>,
     place: InjectionPlace,
     secret: Secret,
     also_hidden: Vec<Secret>,
-    pattern: Pattern,
+    /// Made when an answer is looked through for this one alone.
+    pattern: OnceLock<Pattern>,
 }
 
 /// Where a secret stands in a request.
@@ -41,31 +42,89 @@ pub enum InjectionPlace {
     },
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Option<Arc<Injection>>, CallError>> + Send>>;
+/// What a request has to do with the secrets that its call may use.
+#[derive(Default)]
+pub struct Found {
+    /// What is put into it. Over plain HTTP it is not, and only looked for (K4).
+    pub injection: Option<Arc<Injection>>,
+    /// What must not come back with its answer either: a server can show what another request brought.
+    pub watched: Vec<Arc<Injection>>,
+}
 
-/// Is asked for the credential of each request that may carry one. An error ends the request and is what the call ends
-/// with where it fails because of it.
+/// The secrets that are looked for in one answer.
+pub(super) enum Hidden {
+    /// Those of one credential, which keeps what is looked for.
+    OfOne(Arc<Injection>),
+    /// Those of several.
+    OfMany(Box<Pattern>),
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Found, CallError>> + Send>>;
+type Find = dyn Fn(Permitted) -> Answer + Send + Sync;
+type Refused = dyn Fn(&str) + Send + Sync;
+
+/// Is asked about each request. An error ends the request and is what the call ends with where it fails because of it.
 #[derive(Clone)]
-pub struct Credentials(Option<Arc<dyn Fn(Permitted) -> Answer + Send + Sync>>);
+pub struct Credentials {
+    find: Option<Arc<Find>>,
+    refused: Option<Arc<Refused>>,
+}
 
 impl Credentials {
-    /// No request gets any.
-    pub const NONE: Self = Self(None);
+    /// No request gets any, and nothing is looked for.
+    pub const NONE: Self = Self { find: None, refused: None };
 
     /// Asks this function.
     pub fn new<F, R>(find: F) -> Self
     where
         F: Fn(Permitted) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Option<Arc<Injection>>, CallError>> + Send + 'static,
+        R: Future<Output = Result<Found, CallError>> + Send + 'static,
     {
-        Self(Some(Arc::new(move |permitted| Box::pin(find(permitted)))))
+        Self { find: Some(Arc::new(move |permitted| Box::pin(find(permitted)))), refused: None }
     }
 
-    /// The credential of a request; none over plain HTTP, whatever the daemon would say (K4).
-    pub(super) async fn find(&self, permitted: &Permitted) -> Result<Option<Arc<Injection>>, CallError> {
-        match &self.0 {
-            Some(find) if permitted.may_carry_credential() => find(permitted.clone()).await,
-            _ => Ok(None),
+    /// Tells this function the identity of each that an answer did not take: one with the status 401.
+    pub fn on_refusal(self, refused: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { refused: Some(Arc::new(refused)), ..self }
+    }
+
+    pub(super) fn refused(&self, identity: &str) {
+        self.refused.iter().for_each(|refused| refused(identity));
+    }
+
+    /// What there is for a request. Nothing is put into one over plain HTTP, whatever the daemon says (K4).
+    pub(super) async fn find(&self, permitted: &Permitted) -> Result<Found, CallError> {
+        let Some(find) = &self.find else { return Ok(Found::default()) };
+        let mut found = find(permitted.clone()).await?;
+        if !permitted.may_carry_credential() {
+            found.watched.extend(found.injection.take());
+        }
+        Ok(found)
+    }
+}
+
+impl Found {
+    /// All of its secrets; none where there is none.
+    pub(super) fn hidden(&self) -> Option<Hidden> {
+        let mut all: Vec<&Arc<Injection>> = self.injection.iter().chain(&self.watched).collect();
+        all.sort_unstable_by_key(|injection| injection.identity());
+        all.dedup_by_key(|injection| injection.identity());
+        match all[..] {
+            [] => None,
+            [one] => Some(Hidden::OfOne(Arc::clone(one))),
+            _ => {
+                let secrets = all.iter().flat_map(|injection| injection.secrets());
+                Some(Hidden::OfMany(Box::new(Pattern::new(secrets))))
+            }
+        }
+    }
+}
+
+impl Hidden {
+    pub(super) fn pattern(&self) -> &Pattern {
+        match self {
+            Self::OfOne(injection) => injection.pattern.get_or_init(|| Pattern::new(injection.secrets())),
+            Self::OfMany(pattern) => pattern,
         }
     }
 }
@@ -90,8 +149,7 @@ impl Injection {
         secret: Secret,
         also_hidden: Vec<Secret>,
     ) -> Self {
-        let pattern = Pattern::new(std::iter::once(&secret).chain(&also_hidden));
-        Self { credential, identity, place, secret, also_hidden, pattern }
+        Self { credential, identity, place, secret, also_hidden, pattern: OnceLock::new() }
     }
 
     /// Which credential it is.
@@ -100,7 +158,7 @@ impl Injection {
     }
 
     /// Which secret it is, of all that ever were.
-    pub(super) fn identity(&self) -> &Arc<str> {
+    pub fn identity(&self) -> &Arc<str> {
         &self.identity
     }
 
@@ -119,9 +177,9 @@ impl Injection {
         &self.also_hidden
     }
 
-    /// What is looked for in answers.
-    pub(super) fn pattern(&self) -> &Pattern {
-        &self.pattern
+    /// What must not come back.
+    fn secrets(&self) -> impl Iterator<Item = &Secret> + Clone {
+        std::iter::once(&self.secret).chain(&self.also_hidden)
     }
 
     /// Puts the secret into the headers or the query.

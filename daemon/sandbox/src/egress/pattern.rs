@@ -31,8 +31,6 @@ pub(super) struct Pattern {
     window: usize,
     /// Length of the longest form, which is what can be held back.
     pub(super) longest: usize,
-    /// The bytes that forms begin with.
-    begins: [bool; 256],
 }
 
 impl Pattern {
@@ -41,9 +39,7 @@ impl Pattern {
         let forms = Forms::of(secrets);
         let window = forms.iter().map(<[u8]>::len).min().unwrap_or(usize::MAX);
         let longest = forms.iter().map(<[u8]>::len).max().unwrap_or(1);
-        let mut begins = [false; 256];
-        forms.iter().for_each(|form| begins[usize::from(form[0])] = true);
-        Self { shifts: shifts(&forms, window), forms, window, longest, begins }
+        Self { shifts: shifts(&forms, window), forms, window, longest }
     }
 
     /// Every form, for tests.
@@ -73,6 +69,19 @@ impl Pattern {
         (found, end)
     }
 
+    /// Whether a form stands in a short text, in letters of any case.
+    pub(super) fn is_in_any_case(&self, bytes: &[u8]) -> bool {
+        let is_in = |text: &[u8]| {
+            let stands = |form: &[u8]| text.windows(form.len()).any(|part| part.eq_ignore_ascii_case(form));
+            self.forms.iter().any(stands)
+        };
+        let unescaped = |text: &Unescaped| Unescaped::of(&text.text);
+        is_in(bytes)
+            || std::iter::successors(Unescaped::of(bytes), unescaped)
+                .take(ROUNDS)
+                .any(|text| is_in(&text.text))
+    }
+
     /// Where forms stand in a text; the longest where several begin.
     fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
@@ -86,8 +95,7 @@ impl Pattern {
             }
             let start = end - self.window;
             // The longest comes first.
-            let begins = self.begins[usize::from(bytes[start])];
-            let mut forms = self.forms.iter().filter(|_| begins);
+            let mut forms = self.forms.beginning_with(bytes[start]);
             if let Some(form) = forms.find(|form| bytes[start..].starts_with(form)) {
                 found.push(start..start + form.len());
             }
@@ -99,18 +107,17 @@ impl Pattern {
     /// Where the longest end begins that is the beginning of a form, whole forms apart.
     fn beginning_at_the_end(&self, bytes: &[u8]) -> usize {
         let first = bytes.len().saturating_sub(self.longest - 1);
-        let is_beginning =
-            |end: &[u8]| self.forms.iter().any(|form| form.len() > end.len() && form.starts_with(end));
+        let is_beginning = |end: &[u8]| {
+            let mut forms = self.forms.beginning_with(end[0]);
+            forms.any(|form| form.len() > end.len() && form.starts_with(end))
+        };
         let can_begin = |at: &usize| self.can_begin(&bytes[*at..]) && is_beginning(&bytes[*at..]);
         (first..bytes.len()).find(can_begin).unwrap_or(bytes.len())
     }
 
-    /// Whether some form can begin like this, by its first letter and, as the shifts know it, the one behind.
+    /// Whether some form can begin like this, as the shifts know it by two letters.
     fn can_begin(&self, bytes: &[u8]) -> bool {
-        self.begins[usize::from(bytes[0])]
-            && bytes
-                .get(1)
-                .is_none_or(|next| usize::from(self.shifts[folded(bytes[0], *next)]) < self.window - 1)
+        bytes.get(1).is_none_or(|next| usize::from(self.shifts[folded(bytes[0], *next)]) < self.window - 1)
     }
 }
 

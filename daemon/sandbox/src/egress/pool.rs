@@ -230,6 +230,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, DuplexStream};
     use toolgate_admission::{Capabilities, Reach, Target};
 
+    use super::super::heard::Heard;
     use super::*;
 
     fn grant(more: Value) -> Value {
@@ -261,7 +262,8 @@ mod tests {
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(near)).await;
         let (sender, driving) = shaken.expect("nothing is said yet");
         let slot = pool.slot(key).await;
-        (Connection::new(sender, slot, async move { drop(driving.await) }), far)
+        let driving = async move { drop(driving.await) };
+        (Connection::new(sender, slot, Heard::default(), driving), far)
     }
 
     fn pool() -> Pool {

@@ -1,26 +1,23 @@
 //! Finds secrets in what comes back, whatever chunks it comes in, and puts stars in their place.
 //!
 //! What could be the beginning of a form of a secret at the end of a chunk is held back until the next one, and nothing else
-//! is, so that a stream that trickles is passed on as it comes. What is looked for is made with the injection, which answers
-//! share that are read at the same time.
-
-use std::sync::Arc;
+//! is, so that a stream that trickles is passed on as it comes.
 
 use zeroize::Zeroizing;
 
-use super::inject::Injection;
+use super::inject::Hidden;
 
-/// Looks for the secrets of an injection in one answer.
+/// Looks for secrets in one answer.
 pub(super) struct Scanner {
-    injection: Arc<Injection>,
+    hidden: Hidden,
     held: Zeroizing<Vec<u8>>,
 }
 
 impl Scanner {
-    pub(super) fn new(injection: Arc<Injection>) -> Self {
+    pub(super) fn new(hidden: Hidden) -> Self {
         // Room for what is held back where nothing is escaped.
-        let held = Zeroizing::new(Vec::with_capacity(2 * injection.pattern().longest));
-        Self { injection, held }
+        let held = Zeroizing::new(Vec::with_capacity(2 * hidden.pattern().longest));
+        Self { hidden, held }
     }
 
     /// Takes a chunk and gives back what can be passed on. Empty where all of it is held back.
@@ -29,7 +26,7 @@ impl Scanner {
         bytes.extend_from_slice(&self.held);
         bytes.extend_from_slice(chunk);
         // INVARIANT: nothing is passed on of what can still turn out to be a part of a form.
-        let (found, end) = self.injection.pattern().look_at(&bytes);
+        let (found, end) = self.hidden.pattern().look_at(&bytes);
         if bytes.len() - end > self.held.capacity() {
             // Another one, and not this one grown: that would leave a copy behind unwiped.
             self.held = Zeroizing::new(Vec::with_capacity(bytes.len() - end));
@@ -46,9 +43,14 @@ impl Scanner {
         self.clean(&self.held).unwrap_or_else(|| self.held.to_vec())
     }
 
+    /// Whether a secret stands in the name of a field, in letters of any case.
+    pub(super) fn is_in_name(&self, name: &[u8]) -> bool {
+        self.hidden.pattern().is_in_any_case(name)
+    }
+
     /// A whole text at once, blanked where it must be.
     pub(super) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let (found, _) = self.injection.pattern().look_at(text);
+        let (found, _) = self.hidden.pattern().look_at(text);
         (!found.is_empty()).then(|| {
             let mut text = text.to_vec();
             blank(&mut text, &found);

@@ -3,12 +3,16 @@
 //! The order is the point: decided by the rules, written down, given its credential, resolved, decided by its addresses,
 //! given a slot, connected to one of them. A connection that is kept was vetted for the same owner by the same grant.
 
+use std::error::Error as _;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Request, Response, StatusCode, Uri, Version, header};
-use http_body_util::BodyExt;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version, header};
+use http_body::Body;
+use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout, timeout_at};
 use toolgate_admission::{CallError, Denied, Host, Permitted, Vetted};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
@@ -18,8 +22,9 @@ use super::answer::{AnswerBody, Around};
 use super::body::GuestBody;
 use super::connection::Connection;
 use super::decode::Decoder;
+use super::failure::Failure;
 use super::headers;
-use super::inject::{Credentials, Injection};
+use super::inject::{Credentials, Found, Injection};
 use super::pool::Key;
 use super::record::{Noted, Record};
 use super::resolve::Unresolved;
@@ -57,15 +62,18 @@ impl Sender {
     pub(super) async fn send(self, outgoing: Outgoing) -> Result<Response<WasiBody>, Error> {
         let Outgoing { permitted, request, options } = outgoing;
         self.recorded().await?;
-        let injection = self.credential(&permitted).await?;
-        let credential = injection.as_ref().map(|injection| &**injection.credential());
+        let found = self.found(&permitted).await?;
+        let credential = found.injection.as_ref().map(|injection| &**injection.credential());
         let noted = self.record.begin(&permitted, credential);
-        let sent = self.exchange(permitted, request, options, injection, &noted).await;
-        sent.inspect_err(|error| match error {
-            // A denial has said so already.
-            Error::HttpRequestDenied => {}
-            Error::ConnectionLimitReached => noted.crowded_out(headers::words(error)),
-            _ => noted.failed(headers::words(error)),
+        let sent = self.exchange(permitted, request, options, found, &noted).await;
+        sent.map_err(|Failure { error, words }| {
+            match error {
+                // A denial has said so already.
+                Error::HttpRequestDenied => {}
+                Error::ConnectionLimitReached => noted.crowded_out(words),
+                _ => noted.failed(words),
+            }
+            error
         })
     }
 
@@ -74,34 +82,44 @@ impl Sender {
         permitted: Permitted,
         request: Request<WasiBody>,
         options: RequestOptions,
-        injection: Option<Arc<Injection>>,
+        found: Found,
         noted: &Noted,
-    ) -> Result<Response<WasiBody>, Error> {
-        let credential = injection.as_ref().map(|injection| Arc::clone(injection.identity()));
-        let key = Arc::new(Key::new(&self.organization, &self.plugin, credential, &permitted));
-        let request = self.prepare(request, &permitted, injection.as_deref(), noted)?;
-        let scanner = injection.map(Scanner::new);
+    ) -> Result<Response<WasiBody>, Failure> {
+        let credential = found.injection.as_ref().map(|injection| Arc::clone(injection.identity()));
+        let key = Arc::new(Key::new(&self.organization, &self.plugin, credential.clone(), &permitted));
+        let scanner = found.hidden().map(Scanner::new);
+        let request =
+            self.prepare(request, &permitted, found.injection.as_deref(), scanner.is_some(), noted)?;
+        drop(found);
         let sending = request.body().sending();
+        let head = headers::bytes(request.headers());
         let opening = |permitted| self.open(permitted, &key, options.connect_timeout);
         let (mut connection, is_new) = match self.upstreams.pool().take(&key) {
             Some(connection) => (connection, false),
             None => (opening(permitted.clone()).await?, true),
         };
         let patience = options.first_byte_timeout.map_or(FIRST_BYTE_TIME, |asked| asked.min(FIRST_BYTE_TIME));
+        let copy = if is_new { None } else { repeatable(&request, noted) };
+        noted.sent(head).map_err(|_| Error::HttpRequestBodySize(None))?;
         let mut sent = timeout(patience, connection.send(request)).await;
-        // A kept connection that its server closed meanwhile gives the request back untouched.
         if let Ok(Err(error)) = &mut sent
-            && let Some(request) = error.take_message().filter(|_| !is_new)
+            && let Some((request, has_left)) = again(error, copy, &connection).filter(|_| !is_new)
         {
             // Its slot comes first, where there is no other.
             drop(connection);
             connection = opening(permitted).await?;
+            if has_left {
+                noted.sent(head).map_err(|_| Error::HttpRequestBodySize(None))?;
+            }
             sent = timeout(patience, connection.send(request)).await;
         }
         let answer = match sent {
-            Ok(answer) => answer.map_err(|error| answer_error(error.error()))?,
-            Err(_) => return Err(Error::ConnectionReadTimeout),
+            Ok(answer) => answer.map_err(|error| answer_error(error.error(), &connection))?,
+            Err(_) => return Err(Error::ConnectionReadTimeout.into()),
         };
+        if let Some(identity) = credential.filter(|_| answer.status() == StatusCode::UNAUTHORIZED) {
+            self.credentials.refused(&identity);
+        }
         if sending.may_go_on() {
             connection.drive_apart();
         }
@@ -109,10 +127,9 @@ impl Sender {
             options.between_bytes_timeout.map_or(BETWEEN_BYTES_TIME, |asked| asked.min(BETWEEN_BYTES_TIME));
         let home = Some((self.upstreams.pool().clone(), key));
         let (noted, header_bytes) = (noted.clone(), self.header_bytes);
-        self.accept(
-            answer,
-            Around { scanner, noted, between_bytes, header_bytes, connection: Some(connection), home },
-        )
+        let around =
+            Around { scanner, noted, between_bytes, header_bytes, connection: Some(connection), home };
+        Ok(self.accept(answer, around)?)
     }
 
     async fn recorded(&self) -> Result<(), Error> {
@@ -122,7 +139,7 @@ impl Sender {
         })
     }
 
-    async fn credential(&self, permitted: &Permitted) -> Result<Option<Arc<Injection>>, Error> {
+    async fn found(&self, permitted: &Permitted) -> Result<Found, Error> {
         self.credentials.find(permitted).await.map_err(|error: CallError| {
             self.record.trouble(error);
             Error::HttpRequestDenied
@@ -135,12 +152,13 @@ impl Sender {
         request: Request<WasiBody>,
         permitted: &Permitted,
         injection: Option<&Injection>,
+        hides: bool,
         noted: &Noted,
     ) -> Result<Request<GuestBody>, Error> {
         let target = permitted.target();
         let (mut parts, body) = request.into_parts();
         let length = headers::announced_length(&parts.headers);
-        headers::clean_request(&mut parts.headers, target, injection.is_some())?;
+        headers::clean_request(&mut parts.headers, target, hides)?;
         let mut query = target.query().map(|query| Zeroizing::new(query.to_owned()));
         if let Some(injection) = injection {
             let displaced =
@@ -154,6 +172,10 @@ impl Sender {
                 self.record.note("credential_displaced", detail);
             }
         }
+        if body.is_end_stream() && [Method::POST, Method::PUT, Method::PATCH].contains(&parts.method) {
+            // Servers ask for a length where content is usual (RFC 9110, 8.6), and the library says none.
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         if headers::bytes(&parts.headers) > self.header_bytes {
             return Err(Error::HttpRequestHeaderSectionSize(None));
         }
@@ -164,7 +186,6 @@ impl Sender {
         noted.trace(|exchange| exchange.sent(target, injection, &parts.headers));
         parts.uri = Uri::try_from(path.as_str()).map_err(|_| Error::HttpRequestUriInvalid)?;
         parts.version = Version::HTTP_11;
-        noted.sent(headers::bytes(&parts.headers)).map_err(|_| Error::HttpRequestBodySize(None))?;
         Ok(Request::from_parts(parts, GuestBody::new(body, length, noted.clone())))
     }
 
@@ -173,7 +194,7 @@ impl Sender {
         permitted: Permitted,
         key: &Key,
         asked: Option<Duration>,
-    ) -> Result<Connection, Error> {
+    ) -> Result<Connection, Failure> {
         let end = Instant::now() + asked.map_or(CONNECT_TIME, |asked| asked.min(CONNECT_TIME));
         let in_time = |_| Error::ConnectionTimeout;
         let vetted = timeout_at(end, self.vetted(permitted)).await.map_err(in_time)??;
@@ -228,8 +249,48 @@ fn unresolved(why: Unresolved) -> Error {
     }
 }
 
+/// The same request once more, where that asks for nothing twice: one that changes nothing (RFC 9110, 9.2.2) and has no
+/// content.
+fn repeatable(request: &Request<GuestBody>, noted: &Noted) -> Option<Request<GuestBody>> {
+    let changes_nothing = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
+    (changes_nothing && request.body().is_end_stream()).then(|| {
+        let mut copy = Request::new(GuestBody::new(empty(), None, noted.clone()));
+        *copy.method_mut() = request.method().clone();
+        *copy.uri_mut() = request.uri().clone();
+        *copy.version_mut() = request.version();
+        *copy.headers_mut() = request.headers().clone();
+        copy
+    })
+}
+
+fn empty() -> WasiBody {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// What is sent by another connection, since a kept one was being closed by its server: the request itself, where it comes
+/// back untouched, or else its copy, where nothing of an answer came. And whether it left already.
+fn again(
+    error: &mut TrySendError<Request<GuestBody>>,
+    copy: Option<Request<GuestBody>>,
+    connection: &Connection,
+) -> Option<(Request<GuestBody>, bool)> {
+    if let Some(request) = error.take_message() {
+        return Some((request, false));
+    }
+    let was_dropped = has_ended(error.error()) && !connection.was_answered();
+    copy.filter(|_| was_dropped).map(|copy| (copy, true))
+}
+
+/// Whether the connection ended, and nothing else is wrong.
+fn has_ended(error: &hyper::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
+    let io = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let ended = [BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof];
+    error.is_incomplete_message() || error.is_closed() || io.is_some_and(|kind| ended.contains(&kind))
+}
+
 /// Hyper's words can hold the upstream's, so none of them goes on.
-fn answer_error(error: &hyper::Error) -> Error {
+fn answer_error(error: &hyper::Error, connection: &Connection) -> Error {
     if error.is_parse_too_large() {
         return Error::HttpResponseHeaderSectionSize(None);
     }
@@ -239,6 +300,7 @@ fn answer_error(error: &hyper::Error) -> Error {
     }
     match error.is_parse() {
         true => Error::HttpProtocolError,
+        false if connection.was_answered() => Error::HttpResponseIncomplete,
         false => Error::ConnectionTerminated,
     }
 }

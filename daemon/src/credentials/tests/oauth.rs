@@ -95,7 +95,7 @@ async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, Erro
 /// Connects `stripe` at time 0 with tokens that are good for 100 seconds.
 async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option<&str>) {
     put(credentials, "stripe", of_person()).await;
-    provider.hands_out("first", refresh);
+    provider.hands_out("first-token", refresh);
     let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
     let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
@@ -115,13 +115,13 @@ async fn k3_a_client_gets_its_token_when_it_is_first_used_and_once_for_many() {
     put(&credentials, "stripe", of_client()).await;
     assert!(connected(&desk, "acme"));
     assert_eq!(provider.asked().len(), 0);
-    provider.hands_out("first", None);
+    provider.hands_out("first-token", None);
     let many = (0..20).map(|_| {
         let credentials = credentials.clone();
         tokio::spawn(async move { token_at(&credentials, 10).await })
     });
     for asking in many.collect::<Vec<_>>() {
-        assert_eq!(asking.await.unwrap().as_deref(), Ok("first"));
+        assert_eq!(asking.await.unwrap().as_deref(), Ok("first-token"));
     }
     let asked = provider.asked();
     assert_eq!(asked.len(), 1);
@@ -133,9 +133,9 @@ async fn k3_a_client_gets_its_token_when_it_is_first_used_and_once_for_many() {
 async fn k3_a_token_is_renewed_at_four_fifths_of_its_life_and_survives_a_restart() {
     let (desk, provider, credentials) = scene().await;
     put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first", None);
-    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
-    assert_eq!(token_at(&credentials, 79_999).await.as_deref(), Ok("first"));
+    provider.hands_out("first-token", None);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
+    assert_eq!(token_at(&credentials, 79_999).await.as_deref(), Ok("first-token"));
     provider.hands_out("second", None);
     assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("second"));
     assert_eq!(got(&desk.open().await).await.as_deref(), Ok("second"));
@@ -146,9 +146,9 @@ async fn k3_a_token_is_renewed_at_four_fifths_of_its_life_and_survives_a_restart
 async fn k3_a_provider_that_is_away_costs_nothing_while_the_token_is_good() {
     let (_desk, provider, credentials) = scene().await;
     put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first", None);
-    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
-    assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("first"));
+    provider.hands_out("first-token", None);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
+    assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 96_000).await, Err(ErrorType::ApiUnavailable));
     let asked = provider.asked().len();
     assert_eq!(token_at(&credentials, 97_000).await, Err(ErrorType::ApiUnavailable));
@@ -190,7 +190,113 @@ async fn what_is_no_answer_of_oauth2_is_told_without_quoting_it() {
         let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
         assert_eq!(refused.error_type, ErrorType::ApiUnavailable, "{text}");
         assert!(!refused.message.contains("canary") && !refused.hint.contains("canary"), "{refused:?}");
+        let is_told = refused.message.contains(&format!("its status is {status}"));
+        assert_eq!(is_told, ["canary", "", r#"{"access_token":"canary"}"#].contains(&text), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn k3_the_scopes_are_named_where_they_are_the_cause() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.answers(400, r#"{"error":"invalid_scope","error_description":"canary"}"#);
+    let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
+    assert!(
+        refused.message.contains("`invalid_scope`") && refused.message.contains("`scopes`"),
+        "{refused:?}"
+    );
+    assert!(!refused.message.contains("canary"), "{refused:?}");
+}
+
+/// What could not be blanked in answers is not sent (K2).
+#[tokio::test]
+async fn k2_a_token_too_short_to_be_blanked_is_not_used() {
+    for (token, is_used) in [("abcde", false), ("abcdef", true)] {
+        let (_desk, provider, credentials) = scene().await;
+        put(&credentials, "stripe", of_client()).await;
+        provider.hands_out(token, None);
+        assert_eq!(token_at(&credentials, 0).await.is_ok(), is_used, "{token}");
+    }
+}
+
+#[tokio::test]
+async fn k3_a_life_may_be_written_as_text() {
+    for (life, renewed) in [(r#""100""#, true), ("100", true), ("null", false)] {
+        let (_desk, provider, credentials) = scene().await;
+        put(&credentials, "stripe", of_client()).await;
+        provider.answers(
+            200,
+            &format!(r#"{{"access_token":"first-token","token_type":"bearer","expires_in":{life}}}"#),
+        );
+        assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"), "{life}");
+        provider.hands_out("second", None);
+        let later = if renewed { "second" } else { "first-token" };
+        assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok(later), "{life}");
+    }
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    provider.answers(200, r#"{"access_token":"first-token","token_type":"bearer","expires_in":"soon"}"#);
+    assert_eq!(token_at(&credentials, 0).await, Err(ErrorType::ApiUnavailable));
+}
+
+/// The identity of the token that a request of `acme` would have.
+async fn identity_at(credentials: &Credentials, now_ms: u64) -> String {
+    ask(credentials, "acme", None, now_ms).await.unwrap().unwrap().identity().to_string()
+}
+
+#[tokio::test]
+async fn k3_a_token_that_an_api_does_not_take_is_renewed_at_most_once_a_minute() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    let organization = name("acme");
+    let long =
+        |token: &str| format!(r#"{{"access_token":"{token}","token_type":"bearer","expires_in":3600}}"#);
+    provider.answers(200, &long("first-token"));
+    let first = identity_at(&credentials, 1_000).await;
+    // What is nobody's, or another organization's, renews nothing.
+    credentials.refused(&organization, "made-up@1", 2_000);
+    credentials.refused(&name("rival"), &first, 2_000);
+    assert_eq!(identity_at(&credentials, 3_000).await, first);
+    credentials.refused(&organization, &first, 4_000);
+    provider.answers(200, &long("second"));
+    assert_eq!(token_at(&credentials, 5_000).await.as_deref(), Ok("second"));
+    // That one is not taken either.
+    let second = identity_at(&credentials, 6_000).await;
+    credentials.refused(&organization, &first, 6_000);
+    credentials.refused(&organization, &second, 63_999);
+    assert_eq!(token_at(&credentials, 64_000).await.as_deref(), Ok("second"));
+    assert_eq!(provider.asked().len(), 2);
+    credentials.refused(&organization, &second, 64_000);
+    // The provider is away: the old one is sent on, and the provider is asked once for it.
+    for now_ms in [65_000, 75_000, 85_000] {
+        assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("second"));
+    }
+    assert_eq!(provider.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn k3_what_cannot_be_renewed_is_not_for_being_refused() {
+    let (_desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, None).await;
+    let asked = provider.asked().len();
+    credentials.refused(&name("acme"), &identity_at(&credentials, 1_000).await, 1_000);
+    // Nor is it ended by being asked for what it cannot give.
+    for now_ms in [2_000, 3_000] {
+        assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("first-token"));
+    }
+    assert_eq!(provider.asked().len(), asked);
+}
+
+#[tokio::test]
+async fn k1_a_credential_is_used_when_a_request_has_it_and_not_when_it_is_only_wanted() {
+    let (_desk, provider, credentials) = scene().await;
+    put(&credentials, "stripe", of_client()).await;
+    let last_used_ms = || credentials.find(&name("acme"), &name("stripe")).unwrap().last_used_ms();
+    assert_eq!(token_at(&credentials, 10).await, Err(ErrorType::ApiUnavailable));
+    assert_eq!(last_used_ms(), None);
+    provider.hands_out("first-token", None);
+    assert_eq!(token_at(&credentials, 10_000).await.as_deref(), Ok("first-token"));
+    assert_eq!(last_used_ms(), Some(10_000));
 }
 
 #[tokio::test]
@@ -206,11 +312,11 @@ async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
     let told = ["tenant", "response_type", "scope", "code_challenge_method", "redirect_uri"]
         .map(|name| &*query[name]);
     assert_eq!(told, ["a", "code", "read write", "S256", "http://127.0.0.1:7300/v1/oauth/callback"]);
-    provider.hands_out("first", Some("r"));
+    provider.hands_out("first-token", Some("r"));
     let awaited = credentials.awaited(&query["state"], None, 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
     assert!(connected(&desk, "acme"));
-    assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first-token"));
     let fields = &provider.asked()[0];
     assert_eq!((&*fields["grant_type"], &*fields["code"]), ("authorization_code", "code"));
     let challenge = oauth2::PkceCodeChallenge::from_code_verifier_sha256(&oauth2::PkceCodeVerifier::new(
@@ -232,7 +338,7 @@ async fn k3_an_answer_for_a_client_without_a_secret_comes_back_to_its_organizati
         let refused = credentials.awaited(&state_of(&asked().url), address_of, 1).err();
         assert_eq!(refused.map(|error| error.error_type), Some(ErrorType::Expired), "{address_of:?}");
     }
-    provider.hands_out("first", Some("r"));
+    provider.hands_out("first-token", Some("r"));
     let awaited = credentials.awaited(&state_of(&asked().url), Some("acme"), 1).unwrap();
     credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
     assert_eq!(provider.asked()[0]["redirect_uri"], own);
@@ -275,8 +381,8 @@ async fn k3_a_refresh_token_that_is_replaced_is_used_from_then_on() {
     provider.hands_out("second", Some("r2"));
     assert_eq!(token_at(&credentials, 90_000).await.as_deref(), Ok("second"));
     // One that is not replaced stays good.
-    provider.hands_out("third", None);
-    assert_eq!(token_at(&credentials, 180_000).await.as_deref(), Ok("third"));
+    provider.hands_out("third-token", None);
+    assert_eq!(token_at(&credentials, 180_000).await.as_deref(), Ok("third-token"));
     provider.hands_out("fourth", None);
     assert_eq!(token_at(&credentials, 270_000).await.as_deref(), Ok("fourth"));
     let refreshes: Vec<_> =
@@ -305,7 +411,7 @@ async fn k3_what_a_person_connected_is_renewed_without_being_used() {
 async fn k3_without_a_refresh_token_a_credential_ends_with_its_token() {
     let (desk, provider, credentials) = scene().await;
     connect(&provider, &credentials, None).await;
-    assert_eq!(token_at(&credentials, 99_999).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 99_999).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 100_000).await, Err(ErrorType::CredentialMissing));
     credentials.tell_all(100_000).await;
     assert!(!connected(&desk, "acme"));
@@ -375,7 +481,7 @@ async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere
     ] {
         let (_desk, provider, credentials) = scene().await;
         put(&credentials, "stripe", of_client()).await;
-        provider.hands_out("first", None);
+        provider.hands_out("first-token", None);
         let call = held_call(&provider, &credentials, 10).await;
         put(&credentials, "stripe", replacement.clone()).await;
         provider.gate.add_permits(1);
@@ -388,7 +494,7 @@ async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere
 async fn k2_what_waits_for_a_renewal_is_chosen_anew_where_the_credential_was_replaced() {
     let (_desk, provider, credentials) = scene().await;
     put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first", None);
+    provider.hands_out("first-token", None);
     // The call waits for its turn, and not for the provider.
     let renewing = Arc::clone(&credentials.find(&name("acme"), &name("stripe")).unwrap().shared.renewing);
     let turn = renewing.lock_owned().await;
@@ -422,8 +528,8 @@ async fn k3_a_secret_that_is_rotated_during_a_renewal_keeps_the_token_that_it_br
     provider.gate.add_permits(2);
     rotating.await.unwrap().unwrap();
     assert_eq!(call.await.unwrap().as_deref(), Ok("second"));
-    provider.hands_out("third", None);
-    assert_eq!(token_at(&credentials, 190_000).await.as_deref(), Ok("third"));
+    provider.hands_out("third-token", None);
+    assert_eq!(token_at(&credentials, 190_000).await.as_deref(), Ok("third-token"));
     assert_eq!(provider.asked()[2]["refresh_token"], "r2");
 }
 
@@ -446,11 +552,11 @@ async fn k3_the_right_secret_heals_a_credential_whose_client_was_not_known() {
 async fn k3_a_token_of_unsaid_life_is_fetched_anew_within_the_hour_and_good_until_then() {
     let (_desk, provider, credentials) = scene().await;
     put(&credentials, "stripe", of_client()).await;
-    provider.answers(200, r#"{"access_token":"first","token_type":"Bearer"}"#);
-    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first"));
-    assert_eq!(token_at(&credentials, 47 * 60_000).await.as_deref(), Ok("first"));
+    provider.answers(200, r#"{"access_token":"first-token","token_type":"Bearer"}"#);
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
+    assert_eq!(token_at(&credentials, 47 * 60_000).await.as_deref(), Ok("first-token"));
     // Nobody there: the old one is sent on.
-    assert_eq!(token_at(&credentials, 49 * 60_000).await.as_deref(), Ok("first"));
+    assert_eq!(token_at(&credentials, 49 * 60_000).await.as_deref(), Ok("first-token"));
     provider.hands_out("second", None);
     assert_eq!(token_at(&credentials, 50 * 60_000).await.as_deref(), Ok("second"));
 }
@@ -484,7 +590,7 @@ async fn one_organization_that_connects_much_keeps_no_other_from_it() {
     }
     let refused = ask_for("acme", "one-more".to_owned()).await.unwrap_err();
     assert_eq!(refused.error_type, ErrorType::Overloaded);
-    ask_for("rival", "first".to_owned()).await.unwrap();
+    ask_for("rival", "first-token".to_owned()).await.unwrap();
 }
 
 #[tokio::test]
@@ -493,7 +599,7 @@ async fn k3_those_whose_provider_is_away_do_not_keep_others_from_being_renewed()
     for number in 0..RENEWALS_AT_ONCE {
         let called = format!("a{number}");
         put(&credentials, &called, of_person()).await;
-        provider.hands_out("first", Some("r"));
+        provider.hands_out("first-token", Some("r"));
         let asked = credentials.connect(&name("acme"), &name(&called), "t", &Default::default(), 0).unwrap();
         let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
         credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();

@@ -1,6 +1,8 @@
 //! Every form, at every split, beside text that only looks alike.
 
-use super::super::inject::InjectionPlace;
+use std::sync::Arc;
+
+use super::super::inject::{Injection, InjectionPlace};
 use super::super::pattern::Pattern;
 use super::*;
 use crate::secret::Secret;
@@ -11,7 +13,8 @@ fn scanner(secrets: &[&[u8]]) -> Scanner {
     let mut secrets: Vec<Secret> = secrets.iter().map(|bytes| Secret::new(bytes.to_vec())).collect();
     let place = InjectionPlace::Query { name: "key".to_owned() };
     let first = secrets.remove(0);
-    Scanner::new(Arc::new(Injection::new("stripe@1".into(), "1".into(), place, first, secrets)))
+    let injection = Injection::new("stripe@1".into(), "1".into(), place, first, secrets);
+    Scanner::new(Hidden::OfOne(Arc::new(injection)))
 }
 
 fn in_chunks(secrets: &[&[u8]], text: &[u8], size: usize) -> Vec<u8> {
@@ -238,7 +241,7 @@ fn k2_the_shifts_find_what_a_plain_search_finds() {
         }
         let one = scanner(&[&secret]);
         let mut expected = text.clone();
-        for form in one.injection.pattern().forms() {
+        for form in one.hidden.pattern().forms() {
             for at in 0..text.len() {
                 if text[at..].starts_with(form) {
                     expected[at..at + form.len()].fill(b'*');

@@ -1,0 +1,137 @@
+//! What is looked for in answers: all that the call may use, and nothing else.
+
+use super::*;
+
+const LOG_PAGE: &str = "https://elsewhere.example/log";
+
+/// What is put into a request and what is looked for in its answer.
+async fn secrets(credentials: &Credentials, user: Option<&str>, url: &str) -> (Option<String>, Vec<String>) {
+    let text = |injection: &Arc<Injection>| String::from_utf8(injection.secret().expose().to_vec()).unwrap();
+    let found = found(credentials, "acme", user, url, 10).await.unwrap();
+    let mut watched: Vec<String> = found.watched.iter().map(text).collect();
+    watched.sort();
+    (found.injection.as_ref().map(text), watched)
+}
+
+fn of_user(user: &str) -> CredentialDocument {
+    CredentialDocument { user: Some(user.to_owned()), ..bearer() }
+}
+
+async fn put_text(credentials: &Credentials, called: &str, document: CredentialDocument, text: &str) {
+    put_for(credentials, "acme", called, document, text).await.unwrap();
+}
+
+/// K2: whatever it is bound to, whether or not it is put into this request, over plain HTTP too (where K4 puts none).
+#[tokio::test]
+async fn k2_the_secrets_of_a_call_are_looked_for_in_every_answer() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    put_text(&credentials, "stripe", bearer(), "of-acme").await;
+    put_text(&credentials, "ann", of_user("ann"), "of-ann").await;
+    let both = vec!["of-acme".to_owned(), "of-ann".to_owned()];
+    for (url, injected) in [
+        ("https://api.stripe.com/v1/charges", Some("of-ann")),
+        (LOG_PAGE, None),
+        ("http://api.stripe.com/v1/charges", None),
+    ] {
+        let (injection, watched) = secrets(&credentials, Some("ann"), url).await;
+        assert_eq!((injection.as_deref(), watched), (injected, both.clone()), "{url}");
+    }
+}
+
+/// K5: what the call may not use is not opened for it.
+#[tokio::test]
+async fn k5_what_is_looked_for_is_what_the_call_may_use() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    put_text(&credentials, "stripe", bearer(), "of-acme").await;
+    put_text(&credentials, "ann", of_user("ann"), "of-ann").await;
+    put_text(&credentials, "bob", of_user("bob"), "of-bob").await;
+    put_text(&credentials, "own", CredentialDocument { shared: false, ..bearer() }, "not-shared").await;
+    put_text(&credentials, "drive", CredentialDocument { provider: "drive".into(), ..bearer() }, "drive")
+        .await;
+    put_for(&credentials, "rival", "stripe", bearer(), "of-rival").await.unwrap();
+    assert_eq!(secrets(&credentials, Some("ann"), LOG_PAGE).await.1, ["of-acme", "of-ann"]);
+    assert_eq!(secrets(&credentials, None, LOG_PAGE).await.1, ["not-shared", "of-acme"]);
+}
+
+#[tokio::test]
+async fn k2_looking_for_a_secret_is_no_use_of_it_and_asks_nobody_for_it() {
+    let desk = Desk::new().await;
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let http: TokenClient = Arc::new(move |_| {
+        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Box::pin(async { Err(TokenClientError("nobody there".into())) })
+    });
+    let credentials = desk.open_for(RootKeySource::Made(desk.path("root")), http).await;
+    let client = OauthClient {
+        client_id: "toolgate".into(),
+        token_url: "https://idp.example/token".into(),
+        scopes: Vec::new(),
+        secret_in_body: false,
+    };
+    // It has no token yet, and is left out.
+    let of_client =
+        CredentialDocument { authentication: Authentication::ClientCredentials(client), ..bearer() };
+    put_text(&credentials, "client", of_client, "of-client").await;
+    put_text(&credentials, "stripe", bearer(), "of-acme").await;
+    assert_eq!(secrets(&credentials, None, LOG_PAGE).await, (None, vec!["of-acme".to_owned()]));
+    assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 0);
+    for called in ["client", "stripe"] {
+        assert_eq!(credentials.find(&name("acme"), &name(called)).unwrap().last_used_ms(), None, "{called}");
+    }
+}
+
+/// It is shared with the requests that are under way, and gone with the last of them.
+#[tokio::test]
+async fn k1_a_secret_that_is_looked_for_is_open_no_longer_than_the_answer_is_read() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    put(&credentials, "stripe", bearer()).await;
+    let injection = ask(&credentials, "acme", None, 10).await.unwrap().unwrap();
+    let watching = found(&credentials, "acme", None, LOG_PAGE, 10).await.unwrap();
+    assert!(Arc::ptr_eq(&injection, &watching.watched[0]));
+    let open = Arc::downgrade(&injection);
+    drop(injection);
+    assert!(open.upgrade().is_some());
+    drop(watching);
+    assert!(open.upgrade().is_none());
+}
+
+#[tokio::test]
+async fn k2_a_sealed_store_looks_for_nothing_and_lets_requests_without_a_secret_through() {
+    let desk = Desk::new().await;
+    put(&desk.open().await, "stripe", bearer()).await;
+    let sealed = desk.open_with(RootKeySource::File(desk.path("gone"))).await;
+    assert!(sealed.sealed().is_some());
+    for url in [LOG_PAGE, "http://api.stripe.com/v1/charges"] {
+        assert_eq!(secrets(&sealed, None, url).await, (None, Vec::new()), "{url}");
+    }
+    assert!(ask(&sealed, "acme", None, 10).await.is_err(), "what needs one does not leave");
+}
+
+/// Before there is anything to look for, a request over plain HTTP leaves as it always did.
+#[tokio::test]
+async fn k4_plain_http_needs_no_credential() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    assert!(ask(&credentials, "acme", None, 10).await.is_err());
+    assert_eq!(secrets(&credentials, None, "http://api.stripe.com/").await, (None, Vec::new()));
+}
+
+#[tokio::test]
+async fn k2_of_too_many_secrets_those_of_the_host_are_looked_for() {
+    let desk = Desk::new().await;
+    let credentials = desk.open().await;
+    let elsewhere =
+        CredentialBinding { host: "elsewhere.example".to_owned(), ..bearer().bound_to[0].clone() };
+    for number in 0..WATCHED {
+        put_text(&credentials, &format!("a{number}"), bearer(), &format!("many-{number}")).await;
+    }
+    put_text(&credentials, "z", CredentialDocument { bound_to: vec![elsewhere], ..bearer() }, "of-host")
+        .await;
+    let (_, watched) = secrets(&credentials, None, LOG_PAGE).await;
+    assert_eq!(watched.len(), WATCHED);
+    assert!(watched.contains(&"of-host".to_owned()), "{watched:?}");
+}
