@@ -4,10 +4,13 @@
 //! reason is not a `std::error::Error` itself. Where a failed request is the cause, or among the causes, the failure says
 //! whether the same call can succeed later.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::Serialize;
 use serde_json::Value;
+
+/// Stands for a message that is empty, which a model could make nothing of.
+const WITHOUT_MESSAGE: &str = "the tool failed and does not say why: try it with other arguments";
 
 /// The result of a tool that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,7 +39,9 @@ pub struct Error {
 impl Error {
     /// The tool tried and could not: `TOOL_FAILED`.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { code: "TOOL_FAILED", message: message.into(), retryable: false, details: None }
+        let message = Some(message.into()).filter(|message| !message.trim().is_empty());
+        let message = message.unwrap_or_else(|| WITHOUT_MESSAGE.to_owned());
+        Self { code: "TOOL_FAILED", message, retryable: false, details: None }
     }
 
     /// The arguments fit their schema and still make no sense: `INVALID_ARGUMENTS`.
@@ -75,7 +80,7 @@ impl Error {
 impl<E: std::error::Error + 'static> From<E> for Error {
     fn from(error: E) -> Self {
         let causes = || std::iter::successors(Some(&error as &Cause), |cause| cause.source());
-        let message = causes().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+        let message = causes().map(words_of).filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ");
         let failure = Self::new(message);
         #[cfg(feature = "http")]
         if let Some(error) = causes().find_map(|cause| cause.downcast_ref::<crate::http::Error>()) {
@@ -86,6 +91,43 @@ impl<E: std::error::Error + 'static> From<E> for Error {
 }
 
 type Cause = dyn std::error::Error + 'static;
+
+/// What an error says. Of one of the operating system the number says nothing to a model.
+fn words_of(cause: &Cause) -> String {
+    let text = cause.to_string();
+    let Some(number) = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) else {
+        return text;
+    };
+    let kind = io::Error::from_raw_os_error(number).kind();
+    match words_of_kind(kind) {
+        _ if cfg!(target_os = "wasi") && number == NOT_CAPABLE => OUTSIDE.to_owned(),
+        Some(words) => words.to_owned(),
+        None => text.split(" (os error").next().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The error of WASI for a path that leads out of the folders that a component was given.
+const NOT_CAPABLE: i32 = 76;
+
+const OUTSIDE: &str = "that is not allowed, or outside of the workspace: name a path in it";
+
+fn words_of_kind(kind: io::ErrorKind) -> Option<&'static str> {
+    use io::ErrorKind as Kind;
+    Some(match kind {
+        Kind::NotFound => "there is no such file or folder: look at what there is",
+        Kind::PermissionDenied => OUTSIDE,
+        Kind::AlreadyExists => "that is there already: choose another name",
+        Kind::NotADirectory => "a part of the path is a file and no folder",
+        Kind::IsADirectory => "that is a folder and no file",
+        Kind::DirectoryNotEmpty => "the folder is not empty",
+        Kind::ReadOnlyFilesystem => "the workspace can only be read",
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {
+            "the workspace is full: write less, or delete files that are no longer needed"
+        }
+        Kind::InvalidFilename => "the name is too long, or none that a file can have",
+        _ => return None,
+    })
+}
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,6 +169,29 @@ mod tests {
         assert_eq!(error.code(), "TOOL_FAILED");
         assert_eq!(error.message(), "bad page number: invalid digit found in string");
         assert!(!error.is_retryable());
+    }
+
+    #[test]
+    fn t2_an_error_of_the_system_is_told_in_words() {
+        let missing = std::fs::read("/no/such/file").unwrap_err();
+        assert!(missing.to_string().contains("os error"));
+        assert_eq!(Error::from(missing).message(), "there is no such file or folder: look at what there is");
+
+        let folder = std::fs::write(std::env::temp_dir(), "").unwrap_err();
+        assert_eq!(Error::from(folder).message(), "that is a folder and no file");
+
+        // What somebody else said stays as it is, and what has no words of ours loses its number.
+        assert_eq!(Error::from(io::Error::other("the header is cut")).message(), "the header is cut");
+        let other = Error::from(io::Error::from_raw_os_error(32));
+        assert!(!other.message().contains("os error") && !other.message().is_empty(), "{other}");
+    }
+
+    #[test]
+    fn t2_a_failure_never_says_nothing() {
+        for error in [Error::new(""), Error::invalid(" \n"), Error::from(io::Error::other(""))] {
+            assert!(error.message().starts_with("the tool failed and does not say why"), "{error}");
+        }
+        assert_eq!(Error::new("no").message(), "no");
     }
 
     #[test]

@@ -71,20 +71,22 @@ pub struct ToolFacts {
 
 impl ToolFacts {
     /// Stands for a tool that does not compile.
-    pub const BROKEN: Self = Self {
-        name: "broken",
-        description: "",
-        usage: "",
-        input_schema: crate::schema::any_result,
-        output_schema: crate::schema::any_result,
-        mode: Mode::Server,
-        hints: Hints { read_only: None, destructive: None, idempotent: None, open_world: None },
-        required_integrations: &[],
-        prerequisites: &[],
-        tags: &[],
-        examples: &[],
-        redact: &[],
-    };
+    pub const fn broken(name: &'static str) -> Self {
+        Self {
+            name,
+            description: "",
+            usage: "",
+            input_schema: crate::schema::any_result,
+            output_schema: crate::schema::any_result,
+            mode: Mode::Server,
+            hints: Hints { read_only: None, destructive: None, idempotent: None, open_world: None },
+            required_integrations: &[],
+            prerequisites: &[],
+            tags: &[],
+            examples: &[],
+            redact: &[],
+        }
+    }
 }
 
 /// What a plugin asks for.

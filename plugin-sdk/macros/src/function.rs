@@ -11,6 +11,9 @@ use syn::{
 
 use crate::docs::{Docs, is_doc};
 
+/// How to make a failure where there is only a text.
+const MADE_OF_TEXT: &str = "`Error::new(\"what went wrong, and what to do next\")` makes one of a text";
+
 /// A function that can be a tool.
 pub struct Function {
     /// The function without what only the attribute understands.
@@ -283,22 +286,45 @@ fn read_output(output: &ReturnType, errors: &mut Errors) -> Output {
             errors.push(Error::new(ty.span(), "the result of a tool needs an owned type: write which, and derive `Serialize` and `JsonSchema` for it"));
             Output { ty: syn::parse_quote!(()), can_fail: false }
         }
-        _ => match value_of_result(ty) {
-            Some(value) => Output { ty: value.clone(), can_fail: true },
+        _ => match of_result(ty) {
+            Some((value, failure)) => {
+                if let Some(failure) = failure {
+                    check_failure(failure, errors);
+                }
+                Output { ty: value.clone(), can_fail: true }
+            }
             None => Output { ty: ty.clone(), can_fail: false },
         },
     }
 }
 
-/// The `T` of any `Result<T, ..>`, however it is called in full.
-fn value_of_result(ty: &Type) -> Option<&Type> {
+/// What becomes no `toolgate_sdk::Error` by `?`. Of other types the compiler knows.
+fn check_failure(ty: &Type, errors: &mut Errors) {
+    let is_named = |path: &syn::Path, names: &[&str]| {
+        path.segments.last().is_some_and(|segment| names.iter().any(|name| segment.ident == *name))
+    };
+    let advice = match ty {
+        Type::Path(path) if is_named(&path.path, &["String", "Cow"]) => MADE_OF_TEXT,
+        Type::Reference(_) => MADE_OF_TEXT,
+        Type::Tuple(tuple) if tuple.elems.is_empty() => MADE_OF_TEXT,
+        Type::Path(path) if is_named(&path.path, &["Box"]) => "`?` makes one of any error",
+        _ => return,
+    };
+    let message =
+        format!("a tool fails with `toolgate_sdk::Error`, which a model is told: write it here; {advice}");
+    errors.push(Error::new(ty.span(), message));
+}
+
+/// The `T` and the `E` of any `Result<T, E>`, however it is called in full.
+fn of_result(ty: &Type) -> Option<(&Type, Option<&Type>)> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|segment| segment.ident == "Result")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
-    arguments.args.iter().find_map(|argument| match argument {
+    let mut types = arguments.args.iter().filter_map(|argument| match argument {
         GenericArgument::Type(value) => Some(value),
         _ => None,
-    })
+    });
+    Some((types.next()?, types.next()))
 }
 
 /// `Some(tokens)` or `None`, as the generated code writes them.

@@ -1,14 +1,14 @@
 //! `plugin!`: reads what the plugin is and asks for, and writes the type `ThisPlugin` and the exports of the component.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Error, Ident, LitInt, LitStr, Path, Result, Token, Type, bracketed, parenthesized, token};
 
-use crate::function::option;
+use crate::function::{Errors, option};
 use crate::name;
 use crate::network::NetworkRule;
 
@@ -17,9 +17,18 @@ const KNOWN: &str =
     "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
 
 pub fn expand(input: TokenStream) -> TokenStream {
-    match Plugin::read.parse2(input) {
-        Ok(plugin) => plugin.write(),
-        Err(error) => error.to_compile_error(),
+    let mut errors = Errors::default();
+    let read = |input: ParseStream<'_>| Plugin::read(input, &mut errors);
+    let plugin = match read.parse2(input) {
+        Ok(plugin) => plugin,
+        Err(error) => {
+            errors.push(error);
+            None
+        }
+    };
+    match plugin.filter(|_| errors.is_empty()) {
+        Some(plugin) => plugin.write(),
+        None => errors.into_token_stream(),
     }
 }
 
@@ -43,9 +52,12 @@ struct Capabilities {
 }
 
 impl Plugin {
-    fn read(input: ParseStream<'_>) -> Result<Self> {
-        let mut plugin = Self::named(read_namespace(input)?);
+    /// Reads all of it. What is wrong is added to `errors`, all at once; what cannot be read at all ends it.
+    fn read(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<Self>> {
+        let Some(namespace) = read_namespace(input, errors)? else { return Ok(None) };
+        let mut plugin = Self::named(namespace);
         let mut seen: Vec<Ident> = Vec::new();
+        let mut names_tools = false;
         while !input.is_empty() {
             input.parse::<Token![,]>()?;
             if input.is_empty() {
@@ -53,23 +65,23 @@ impl Plugin {
             }
             let is_setting =
                 input.peek(Ident::peek_any) && (input.peek2(Token![=]) || input.peek2(token::Paren));
-            if !is_setting {
-                plugin.tools.push(input.parse()?);
-                continue;
+            let read = if is_setting {
+                plugin.read_setting(input, &mut seen, errors)
+            } else {
+                names_tools = true;
+                input.parse().map(|tool| plugin.tools.push(tool))
+            };
+            if let Err(error) = read {
+                errors.push(error);
+                pass_over(input)?;
             }
-            let word = input.call(Ident::parse_any)?;
-            if seen.contains(&word) {
-                return Err(Error::new(word.span(), format!("`{word}` stands twice")));
-            }
-            plugin.read_setting(&word, input)?;
-            seen.push(word);
         }
-        if plugin.tools.is_empty() {
+        if !names_tools {
             let message =
                 "a plugin needs a tool: write the name of a function with `#[tool]` after the namespace";
-            return Err(Error::new(plugin.namespace.span(), message));
+            errors.push(Error::new(plugin.namespace.span(), message));
         }
-        Ok(plugin)
+        Ok(Some(plugin))
     }
 
     fn named(namespace: LitStr) -> Self {
@@ -86,7 +98,17 @@ impl Plugin {
         }
     }
 
-    fn read_setting(&mut self, word: &Ident, input: ParseStream<'_>) -> Result<()> {
+    fn read_setting(
+        &mut self,
+        input: ParseStream<'_>,
+        seen: &mut Vec<Ident>,
+        errors: &mut Errors,
+    ) -> Result<()> {
+        let word = input.call(Ident::parse_any)?;
+        if seen.contains(&word) {
+            return Err(Error::new(word.span(), format!("`{word}` stands twice")));
+        }
+        seen.push(word.clone());
         match word.to_string().as_str() {
             "version" => self.version = Some(text(input)?),
             "publisher" => self.publisher = Some(text(input)?),
@@ -96,7 +118,7 @@ impl Plugin {
                 input.parse::<Token![=]>()?;
                 self.config = Some(input.parse()?);
             }
-            "capabilities" => self.capabilities = Capabilities::read(input)?,
+            "capabilities" => self.capabilities = Capabilities::read(input, errors)?,
             "limits" => self.limits = read_limits(input)?,
             other => {
                 return Err(Error::new(word.span(), format!("a plugin knows no `{other}`, but: {KNOWN}")));
@@ -194,31 +216,39 @@ impl Plugin {
 }
 
 impl Capabilities {
-    fn read(input: ParseStream<'_>) -> Result<Self> {
+    fn read(input: ParseStream<'_>, errors: &mut Errors) -> Result<Self> {
         let content;
         parenthesized!(content in input);
         let mut capabilities = Self::default();
         while !content.is_empty() {
-            let word = content.call(Ident::parse_any)?;
-            content.parse::<Token![=]>()?;
-            match word.to_string().as_str() {
-                "filesystem" => capabilities.workspace = read_filesystem(&content)?,
-                "network" => {
-                    capabilities.network =
-                        texts(&content)?.iter().map(NetworkRule::read).collect::<Result<_>>()?
-                }
-                "credentials" => capabilities.credentials = texts(&content)?,
-                other => {
-                    let message =
-                        format!("there is no capability `{other}`, but: filesystem, network, credentials");
-                    return Err(Error::new(word.span(), message));
-                }
+            if let Err(error) = capabilities.read_one(&content, errors) {
+                errors.push(error);
+                pass_over(&content)?;
             }
             if !content.is_empty() {
                 content.parse::<Token![,]>()?;
             }
         }
         Ok(capabilities)
+    }
+
+    fn read_one(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> Result<()> {
+        let word = input.call(Ident::parse_any)?;
+        input.parse::<Token![=]>()?;
+        match word.to_string().as_str() {
+            "filesystem" => self.workspace = read_filesystem(input)?,
+            "network" => {
+                let rules = texts(input)?;
+                self.network = rules.iter().filter_map(|rule| errors.take(NetworkRule::read(rule))).collect();
+            }
+            "credentials" => self.credentials = texts(input)?,
+            other => {
+                let message =
+                    format!("there is no capability `{other}`, but: filesystem, network, credentials");
+                return Err(Error::new(word.span(), message));
+            }
+        }
+        Ok(())
     }
 
     fn write(&self) -> TokenStream {
@@ -234,15 +264,29 @@ impl Capabilities {
     }
 }
 
-fn read_namespace(input: ParseStream<'_>) -> Result<LitStr> {
-    let namespace: LitStr = input.parse().map_err(|error| {
-        Error::new(
-            error.span(),
-            "the namespace of the plugin comes first: write it as in `plugin!(\"sums\", add)`",
-        )
-    })?;
-    name::check_namespace(&namespace.value()).map_err(|message| Error::new(namespace.span(), message))?;
-    Ok(namespace)
+/// The namespace. Without one, what follows is not read either.
+fn read_namespace(input: ParseStream<'_>, errors: &mut Errors) -> Result<Option<LitStr>> {
+    let namespace: LitStr = match input.parse() {
+        Ok(namespace) => namespace,
+        Err(error) => {
+            let message = "the namespace of the plugin comes first: write it as in `plugin!(\"sums\", add)`";
+            errors.push(Error::new(error.span(), message));
+            input.parse::<TokenStream>()?;
+            return Ok(None);
+        }
+    };
+    if let Err(message) = name::check_namespace(&namespace.value()) {
+        errors.push(Error::new(namespace.span(), message));
+    }
+    Ok(Some(namespace))
+}
+
+/// Goes on at the next comma, after something that is wrong.
+fn pass_over(input: ParseStream<'_>) -> Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
 }
 
 fn read_filesystem(input: ParseStream<'_>) -> Result<bool> {

@@ -233,19 +233,22 @@ fn declare_twin(function: &Function) -> TokenStream {
     }
 }
 
-/// Keeps `plugin!` from complaining about what was said at the function already.
+/// Keeps `plugin!` from complaining about what was said at the function already. Its name is the function's, for two broken
+/// tools are still two.
 fn write_broken_twin(function: &Function) -> TokenStream {
     if function.item.sig.receiver().is_some() {
         return TokenStream::new();
     }
     let ident = function.ident();
+    let name = ident.unraw().to_string();
     let declaration = declare_twin(function);
     quote! {
         #declaration
 
         impl ::toolgate_sdk::Tool for #ident {
-            const NAME: &'static str = "broken";
-            const FACTS: ::toolgate_sdk::__private::ToolFacts = ::toolgate_sdk::__private::ToolFacts::BROKEN;
+            const NAME: &'static str = #name;
+            const FACTS: ::toolgate_sdk::__private::ToolFacts =
+                ::toolgate_sdk::__private::ToolFacts::broken(#name);
 
             fn call(
                 _: &::toolgate_sdk::Context,

@@ -205,8 +205,9 @@ impl Reader<'_> {
         }
     }
 
-    /// `%` is a remainder between two operands, else a percentage. Before a sign both could be meant, and the space
-    /// decides as it does for a reader: `10% - 5` and `7 % -3`. What a reader could take for either is refused.
+    /// `%` is a remainder between two operands with a space on both sides, else a percentage. Before a sign both could be
+    /// meant, and the space decides as it does for a reader: `10% - 5` and `7 % -3`. What a reader could take for either
+    /// is refused.
     fn is_percent_sign(&self) -> Read<bool> {
         if self.peek_sign() != Some("%") {
             return Ok(false);
@@ -214,13 +215,25 @@ impl Reader<'_> {
         let sign = &self.tokens[self.at];
         let next = &self.tokens[(self.at + 1).min(self.tokens.len() - 1)];
         match &next.token {
-            Token::Number(_) if sign.is_apart == next.is_apart => Ok(false),
-            Token::Name(_) | Token::Sign("(") if sign.is_apart && next.is_apart => Ok(false),
+            Token::Number(_) | Token::Name(_) | Token::Sign("(") if sign.is_apart && next.is_apart => {
+                Ok(false)
+            }
             Token::Number(_) | Token::Name(_) | Token::Sign("(") => Err(Problem::wrong(
                 sign.place,
                 "`%` has two meanings here: write `50% * 80` for 50% of 80, or `50 % 80` with spaces for the remainder",
             )),
+            Token::Sign(minus @ ("+" | "-")) if !sign.is_apart && !next.is_apart => Err(Problem::wrong(
+                sign.place,
+                format!(
+                    "`%` has two meanings here: write `5% {minus} 2` with spaces for a percentage, or `5 % {minus}2` for the \
+                     remainder"
+                ),
+            )),
             Token::Sign("+" | "-") => Ok(!sign.is_apart),
+            Token::Sign("%") if !next.is_apart => Err(Problem::wrong(
+                sign.place,
+                "`%%` has two meanings: write `(10%) % 3` for the remainder of a percentage, or `10 % 3` for that of the number",
+            )),
             Token::Sign(_) | Token::End => Ok(true),
         }
     }

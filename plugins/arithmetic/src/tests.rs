@@ -89,7 +89,6 @@ fn percentages_and_remainders_are_told_apart() {
         ("50%", "0.5"),
         ("10% - 5", "-4.9"),
         ("7 % 3", "1"),
-        ("7%3", "1"),
         ("7 % -3", "-2"),
         ("-7 % 3", "2"),
         ("mod(-7, 3)", "2"),
@@ -103,12 +102,41 @@ fn percentages_and_remainders_are_told_apart() {
 }
 
 #[test]
-fn a_percent_sign_that_can_be_read_in_two_ways_is_refused() {
-    for expression in ["50%(80)", "50% 80", "50 %80", "50% (80)", "50% of 80", "2 * 50% sqrt(16)"] {
+fn t7_a_percent_sign_that_can_be_read_in_two_ways_is_refused() {
+    for expression in [
+        "50%(80)",
+        "50% 80",
+        "50 %80",
+        "50% (80)",
+        "50% of 80",
+        "2 * 50% sqrt(16)",
+        "5%2",
+        "7%3",
+        "50%sqrt(4)",
+    ] {
         let problem = problem(expression);
         assert!(problem.contains("`%` has two meanings here: write `50% * 80`"), "{expression}: {problem}");
     }
-    for (expression, expected) in [("50% * (80)", "40"), ("50 % (80)", "50"), ("7 % sqrt(9)", "1")] {
+    for (expression, way_out) in [
+        ("5%-2", "write `5% - 2` with spaces for a percentage, or `5 % -2` for the remainder"),
+        ("5%+2", "write `5% + 2` with spaces for a percentage, or `5 % +2` for the remainder"),
+        ("10%%3", "write `(10%) % 3` for the remainder of a percentage"),
+        ("10%%", "`%%` has two meanings"),
+    ] {
+        let problem = problem(expression);
+        assert!(problem.contains(way_out), "{expression}: {problem}");
+    }
+    for (expression, expected) in [
+        ("50% * (80)", "40"),
+        ("50 % (80)", "50"),
+        ("7 % sqrt(9)", "1"),
+        ("5 % 2", "1"),
+        ("5 % -2", "-1"),
+        ("5 % +2", "1"),
+        ("5% - 2", "-1.95"),
+        ("(10%) % 3", "0.1"),
+        ("10% % 3", "0.1"),
+    ] {
         assert_eq!(decimal(expression), expected, "{expression}");
     }
 }

@@ -37,11 +37,11 @@ pub fn hash(
     /// How to write the hash
     #[default]
     to: DigestForm,
-    /// A hash to compare with, in hex or base64
+    /// A hash to compare with, in hex or base64, also as `sha256=…` or as a line of `sha256sum`
     expected: Option<String>,
 ) -> Result<Hashed, Error> {
     let digest = algorithm.digest(&read(&data, data_form, "data")?);
-    Hashed::of(&digest, to, expected.as_deref())
+    Hashed::of(&digest, algorithm.name(), to, expected.as_deref())
 }
 
 /// A hash function.
@@ -76,7 +76,22 @@ pub struct Hashed {
     pub matches: Option<bool>,
 }
 
+/// The names of hash functions, as they stand before a hash.
+const NAMES: [&str; 7] = ["sha256", "sha384", "sha512", "blake3", "sha1", "md5", "crc32"];
+
 impl Algorithm {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+            Self::Blake3 => "blake3",
+            Self::Sha1 => "sha1",
+            Self::Md5 => "md5",
+            Self::Crc32 => "crc32",
+        }
+    }
+
     fn digest(self, data: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha256 => Sha256::digest(data).to_vec(),
@@ -91,12 +106,13 @@ impl Algorithm {
 }
 
 impl Hashed {
-    pub fn of(digest: &[u8], to: DigestForm, expected: Option<&str>) -> Result<Self, Error> {
+    /// Writes a digest of the algorithm of this name.
+    pub fn of(digest: &[u8], algorithm: &str, to: DigestForm, expected: Option<&str>) -> Result<Self, Error> {
         let hash = match to {
             DigestForm::Hex => hex::encode(digest),
             DigestForm::Base64 => write_base64(digest, false, true),
         };
-        Ok(Self { hash, matches: expected.map(|expected| is_same(digest, expected)).transpose()? })
+        Ok(Self { hash, matches: expected.map(|expected| is_same(digest, algorithm, expected)).transpose()? })
     }
 }
 
@@ -111,7 +127,16 @@ pub fn read(text: &str, form: Form, name: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// A hash that cannot be one of this algorithm is a mistake to tell, and not merely another hash.
-fn is_same(digest: &[u8], expected: &str) -> Result<bool, Error> {
+fn is_same(digest: &[u8], algorithm: &str, expected: &str) -> Result<bool, Error> {
+    let expected = match named(expected.trim()) {
+        Some((name, _)) if name != algorithm => {
+            return Err(Error::invalid(format!(
+                "`expected` is of {name}, and `algorithm` is {algorithm}: set `algorithm` to `{name}`"
+            )));
+        }
+        Some((_, hash)) => hash,
+        None => without_file(expected.trim(), 2 * digest.len()),
+    };
     let known = read_hex(expected, "expected").ok().filter(|bytes| bytes.len() == digest.len());
     let known =
         known.or_else(|| read_base64(expected, "expected").ok().filter(|bytes| bytes.len() == digest.len()));
@@ -124,4 +149,26 @@ fn is_same(digest: &[u8], expected: &str) -> Result<bool, Error> {
         ))
     })?;
     Ok(known == digest)
+}
+
+/// The algorithm that stands before a hash, and the hash: `sha256=…`, `sha256:…`, `SHA-256-…`.
+fn named(expected: &str) -> Option<(&'static str, &str)> {
+    NAMES.into_iter().find_map(|name| {
+        let mut rest = expected;
+        for sign in name.chars() {
+            let dashless = rest.strip_prefix('-').filter(|_| sign.is_ascii_digit()).unwrap_or(rest);
+            rest = dashless.strip_prefix([sign, sign.to_ascii_uppercase()])?;
+        }
+        rest.strip_prefix(['=', ':', '-']).map(|hash| (name, hash.trim()))
+    })
+}
+
+/// The hash of a line as `sha256sum` writes it, with the name of its file behind it.
+fn without_file(expected: &str, digits: usize) -> &str {
+    match expected.split_once(char::is_whitespace) {
+        Some((hash, _)) if hash.len() == digits && hash.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            hash
+        }
+        _ => expected,
+    }
 }

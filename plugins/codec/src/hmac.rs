@@ -14,7 +14,7 @@ use crate::hash::{DigestForm, Hashed, read};
 /// Calculates the HMAC of text or bytes with a key, and compares it with an expected one.
 ///
 /// Use it to sign a request or to check the signature of a webhook: sign exactly the bytes that were sent, and give the
-/// signature from the header as `expected`, without a prefix as `sha256=`.
+/// signature from the header as `expected`.
 #[tool(
     read_only,
     tags("signature", "webhook", "sign", "verify"),
@@ -41,19 +41,19 @@ pub fn hmac(
     /// How to write the result
     #[default]
     to: DigestForm,
-    /// A signature to compare with, in hex or base64
+    /// A signature to compare with, in hex or base64, also as `sha256=…`
     expected: Option<String>,
 ) -> Result<Hashed, Error> {
     let data = read(&data, data_form, "data")?;
     let key = read(&key, key_form, "key")?;
-    let digest = match algorithm {
-        HmacAlgorithm::Sha256 => sign::<Hmac<Sha256>>(&key, &data),
-        HmacAlgorithm::Sha384 => sign::<Hmac<Sha384>>(&key, &data),
-        HmacAlgorithm::Sha512 => sign::<Hmac<Sha512>>(&key, &data),
-        HmacAlgorithm::Sha1 => sign::<Hmac<Sha1>>(&key, &data),
-        HmacAlgorithm::Md5 => sign::<Hmac<Md5>>(&key, &data),
-    }?;
-    Hashed::of(&digest, to, expected.as_deref())
+    let (digest, name) = match algorithm {
+        HmacAlgorithm::Sha256 => (sign::<Hmac<Sha256>>(&key, &data), "sha256"),
+        HmacAlgorithm::Sha384 => (sign::<Hmac<Sha384>>(&key, &data), "sha384"),
+        HmacAlgorithm::Sha512 => (sign::<Hmac<Sha512>>(&key, &data), "sha512"),
+        HmacAlgorithm::Sha1 => (sign::<Hmac<Sha1>>(&key, &data), "sha1"),
+        HmacAlgorithm::Md5 => (sign::<Hmac<Md5>>(&key, &data), "md5"),
+    };
+    Hashed::of(&digest?, name, to, expected.as_deref())
 }
 
 /// The hash function of an HMAC.

@@ -231,6 +231,32 @@ fn an_expected_hash_is_compared_in_either_form() {
 }
 
 #[test]
+fn t7_an_expected_hash_is_read_as_others_write_it() {
+    let hex = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let matches = |expected: &str| {
+        call::<hash::hash>(json!({"data": "abc", "expected": expected})).map(|hash| hash["matches"].clone())
+    };
+    for expected in [
+        format!("sha256={hex}"),
+        format!("SHA-256: {}", hex.to_uppercase()),
+        "sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=".to_owned(),
+        format!("{hex}  abc.txt\n"),
+        format!("{hex} *a b.txt"),
+        format!("{} {}", &hex[..32], &hex[32..]),
+    ] {
+        assert_eq!(matches(&expected), Ok(json!(true)), "{expected}");
+        assert_eq!(matches(&expected.replace(['b', 'B', 'u'], "0")), Ok(json!(false)), "{expected}");
+    }
+    let other = matches("sha1=a9993e364706816aba3e25717850c26c9cd0d89d").unwrap_err();
+    assert!(other.message().contains("set `algorithm` to `sha1`"), "{other}");
+    let signed = json!({
+        "data": "Hi There", "key": "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b", "key_form": "hex", "algorithm": "sha1",
+        "expected": "sha1=b617318655057264e28bc0b6fb378c8ef146be00",
+    });
+    assert_eq!(call::<hmac::hmac>(signed).unwrap()["matches"], true);
+}
+
+#[test]
 fn hmacs_are_those_of_their_standards() {
     // RFC 4231, case 6: a key longer than a block.
     let arguments = json!({"data": "Test Using Larger Than Block-Size Key - Hash Key First", "key": "aa".repeat(131), "key_form": "hex", "algorithm": "sha512"});
@@ -301,12 +327,14 @@ fn new_uuids_differ_and_those_of_time_are_sorted() {
 }
 
 #[test]
-fn uuids_are_read_in_every_form() {
+fn t7_uuids_are_read_in_every_form() {
     let parse = |uuid: &str| call::<uuid_parse::uuid_parse>(json!({"uuid": uuid}));
 
     let expected = parse("c232ab00-9414-11ec-b3c8-9f6bdeced846").unwrap();
     assert_eq!(expected["unix_milliseconds"], 1_645_557_742_000_u64);
     assert_eq!(parse(" urn:uuid:C232AB00-9414-11EC-B3C8-9F6BDECED846\n").unwrap(), expected);
+    assert_eq!(parse("URN:UUID:c232ab00941411ecb3c89f6bdeced846").unwrap(), expected);
+    assert!(parse("urn:uuid:").is_err() && parse("urn:uuid:c232").is_err());
     assert_eq!(parse("00000000-0000-0000-0000-000000000000").unwrap()["kind"], "nil, which stands for none");
     assert!(parse("c232ab00-9414-11ec-b3c8-9f6bdeced84g").unwrap_err().message().contains("is no UUID"));
     assert!(parse(&"0".repeat(1_000)).unwrap_err().message().contains("too long"));

@@ -8,6 +8,9 @@ use uuid::{Uuid, Variant};
 /// With braces and `urn:uuid:` it is shorter than this.
 const MAX_CHARACTERS: usize = 60;
 
+/// What stands before a UUID that is written as a name of its own (RFC 9562, 4).
+const URN: &str = "urn:uuid:";
+
 /// Reads a UUID in any of its forms, and tells its version and, where it has one, its time.
 ///
 /// Use it to check an identifier, or to bring it to the common form.
@@ -33,7 +36,10 @@ pub fn uuid_parse(
             "`uuid` is too long for one: it has 32 hexadecimal digits; give one at a time",
         ));
     }
-    let read = Uuid::try_parse(trimmed).map_err(|error| {
+    // With this before it, the crate reads only the form with dashes.
+    let start = trimmed.get(..URN.len()).filter(|start| start.eq_ignore_ascii_case(URN));
+    let bare = &trimmed[start.map_or(0, str::len)..];
+    let read = Uuid::try_parse(bare).map_err(|error| {
         Error::invalid(format!(
             "`{trimmed}` is no UUID: {error}; it has 32 hexadecimal digits, as 017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
         ))

@@ -3,6 +3,7 @@
 //! The one tool that writes in place, since a log can be larger than what a copy has room for. What fails in the middle
 //! is cut off again.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -13,6 +14,7 @@ use toolgate_sdk::{Error, tool};
 
 use crate::failure::is_folder;
 use crate::replace::remove_folders;
+use crate::text::end_in_crlf;
 use crate::workspace::Workspace;
 
 /// How much of the beginning and of the end is looked at. Binary files show themselves there.
@@ -21,7 +23,10 @@ const LOOKED_AT_BYTES: u64 = 8 * 1024;
 /// Adds text to the end of a file. Makes the file and its folders if there are none.
 ///
 /// The text begins on a line of its own: where the file does not end with a line feed, one comes first. Set `new_line`
-/// to false to go on in the file's last line. A file in UTF-16 or a binary one is refused.
+/// to false to go on in the file's last line. A file that does not end in text in UTF-8 is refused.
+///
+/// Where all lines of the file end in CRLF, as those at its beginning and at its end show, `\n` in `content` means `\r\n`,
+/// unless there is an `\r` in it.
 #[tool(
     open_world = false,
     destructive = false,
@@ -72,13 +77,20 @@ impl Workspace {
             .open(&place.path)
             .map_err(failed)?;
         let before = file.seek(SeekFrom::End(0)).map_err(failed)?;
-        if is_other_than_text(&mut file, before).map_err(failed)? {
+        let ends = Ends::read(&mut file, before).map_err(failed)?;
+        if let Some(kind) = ends.other_than_text() {
             return Err(Error::new(format!(
-                "`{}` is binary, or text in UTF-16, and text in UTF-8 would spoil it: take all of it by `read_bytes`, and `write` it anew with `encoding` `base64`",
+                "`{}` is {kind}, and text in UTF-8 would spoil it: take all of it by `read_bytes`, and `write` it anew with `encoding` `base64`",
                 place.name
             )));
         }
-        match add(&mut file, before, content, new_line) {
+        let is_crlf = ends.are_in_crlf();
+        let content = match content {
+            _ if is_crlf && !content.contains('\r') => Cow::Owned(content.replace('\n', "\r\n")),
+            _ => Cow::Borrowed(content),
+        };
+        let line_end = new_line.then_some(if is_crlf { "\r\n" } else { "\n" });
+        match add(&mut file, before, &content, line_end) {
             Ok(bytes) => Ok(Appended { path: place.name, bytes, created }),
             Err(error) => {
                 let undone = if created { std::fs::remove_file(&place.path) } else { file.set_len(before) };
@@ -92,29 +104,56 @@ impl Workspace {
     }
 }
 
-/// Whether both ends of a file show that it holds no text in UTF-8: by the mark of UTF-16, or by zeros.
-fn is_other_than_text(file: &mut File, length: u64) -> io::Result<bool> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes)?;
-    let has_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
-    file.seek(SeekFrom::Start(length.saturating_sub(LOOKED_AT_BYTES)))?;
-    file.take(LOOKED_AT_BYTES).read_to_end(&mut bytes)?;
-    Ok(has_mark || memchr(0, &bytes).is_some())
+/// What is at the beginning of a file and at its end. Of a short one, both are all of it.
+struct Ends {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// Whether `last` may begin within a line.
+    is_cut: bool,
 }
 
-/// Adds text after the bytes that are there, and gives how many there are then.
-fn add(file: &mut File, before: u64, content: &str, new_line: bool) -> io::Result<u64> {
+impl Ends {
+    fn read(file: &mut File, length: u64) -> io::Result<Self> {
+        let mut ends = Self { first: Vec::new(), last: Vec::new(), is_cut: length > LOOKED_AT_BYTES };
+        file.seek(SeekFrom::Start(0))?;
+        file.take(LOOKED_AT_BYTES).read_to_end(&mut ends.first)?;
+        file.seek(SeekFrom::Start(length.saturating_sub(LOOKED_AT_BYTES)))?;
+        file.take(LOOKED_AT_BYTES).read_to_end(&mut ends.last)?;
+        Ok(ends)
+    }
+
+    /// What the file is where it is no text in UTF-8, by the mark of UTF-16, by zeros, or by how it ends.
+    fn other_than_text(&self) -> Option<&'static str> {
+        let has_mark = self.first.starts_with(&[0xff, 0xfe]) || self.first.starts_with(&[0xfe, 0xff]);
+        if has_mark || memchr(0, &self.first).or_else(|| memchr(0, &self.last)).is_some() {
+            return Some("binary, or text in UTF-16");
+        }
+        // The cut may go through a character, of which three bytes can be left.
+        let begun =
+            self.last.iter().take(3).take_while(|byte| self.is_cut && (**byte & 0xc0) == 0x80).count();
+        std::str::from_utf8(&self.last[begun..]).is_err().then_some("text that does not end in UTF-8")
+    }
+
+    fn are_in_crlf(&self) -> bool {
+        let first = self.first.split_inclusive(|byte| *byte == b'\n');
+        let last = self.last.split_inclusive(|byte| *byte == b'\n').skip(usize::from(self.is_cut));
+        end_in_crlf(first.chain(last))
+    }
+}
+
+/// Adds text after the bytes that are there, on a line of its own where there is an end to give the one before. Gives how
+/// many bytes there are then.
+fn add(file: &mut File, before: u64, content: &str, line_end: Option<&str>) -> io::Result<u64> {
     let mut last = [b'\n'];
-    if new_line && before > 0 {
+    if line_end.is_some() && before > 0 {
         file.seek(SeekFrom::Start(before - 1))?;
         file.read_exact(&mut last)?;
     }
     file.seek(SeekFrom::Start(before))?;
     let mut length = before + content.len() as u64;
-    if last != [b'\n'] {
-        file.write_all(b"\n")?;
-        length += 1;
+    if let Some(line_end) = line_end.filter(|_| last != [b'\n']) {
+        file.write_all(line_end.as_bytes())?;
+        length += line_end.len() as u64;
     }
     file.write_all(content.as_bytes())?;
     Ok(length)

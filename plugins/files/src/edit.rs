@@ -7,7 +7,7 @@ use toolgate_sdk::{Error, tool};
 
 use crate::likeness::nearest_line;
 use crate::room::shorten;
-use crate::text::end_in_crlf;
+use crate::text::{end_in_crlf, without_mark};
 use crate::workspace::{Place, Workspace};
 
 /// Enough places to see which one is meant.
@@ -158,6 +158,7 @@ fn ambiguous(text: &str, places: &[usize], place: &Place) -> Error {
 
 fn not_found(text: &str, old: &str, place: &Place) -> Error {
     let name = &place.name;
+    let text = without_mark(text);
     if text.is_empty() {
         return Error::new(format!("`old` is not in `{name}`, which is empty"));
     }

@@ -39,6 +39,7 @@ const FILE_COST_BYTES: usize = 300;
 /// - `pattern` finds lines, in all text files or in those that `glob` names. It has the syntax of Rust's `regex`: no
 ///   look-around, no back-references, and a match is within one line. `literal` takes it as plain text.
 /// - `glob` alone finds files: `*.rs` anywhere, `src/**/*.rs` under `src`.
+/// - A file in UTF-16 with a byte order mark is searched as text. No mark is a part of the first line.
 /// - Where `truncated` is true there may be more: narrow the search, or give `next` as `after`.
 #[tool(
     read_only,
@@ -293,7 +294,7 @@ impl<'q> Search<'q> {
         self.left_files -= 1;
         self.left_bytes = self.left_bytes.saturating_sub(FILE_COST_BYTES);
         let mut contents = std::mem::take(&mut self.contents);
-        match contents.load(entry.path) {
+        match contents.load(entry.path, &mut self.left_bytes) {
             Ok(bytes) => self.look_for_lines(entry.name, bytes, lines, after_line),
             Err(reason) => self.skip(entry.name, reason),
         }

@@ -423,6 +423,35 @@ fn a_search_is_capped_and_names_what_it_passed_over() {
 }
 
 #[test]
+fn t7_a_byte_order_mark_hides_no_line_and_utf_16_is_searched() {
+    let folder = folder(&[("marked.txt", "\u{feff}first\nsecond\n")]);
+    let utf_16 =
+        |text: &str, bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<_>>();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.folder.path().join(name), bytes).unwrap();
+    put("be.txt", &utf_16("\u{feff}first 😀\r\nsecond\r\n", u16::to_be_bytes));
+    put("le.txt", &utf_16("\u{feff}first\nsecond", u16::to_le_bytes));
+    put("odd.txt", &[&utf_16("\u{feff}first", u16::to_le_bytes), b"x".as_slice()].concat());
+    put("unmarked.txt", &utf_16("first", u16::to_le_bytes));
+
+    let found = find(&folder, Some("^first"), None, ".");
+
+    assert_eq!(
+        found.results,
+        [
+            found_line("be.txt", 1, "first 😀"),
+            found_line("le.txt", 1, "first"),
+            found_line("marked.txt", 1, "first"),
+            found_line("odd.txt", 1, "first"),
+        ]
+    );
+    assert_eq!(
+        found.skipped,
+        [Skipped { path: "unmarked.txt".to_owned(), reason: "a binary file".to_owned() }]
+    );
+    assert_eq!(find(&folder, Some("^second$"), None, "be.txt").results, [found_line("be.txt", 2, "second")]);
+}
+
+#[test]
 fn a_search_that_cannot_be_is_refused_with_its_reason() {
     let nothing = folder(&[]).workspace.search(".", &Query::default()).unwrap_err();
     assert!(nothing.message().starts_with("nothing to search for"));

@@ -43,11 +43,19 @@ impl Workspace {
     }
 }
 
+/// The mark that some editors put at the beginning of a text. It is no part of the first line.
+pub const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// A text without its mark.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 /// Whether all of these lines end in CRLF. A last one without an end says nothing, and a text without an end says no.
-pub fn end_in_crlf<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
+pub fn end_in_crlf<L: AsRef<[u8]>>(lines: impl Iterator<Item = L>) -> bool {
     let mut is_crlf = false;
-    for line in lines.filter(|line| line.ends_with('\n')) {
-        is_crlf = line.ends_with("\r\n");
+    for line in lines.filter(|line| line.as_ref().ends_with(b"\n")) {
+        is_crlf = line.as_ref().ends_with(b"\r\n");
         if !is_crlf {
             break;
         }

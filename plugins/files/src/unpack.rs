@@ -5,7 +5,7 @@
 //! a neighbour of the folder, which gets the folder's name when all is well: nothing is replaced, and nothing is half
 //! there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -31,6 +31,9 @@ const PACK_ANEW: &str = "have it packed anew as a usual zip or tar.gz";
 
 /// The end of a zip archive: a record of 22 bytes and a comment.
 const ZIP_END_BYTES: u64 = 22 + 65_535;
+
+/// What its list says of each entry, before the name and what follows that.
+const ZIP_ENTRY_BYTES: usize = 46;
 
 /// Unpacks a zip or tar.gz archive into a new folder.
 ///
@@ -249,7 +252,7 @@ impl Output<'_> {
                 self.add_file(&name, &mut entry)?;
             }
         }
-        Ok(())
+        check_zip_names(archive)
     }
 
     fn take_tar(&mut self, file: File) -> Taken {
@@ -387,6 +390,32 @@ fn check_zip_count(file: &mut File) -> Taken {
         }
     }
     Ok(())
+}
+
+/// Looks for a name that two entries have, of which the reader of the archive gives only one.
+fn check_zip_names(archive: zip::ZipArchive<BufReader<File>>) -> Taken {
+    let start = archive.central_directory_start();
+    let mut list = archive.into_inner();
+    list.seek(SeekFrom::Start(start)).map_err(Refused::Read)?;
+    let mut seen = BTreeSet::new();
+    loop {
+        let mut head = [0; ZIP_ENTRY_BYTES];
+        // After the last entry stands another record.
+        if list.read_exact(&mut head).is_err() || !head.starts_with(b"PK\x01\x02") {
+            return Ok(());
+        }
+        let length = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+        let mut name = vec![0; length(28)];
+        list.read_exact(&mut name).map_err(Refused::Read)?;
+        let rest = length(30) + length(32);
+        list.seek_relative(i64::try_from(rest).unwrap_or_default()).map_err(Refused::Read)?;
+        if seen.len() > MAX_ENTRIES {
+            return Err(too_many());
+        }
+        if let Some(name) = seen.replace(name) {
+            return Err(said(format!("`{}` is in it twice", taken_name(&name)?)));
+        }
+    }
 }
 
 fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::pattern;
+use crate::{pattern, split};
 
 /// Counts the characters, words, lines and bytes of a text, and how often another text occurs in it.
 ///
@@ -33,7 +33,7 @@ pub fn count(
     Ok(Counts {
         characters: text.chars().count(),
         words: text.split_whitespace().count(),
-        lines: text.lines().count(),
+        lines: split::lines(&text).count(),
         bytes: text.len(),
         occurrences,
     })
@@ -46,7 +46,7 @@ pub struct Counts {
     pub characters: usize,
     /// What white space separates
     pub words: usize,
-    /// The last one counts even if no line break ends it
+    /// Those that `split` gives; the last one counts even if no line break ends it
     pub lines: usize,
     /// In UTF-8
     pub bytes: usize,

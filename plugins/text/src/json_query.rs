@@ -3,12 +3,15 @@
 //! A program may loop for ever, which the host's fuel ends, and may give results without end, which are counted here.
 //! Results go straight from `jaq`'s values into the answer: nothing is written and read in between.
 
+mod delete;
+mod dialect;
 mod functions;
 mod patterns;
 pub mod program;
 mod shown;
 mod strict;
 mod time;
+mod written;
 
 use std::collections::BTreeMap;
 

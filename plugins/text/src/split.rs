@@ -59,7 +59,7 @@ pub fn split(
 }
 
 /// The lines, which end with `\n`, `\r\n` or `\r`. An end at the end of the text begins no further line.
-fn lines(text: &str) -> impl Iterator<Item = &str> {
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text).filter(|text| !text.is_empty());
     std::iter::from_fn(move || {
         let text = rest?;

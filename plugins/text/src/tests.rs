@@ -249,6 +249,32 @@ fn a_diff_says_what_patch_reads() {
 }
 
 #[test]
+fn t7_only_a_line_feed_ends_a_line_of_a_diff() {
+    // As GNU diff writes it.
+    for (old, new, expected) in [
+        ("a\rb\nc\n", "a\rB\nc\n", "@@ -1,2 +1,2 @@\n-a\rb\n+a\rB\n c\n"),
+        ("a\r\nb\r\n", "a\nb\r\n", "@@ -1,2 +1,2 @@\n-a\r\n+a\n b\r\n"),
+        (
+            "a\r",
+            "a\rb",
+            "@@ -1 +1 @@\n-a\r\n\\ No newline at end of file\n+a\rb\n\\ No newline at end of file\n",
+        ),
+    ] {
+        let found = call("diff", json!({"old": old, "new": new})).unwrap();
+        assert_eq!(found["diff"], format!("--- old\n+++ new\n{expected}"), "{old:?}");
+        assert_eq!([&found["added"], &found["removed"]], [1, 1]);
+    }
+}
+
+#[test]
+fn t7_lines_are_counted_as_they_are_split() {
+    for text in ["", "a", "a\n", "a\rb\r\nc\nd", "a\r\r\n\n\rb\r", "\r", "\n\n", "é\u{2028}x"] {
+        let lines = call("split", json!({"text": text})).unwrap()["total"].clone();
+        assert_eq!(call("count", json!({"text": text})).unwrap()["lines"], lines, "{text:?}");
+    }
+}
+
+#[test]
 fn texts_with_nothing_in_common_are_compared_in_time() {
     let lines = |word: &str| {
         (0..60_000).map(|line| format!("{word}{}\n", line * 7919_u64 % 60_000)).collect::<String>()

@@ -37,7 +37,7 @@ fn explain(error: &toml::de::Error, text: &str) -> String {
 /// Converts JSON to TOML.
 ///
 /// The document is an object without `null`, for TOML has none. Keys keep their order as far as TOML lets them: values
-/// stand before tables. Dates in texts stay texts, and integers beyond 64 bits, which TOML has none of, become texts.
+/// stand before tables. Dates in texts stay texts, and integers beyond signed 64 bits, which TOML has none of, become texts.
 #[tool(
     read_only,
     tags("toml", "json", "convert", "format"),
@@ -53,7 +53,8 @@ pub fn json_to_toml(
     text: Option<String>,
 ) -> Result<String, Error> {
     let json = document::quote_wide_integers(document::choose(&value, text.as_deref())?);
-    let tree: Tree = serde_json::from_str(&json).map_err(|error| document::explain(&error))?;
+    let mut tree: Tree = serde_json::from_str(&json).map_err(|error| document::explain(&error))?;
+    tree.unsigned_to_text();
     if !matches!(tree, Tree::Map(_)) {
         return Err(Error::invalid(
             "the document is no object, and a TOML text is always one: put it under a key, as in {\"items\": […]}",

@@ -29,6 +29,16 @@ pub enum Tree {
 }
 
 impl Tree {
+    /// Makes texts of integers beyond signed 64 bits, for a format that has none.
+    pub fn unsigned_to_text(&mut self) {
+        match self {
+            Self::Unsigned(value) => *self = Self::Text(value.to_string()),
+            Self::List(entries) => entries.iter_mut().for_each(Self::unsigned_to_text),
+            Self::Map(entries) => entries.values_mut().for_each(Self::unsigned_to_text),
+            _ => {}
+        }
+    }
+
     /// The place of the first null, as in `a.b[2]`.
     pub fn find_null(&self) -> Option<String> {
         match self {

@@ -21,7 +21,7 @@ const MAX_COUNT: u32 = 100;
 /// Five fields: minute, hour, day of the month, month, day of the week (0 or 7 is Sunday, or `MON`); with six, the first
 /// is the second; with seven, the last is the year. Takes `*`, lists, ranges, steps as `*/15`, `L` (last), `15W`
 /// (nearest weekday), `FRI#2` (second Friday), and `@daily` and the like. With both kinds of day given, either one is
-/// enough, as in Vixie cron. A job at a time that clocks skip fires right after it, and one at a time that they repeat
+/// enough, but where one begins with `*`, as `*/2`, both must fit, as in Vixie cron. A job at a time that clocks skip fires right after it, and one at a time that they repeat
 /// fires once; jobs of every hour or minute fire by the time that passes.
 #[tool(
     read_only,
@@ -66,7 +66,8 @@ pub fn next(expression: &str, after: Zoned, count: u32) -> Result<Schedule, Erro
             "`expression` has more than {MAX_EXPRESSION_CHARACTERS} characters: write five fields, as `0 9 * * MON-FRI`"
         )));
     }
-    let cron = CronParser::new().parse(expression).map_err(|error| wrong(expression, &error))?;
+    let parser = CronParser::builder().dom_and_dow(has_stepped_days(expression)).build();
+    let cron = parser.parse(expression).map_err(|error| wrong(expression, &error))?;
     let mut times = Vec::new();
     let mut reached = after;
     while times.len() < count.clamp(1, MAX_COUNT) as usize {
@@ -86,6 +87,14 @@ pub fn next(expression: &str, after: Zoned, count: u32) -> Result<Schedule, Erro
         )));
     }
     Ok(Schedule { description: describe(expression, &cron.describe()), times })
+}
+
+/// Whether one of the fields for days begins with a star. In Vixie cron the other one then limits it.
+fn has_stepped_days(expression: &str) -> bool {
+    let fields: Vec<_> = expression.split_whitespace().collect();
+    // With six fields or more the first one is the second.
+    let seconds = usize::from(fields.len() > 5);
+    [2, 4].iter().any(|day| fields.get(day + seconds).is_some_and(|field| field.starts_with('*')))
 }
 
 /// The words of `croner` say the last day of the month for `LW` too, which is the last from Monday to Friday.

@@ -109,7 +109,7 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
     let found = BrokenDownTime::parse(format, text).map_err(wrong)?;
     let zone = match (found.iana_time_zone(), found.offset()) {
         (Some(name), _) => Some(zone::find(name)?),
-        (None, Some(offset)) => Some(TimeZone::fixed(offset)),
+        (None, Some(offset)) => Some(TimeZone::fixed(zone::check_offset(offset)?)),
         (None, None) => None,
     };
     if let Some(instant) = found.timestamp() {

@@ -250,8 +250,9 @@ impl<'t> Found<'t> {
                     add(&mut dates, *first, second.small(), *third);
                 }
             }
-            (Some(_), [number]) if number.is_long() => {
-                return Err(self.unreadable("there is no day of the month"));
+            (Some(month), [year]) if year.is_long() => return Err(self.without_day(*year, month)),
+            (None, [year, month] | [month, year]) if year.is_long() && (1..=12).contains(&month.small()) => {
+                return Err(self.without_day(*year, month.small()));
             }
             (Some(_), [_]) | (None, [_, _]) => return Err(self.unreadable("there is no year, or no day")),
             (_, [] | [_]) => return Err(self.unreadable("there is no whole date")),
@@ -259,6 +260,11 @@ impl<'t> Found<'t> {
         }
         dates.dedup();
         Ok(dates)
+    }
+
+    fn without_day(&self, year: Number<'_>, month: i8) -> Error {
+        let first = format!("{}-{month:02}-01", year.written);
+        self.unreadable(&format!("the day is missing, as `{first}` has one for the first of the month"))
     }
 
     fn unreadable(&self, reason: &str) -> Error {

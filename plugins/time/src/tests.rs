@@ -179,7 +179,7 @@ fn what_cannot_be_a_time_is_refused_with_the_reason() {
         ("2024-02-30", "there is no such date in the calendar"),
         ("next friday", "`next` means nothing here"),
         ("in 3 days", "`in` means nothing here"),
-        ("March 2024", "there is no day of the month"),
+        ("March 2024", "the day is missing"),
         ("10 March", "there is no year"),
         ("14:30", "there is no whole date"),
         ("2024-03-10 25:00", "`25:00` is no time of day"),
@@ -689,4 +689,64 @@ fn zones_are_found_by_name_offset_and_abbreviation() {
         zones::search("atlantis", NOW.parse().unwrap()).unwrap_err().message().contains("no time zone fits")
     );
     assert!(zones::search("", NOW.parse().unwrap()).is_err());
+}
+
+#[test]
+fn t7_a_day_field_that_begins_with_a_star_limits_the_other() {
+    let days = |expression: &str| -> Vec<String> {
+        let after = reader(Some("UTC")).read("2024-06-01T12:00").unwrap();
+        let schedule = cron_next::next(expression, after, 3).unwrap();
+        schedule.times.iter().map(|moment| moment.time[5..10].to_owned()).collect()
+    };
+    for (expression, expected) in [
+        // Mondays that are odd days of the month.
+        ("0 0 */2 * MON", ["06-03", "06-17", "07-01"]),
+        ("0 0 0 */2 * MON", ["06-03", "06-17", "07-01"]),
+        ("0 0 13 * */2", ["06-13", "07-13", "08-13"]),
+        // Without a star either one is enough.
+        ("0 0 1-31/2 * MON", ["06-03", "06-05", "06-07"]),
+        ("0 0 13 * FRI", ["06-07", "06-13", "06-14"]),
+        ("0 0 * * MON", ["06-03", "06-10", "06-17"]),
+        ("0 0 13 * *", ["06-13", "07-13", "08-13"]),
+    ] {
+        assert_eq!(days(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn t7_an_offset_that_there_is_not_is_refused() {
+    for text in ["2024-03-10T14:30+24:00", "2024-03-10T14:30:00-25:30", "2024-03-10T14:30[+25:00]"] {
+        assert!(problem(text).contains("is no offset from UTC"), "{}", problem(text));
+    }
+    let refused = refusal::<parse::parse>(json!({"text": "2024-03-10 +2500", "format": "%Y-%m-%d %z"}));
+    assert!(refused.contains("`+25:00` is no offset from UTC"), "{refused}");
+    assert_eq!(read("2024-03-10T14:30+23:59"), "2024-03-10T14:30:00+23:59");
+}
+
+#[test]
+fn t7_a_fraction_that_is_too_fine_is_cut_and_told() {
+    for (text, expected) in [
+        ("2024-03-10T14:30:05.1234567891Z", "2024-03-10T14:30:05.123456789Z"),
+        ("2024-03-10 14:30:05,000000000000+01:00", "2024-03-10T14:30:05+01:00"),
+        ("10 March 2024 14:30:05.12345678999", "2024-03-10T14:30:05.123456789Z"),
+        ("@1710081000.1234567891", "2024-03-10T14:30:00.123456789Z"),
+    ] {
+        let reader = reader(None);
+        let parsed = Parsed::settle(reader.recognise(text).unwrap(), &reader).unwrap();
+        assert_eq!(parsed.moment.time, expected, "{text}");
+        assert!(parsed.assumed.iter().any(|assumed| assumed.starts_with("nine digits")), "{text}");
+    }
+    let reader = reader(None);
+    let whole = Parsed::settle(reader.recognise("2024-03-10T14:30:05.123456789Z").unwrap(), &reader).unwrap();
+    assert_eq!((whole.moment.time.as_str(), whole.assumed.len()), ("2024-03-10T14:30:05.123456789Z", 0));
+}
+
+#[test]
+fn t7_a_month_without_a_day_says_so() {
+    for text in ["2024-03", "03/2024", "March 2024", "2024-3"] {
+        let problem = problem(text);
+        assert!(problem.contains("the day is missing, as `2024-03-01` has one"), "{problem}");
+    }
+    assert_eq!(read("2024-03-01"), "2024-03-01T00:00:00Z");
+    assert!(problem("2024-13").contains("there is no year, or no day"));
 }

@@ -15,6 +15,9 @@ pub const MAX_CHARACTERS: usize = 200;
 /// What is taken for the second 60.
 pub const LEAP_SECOND: &str = "the second 59, as clocks here have no leap second";
 
+/// What is taken for a second with more digits behind its point than clocks here have.
+const LONG_FRACTION: &str = "nine digits of the fraction of the second, as further ones are not kept";
+
 /// What a text says of a time, and how it was read where it can mean more than one.
 #[derive(Debug)]
 pub struct Written {
@@ -47,6 +50,9 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
         return Err(Error::invalid(format!(
             "the time has more than {MAX_CHARACTERS} characters: write nothing but the time, as `2024-03-10T14:30`"
         )));
+    }
+    if let Some(shorter) = without_long_fraction(text) {
+        return Ok(recognise(&shorter, now, today)?.assuming(LONG_FRACTION));
     }
     if let Some(written) = word(text, now, today) {
         return written;
@@ -147,6 +153,17 @@ fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<Written, Error
     Some(today.checked_add(days.days()).map(Written::day).map_err(|_| out_of_range(&today)))
 }
 
+/// The text with nine digits behind the point, if it has more.
+fn without_long_fraction(text: &str) -> Option<String> {
+    let is_digit = |byte: &u8| byte.is_ascii_digit();
+    let (point, _) = text.match_indices(['.', ',']).find(|(point, _)| {
+        let (before, after) = (&text.as_bytes()[..*point], &text.as_bytes()[point + 1..]);
+        before.last().is_some_and(is_digit) && after.iter().take_while(|byte| is_digit(byte)).count() > 9
+    })?;
+    let kept = point + 1 + 9;
+    Some(format!("{}{}", &text[..kept], text[kept..].trim_start_matches(|sign: char| sign.is_ascii_digit())))
+}
+
 /// `@1710081000`, and digits alone that can be nothing else. The number of digits tells the unit.
 fn unix(text: &str) -> Option<Result<Written, Error>> {
     let marked = text.strip_prefix('@');
@@ -206,11 +223,14 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
         })?),
         None => None,
     };
+    if let Some(Ok(offset)) = zone.as_ref().map(TimeZone::to_fixed_offset) {
+        zone::check_offset(offset)?;
+    }
     let (Some(offset), Some(time)) = (pieces.offset(), time) else {
         return Ok(Said::Local { date, time, zone }.into());
     };
     let is_zulu = matches!(offset, PiecesOffset::Zulu);
-    let offset = pieces.to_numeric_offset().unwrap_or(Offset::UTC);
+    let offset = zone::check_offset(pieces.to_numeric_offset().unwrap_or(Offset::UTC))?;
     let instant = offset.to_timestamp(date.to_datetime(time)).map_err(|_| out_of_range(&date))?;
     let Some(zone) = zone else {
         return Ok(Written::instant(instant, if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) }));

@@ -6,6 +6,9 @@ use toolgate_sdk::Error;
 /// Names of zones are shorter. What is longer is not worth repeating in a message.
 const MAX_NAME_CHARACTERS: usize = 60;
 
+/// RFC 3339 has no offset beyond 23:59.
+const MAX_OFFSET_SECONDS: i32 = 23 * 3_600 + 59 * 60;
+
 /// Abbreviations that people write for zones. Most stand for more than one.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("est", "`America/New_York`, or -05:00"),
@@ -110,6 +113,17 @@ pub fn offset(written: &str) -> Result<Offset, Error> {
         return Err(wrong());
     }
     Offset::from_seconds(sign * (hours * 3_600 + minutes * 60)).map_err(|_| wrong())
+}
+
+/// An offset that others have read, for they take more than there is.
+pub fn check_offset(offset: Offset) -> Result<Offset, Error> {
+    if offset.seconds().abs() <= MAX_OFFSET_SECONDS {
+        return Ok(offset);
+    }
+    Err(Error::invalid(format!(
+        "`{}` is no offset from UTC, for none is beyond 23:59: write it as `+02:00` or `-05:30`",
+        write_offset(offset)
+    )))
 }
 
 /// The refusal of an abbreviation, with what it may stand for.

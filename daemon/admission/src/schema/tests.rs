@@ -162,6 +162,71 @@ fn of_several_alternatives_the_one_that_was_meant_is_told() {
 }
 
 #[test]
+fn r2_of_objects_that_a_constant_tells_apart_the_one_that_was_meant_is_told() {
+    let card = json!({
+        "type": "object",
+        "properties": {"kind": {"type": "string", "const": "card"}, "number": {"type": "string"}},
+        "required": ["kind", "number"],
+    });
+    let bill = json!({
+        "type": "object",
+        "properties": {"kind": {"enum": ["bill"]}, "days": {"type": "integer"}},
+        "required": ["kind", "days"],
+    });
+    let by_kind = json!({"oneOf": [card, bill, {"type": "null"}]});
+    for (value, expected) in [
+        (json!({"kind": "card", "number": 1}), "Argument '/x/number' must be a string, not integer 1,"),
+        (json!({"kind": "bill"}), "Missing required argument '/x/days'"),
+        (
+            json!({"kind": "cash"}),
+            "Argument '/x/kind' must be one of \"card\", \"bill\", not string \"cash\",",
+        ),
+        (json!({"days": 1}), "Missing required argument '/x/kind' (one of \"card\", \"bill\")"),
+        (json!("card"), "Argument 'x' must be object or null, not string \"card\","),
+    ] {
+        assert_eq!(message(&by_kind, &value), expected, "{value}");
+        // The same where the alternatives are defined elsewhere.
+        let referring = compile(&json!({
+            "type": "object",
+            "properties": {"x": {"$ref": "#/$defs/pay"}},
+            "$defs": {
+                "pay": {"anyOf": [{"$ref": "#/$defs/card"}, {"$ref": "#/$defs/bill"}, {"type": "null"}]},
+                "card": card,
+                "bill": bill,
+            },
+        }));
+        assert_eq!(first(&referring.unwrap(), &json!({"x": value})).message, expected, "{value}");
+    }
+    for fitting in [json!({"kind": "card", "number": "1"}), json!({"kind": "bill", "days": 1}), json!(null)] {
+        assert_eq!(object(&json!({"x": by_kind}), &[]).check(&json!({"x": fitting})), Ok(()));
+    }
+}
+
+#[test]
+fn r2_of_objects_that_their_one_field_tells_apart_the_one_that_was_meant_is_told() {
+    let variant = |name: &str, of: &str| json!({"type": "object", "properties": {name: {"type": of}}, "required": [name], "additionalProperties": false});
+    let by_key = json!({"oneOf": [{"const": "cash"}, variant("card", "string"), variant("bill", "integer")]});
+    for (value, expected) in [
+        (json!({"bill": "x"}), "Argument '/x/bill' must be an integer, not string \"x\","),
+        (
+            json!({"gift": 1}),
+            "Argument 'x' must be an object with one of `card`, `bill`, not object {\"gift\":1},",
+        ),
+        (json!("check"), "Argument 'x' must be \"cash\" or object, not string \"check\","),
+    ] {
+        assert_eq!(message(&by_key, &value), expected, "{value}");
+    }
+    let untold = json!({"anyOf": [
+        {"type": "object", "required": ["a", "b"]},
+        {"type": "object", "required": ["c"], "properties": {"c": {}, "d": {}}},
+    ]});
+    assert_eq!(
+        message(&untold, &json!({})),
+        "Argument 'x' must be object with `a`, `b` or object with `c`, not object {},"
+    );
+}
+
+#[test]
 fn every_misfit_is_told_up_to_eight() {
     let schema = object(&json!({"a": {"type": "string"}, "b": {"type": "string"}}), &["a", "b"]);
     assert_eq!(schema.check(&json!({"a": 1})).unwrap_err().len(), 2);

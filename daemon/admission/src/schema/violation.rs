@@ -97,7 +97,12 @@ impl Teller<'_> {
                 .map(|name| self.unknown(error, pointer, name))
                 .collect(),
             ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-                match closest(context).filter(|_| depth > 0) {
+                let meant = match self.variant(error) {
+                    Some(Variant::At(index)) => context.get(index).map(Vec::as_slice),
+                    Some(Variant::Untold(violation)) => return vec![violation],
+                    None => closest(context),
+                };
+                match meant.filter(|inner| depth > 0 && !inner.is_empty()) {
                     Some(inner) => {
                         inner.iter().flat_map(|error| self.tell_within(error, depth - 1)).collect()
                     }
@@ -137,8 +142,45 @@ impl Teller<'_> {
         }
     }
 
+    /// Of alternatives that are objects and tell themselves apart, the one that the value says it is.
+    fn variant(&self, error: &ValidationError<'_>) -> Option<Variant> {
+        let found = error.instance().as_object()?;
+        let pointer = error.instance_path().as_str();
+        match Tag::of(self.schema, self.branches(error)?)? {
+            Tag::Field { name, values } => {
+                let Some(said) = found.get(name) else {
+                    let missing = self.missing(error, pointer, name);
+                    let expected = one_of(&values);
+                    let message = format!("{} ({expected})", missing.message);
+                    return Some(Variant::Untold(Violation { expected, message, ..missing }));
+                };
+                let fits = values.iter().find(|(_, value)| *value == said);
+                Some(match fits {
+                    Some((index, _)) => Variant::At(*index),
+                    None => Variant::Untold(self.unfit_value(&join(pointer, name), said, one_of(&values))),
+                })
+            }
+            Tag::Key(names) => {
+                let mut fits = names.iter().filter(|(_, name)| found.contains_key(*name));
+                if let (Some((index, _)), None) = (fits.next(), fits.next()) {
+                    return Some(Variant::At(*index));
+                }
+                let names = list(names.iter().map(|(_, name)| *name), OPTIONS);
+                Some(Variant::Untold(self.unfit(error, pointer, format!("an object with one of {names}"))))
+            }
+        }
+    }
+
+    fn branches(&self, error: &ValidationError<'_>) -> Option<&Vec<Value>> {
+        self.beside(error)?.get(error.kind().keyword())?.as_array()
+    }
+
     fn unfit(&self, error: &ValidationError<'_>, pointer: &str, expected: String) -> Violation {
-        let found = self.found(pointer, error.instance());
+        self.unfit_value(pointer, error.instance(), expected)
+    }
+
+    fn unfit_value(&self, pointer: &str, instance: &Value, expected: String) -> Violation {
+        let found = self.found(pointer, instance);
         let words = Words::of(self.role);
         let subject = match pointer {
             "" => words.whole.to_owned(),
@@ -149,10 +191,15 @@ impl Teller<'_> {
     }
 
     fn alternatives(&self, error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> String {
-        let keyword = error.kind().keyword();
-        let branches = self.beside(error).and_then(|schema| schema.get(keyword)?.as_array());
-        match branches {
-            Some(branches) => either(branches.iter().map(|branch| kind(self.schema, branch)), OPTIONS),
+        // That an object is no object says nothing, but what it has does.
+        let kind_of = |branch: &Value| match (kind(self.schema, branch), required(self.schema, branch)) {
+            (kind, names) if kind == "object" && error.instance().is_object() && !names.is_empty() => {
+                format!("object with {}", list(names.into_iter(), OPTIONS))
+            }
+            (kind, _) => kind,
+        };
+        match self.branches(error) {
+            Some(branches) => either(branches.iter().map(kind_of), OPTIONS),
             None => format!("one of {} forms", context.len()),
         }
     }
@@ -173,6 +220,77 @@ impl Teller<'_> {
             false => shown(instance),
         }
     }
+}
+
+/// What is known of the alternative that was meant.
+enum Variant {
+    At(usize),
+    /// The value does not say, or says one that there is not.
+    Untold(Violation),
+}
+
+/// How alternatives that are objects tell themselves apart, as those of an enum with data.
+enum Tag<'s> {
+    /// By the value of a field. Each value with the place of its alternative.
+    Field { name: &'s str, values: Vec<(usize, &'s Value)> },
+    /// By the one field that each of them has.
+    Key(Vec<(usize, &'s str)>),
+}
+
+impl<'s> Tag<'s> {
+    fn of(root: &'s Value, branches: &'s [Value]) -> Option<Self> {
+        let objects: Vec<_> =
+            branches.iter().enumerate().filter(|(_, branch)| kind(root, branch) == "object").collect();
+        let (_, first) = objects.first().filter(|_| objects.len() > 1)?;
+        let names = properties(root, first).flat_map(|properties| properties.keys());
+        let by_field = names.map(String::as_str).find_map(|name| {
+            let values = objects.iter().map(|(index, branch)| Some((*index, constant(root, branch, name)?)));
+            Some(Self::Field { name, values: values.collect::<Option<_>>()? })
+        });
+        let by_key = || {
+            let names = objects.iter().map(|(index, branch)| {
+                let is_only = properties(root, branch).map(serde_json::Map::len).sum::<usize>() == 1;
+                match required(root, branch)[..] {
+                    [name] if is_only => Some((*index, name)),
+                    _ => None,
+                }
+            });
+            Some(Self::Key(names.collect::<Option<_>>()?))
+        };
+        by_field.or_else(by_key)
+    }
+}
+
+/// A schema and the one that it refers to.
+fn resolved<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    std::iter::once(schema).chain(target.and_then(|target| root.pointer(target)))
+}
+
+fn properties<'s>(
+    root: &'s Value,
+    schema: &'s Value,
+) -> impl Iterator<Item = &'s serde_json::Map<String, Value>> {
+    resolved(root, schema).filter_map(|schema| schema.get("properties")?.as_object())
+}
+
+/// The one value that a field of an object may have.
+fn constant<'s>(root: &'s Value, schema: &'s Value, name: &str) -> Option<&'s Value> {
+    properties(root, schema).find_map(|properties| {
+        let field = properties.get(name)?;
+        let only = || field.get("enum")?.as_array().filter(|options| options.len() == 1)?.first();
+        field.get("const").or_else(only)
+    })
+}
+
+/// The names that an object must have.
+fn required<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
+    let names = resolved(root, schema).filter_map(|schema| schema.get("required")?.as_array());
+    names.flatten().filter_map(Value::as_str).collect()
+}
+
+fn one_of(values: &[(usize, &Value)]) -> String {
+    format!("one of {}", distinct(values.iter().map(|(_, option)| value(option)), OPTIONS).join(", "))
 }
 
 /// Of several alternatives the one that was meant, if that can be told: the only one that did not

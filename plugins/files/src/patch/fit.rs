@@ -1,14 +1,15 @@
 //! Finds where each hunk of a patch belongs in a text, and makes the new text.
 //!
 //! The ends of lines go by the rule of `text`: a diff without carriage returns takes those of a file whose lines all have
-//! them, and everywhere else an end must be the same and is given as it is.
+//! them, and everywhere else an end must be the same and is given as it is. The byte order mark before a text stays, unless
+//! the diff has it too.
 
 use toolgate_sdk::Error;
 
 use super::unified::{Hunk, Line, without_return};
 use crate::likeness::nearest_line;
 use crate::room::shorten;
-use crate::text::end_in_crlf;
+use crate::text::{BYTE_ORDER_MARK, end_in_crlf};
 
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 160;
@@ -26,6 +27,19 @@ pub struct Applied {
 
 /// Applies the hunks of a patch to the text of a file.
 pub fn apply(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Error> {
+    let mut lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+    if lines.any(|line| line.text().starts_with(BYTE_ORDER_MARK)) {
+        return apply_to(text, hunks, name);
+    }
+    let marked = text.strip_prefix(BYTE_ORDER_MARK);
+    let mut applied = apply_to(marked.unwrap_or(text), hunks, name)?;
+    if marked.is_some() && !applied.text.is_empty() {
+        applied.text.insert_str(0, BYTE_ORDER_MARK);
+    }
+    Ok(applied)
+}
+
+fn apply_to(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Error> {
     let lines_of_diff = || hunks.iter().flat_map(|hunk| &hunk.lines);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let is_crlf = end_in_crlf(lines.iter().copied());

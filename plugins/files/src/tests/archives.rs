@@ -278,6 +278,24 @@ fn the_same_name_twice_is_refused() {
 }
 
 #[test]
+fn t7_a_zip_with_the_same_name_twice_is_refused() {
+    let folder = folder(&[]);
+    let twice = |bytes: Vec<u8>| {
+        let mut bytes = bytes;
+        while let Some(at) = memchr::memmem::find(&bytes, b"name2") {
+            bytes[at + 4] = b'1';
+        }
+        bytes
+    };
+    put(&folder, "x.zip", &twice(zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")])));
+    let told = refused(&folder, "x.zip");
+    assert!(told.contains("`name1` is in it twice"), "{told}");
+
+    put(&folder, "y.zip", &zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")]));
+    assert_eq!(folder.workspace.unpack("y.zip", "y").unwrap().files, 3);
+}
+
+#[test]
 fn bombs_end_at_the_limits() {
     use tar::EntryType::{GNULongName, Regular, XHeader};
 

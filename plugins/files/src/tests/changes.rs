@@ -1,6 +1,9 @@
 //! What is written, changed, moved and deleted, and what is left where that fails.
 
+use std::fs;
+
 use super::{Folder, folder, lines};
+use crate::write::read_base64;
 
 fn message<T: std::fmt::Debug>(result: Result<T, toolgate_sdk::Error>) -> String {
     result.unwrap_err().message().to_owned()
@@ -15,6 +18,21 @@ fn a_write_leaves_nothing_but_the_file() {
 
     assert_eq!(folder.text("a/b.txt"), "new");
     assert_eq!(folder.all(), ["a", "a/b.txt", "c", "c/d", "c/d/e.txt"]);
+}
+
+#[test]
+fn t7_base64_is_read_with_its_padding_or_without() {
+    for (content, bytes) in [
+        ("iVBORw0KGgo=", &b"\x89PNG\r\n\x1a\n"[..]),
+        ("iVBORw0\nKGgo", b"\x89PNG\r\n\x1a\n"),
+        ("YQ", b"a"),
+        ("", b""),
+    ] {
+        assert_eq!(read_base64(content).unwrap(), bytes, "{content}");
+    }
+    for content in ["Y", "a?==", "YQ==YQ==", "YQ======"] {
+        assert!(message(read_base64(content)).starts_with("`content` is not base64: "), "{content}");
+    }
 }
 
 #[test]
@@ -62,6 +80,63 @@ fn text_is_appended_on_a_line_of_its_own() {
         assert_eq!(folder.text(path), expected, "{path}");
     }
     assert!(message(folder.workspace.append("new", "x", true)).contains("is a folder"));
+}
+
+#[test]
+fn t7_text_is_appended_with_the_ends_of_lines_that_a_file_has() {
+    let long = "a line\r\n".repeat(5_000);
+    for (before, content, new_line, after) in [
+        ("a\r\nb\r\n", "c\nd\n", true, "a\r\nb\r\nc\r\nd\r\n"),
+        ("a\r\nb", "c\n", true, "a\r\nb\r\nc\r\n"),
+        ("a\r\nb", "c\n", false, "a\r\nbc\r\n"),
+        // An `\r` says that ends are meant as they are written.
+        ("a\r\n", "c\r\nd\n", true, "a\r\nc\r\nd\n"),
+        ("a\r\nb\n", "c\n", true, "a\r\nb\nc\n"),
+        ("a\n", "c\n", true, "a\nc\n"),
+        ("a", "c\n", true, "a\nc\n"),
+        (&long, "c\n", true, &format!("{long}c\r\n")),
+        (&format!("a\n{long}"), "c\n", true, &format!("a\n{long}c\n")),
+    ] {
+        let folder = folder(&[("a.txt", before)]);
+        let appended = folder.workspace.append("a.txt", content, new_line).unwrap();
+        assert_eq!(folder.text("a.txt"), after);
+        assert_eq!(appended.bytes, after.len() as u64);
+    }
+}
+
+#[test]
+fn t7_text_is_appended_only_to_what_ends_in_utf_8() {
+    let folder = folder(&[]);
+    let path = folder.folder.path().join("a");
+    let cut = [b"x".as_slice(), "ä".repeat(10_000).as_bytes()].concat();
+    for bytes in [b"caf\xe9\n".as_slice(), b"\xc3", &[cut.as_slice(), b"\xff"].concat()] {
+        fs::write(&path, bytes).unwrap();
+        let refused = message(folder.workspace.append("a", "text\n", true));
+        assert!(
+            refused.contains("text that does not end in UTF-8") && refused.contains("`write` it"),
+            "{refused}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    for bytes in [cut.as_slice(), "é\n".as_bytes()] {
+        fs::write(&path, bytes).unwrap();
+        folder.workspace.append("a", "ö", false).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [bytes, "ö".as_bytes()].concat());
+    }
+}
+
+#[test]
+fn t7_what_cannot_be_seen_is_shown_where_a_text_is_not_found() {
+    let folder = folder(&[("a.txt", "\u{feff}let total =\u{a0}1;\n\tprint(\u{200b}total);\u{7}\n")]);
+    for (old, expected) in [
+        ("let total = 1;", "The nearest line is 1: `let total =\\u{a0}1;`"),
+        ("    print(total);", "The nearest line is 2: `\\tprint(\\u{200b}total);\\u{7}`"),
+    ] {
+        let told = message(folder.workspace.edit("a.txt", old, "x", false));
+        assert!(told.ends_with(expected), "{told}");
+    }
+    folder.workspace.edit("a.txt", "let total =\u{a0}1;\n", "let total = 1;\n", false).unwrap();
+    assert!(folder.text("a.txt").starts_with("\u{feff}let total = 1;\n"));
 }
 
 #[test]

@@ -233,6 +233,27 @@ fn t7_a_mixed_file_keeps_the_end_of_each_line() {
 }
 
 #[test]
+fn t7_a_byte_order_mark_stays_before_the_first_line() {
+    for (before, hunk, after) in [
+        ("\u{feff}a\nb\n", "-a\n+A\n b\n", "\u{feff}A\nb\n"),
+        ("\u{feff}a\r\nb\r\n", " a\n-b\n+B\n", "\u{feff}a\r\nB\r\n"),
+        // A diff that has it as well is taken as it is written.
+        ("\u{feff}a\nb\n", "-\u{feff}a\n+\u{feff}A\n b\n", "\u{feff}A\nb\n"),
+        ("\u{feff}a\nb\n", "-\u{feff}a\n+a\n b\n", "a\nb\n"),
+        ("a\nb\n", "-a\n+\u{feff}a\n b\n", "\u{feff}a\nb\n"),
+    ] {
+        let folder = folder(&[("a.txt", before)]);
+        apply(&folder, &diff_of("a.txt", &format!("@@ -1,2 +1,2 @@\n{hunk}")));
+        assert_eq!(folder.text("a.txt"), after, "{before:?} {hunk:?}");
+    }
+    let folder = folder(&[("a.txt", "\u{feff}a\n")]);
+    assert_eq!(apply(&folder, "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"), "Deleted a.txt +0 -1");
+    folder.workspace.write("b.txt", "\u{feff}one\u{200b} line\n".as_bytes()).unwrap();
+    let told = apply(&folder, &diff_of("b.txt", "@@ -1 +1 @@\n-one line\n+x\n"));
+    assert!(told.contains("the nearest is 1: `one\\u{200b} line`"), "{told}");
+}
+
+#[test]
 fn t7_a_patch_that_changes_nothing_says_so() {
     let folder = folder(&[("a.txt", "a\n"), ("dos.txt", "a\r\n")]);
 

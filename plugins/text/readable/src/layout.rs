@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::hidden::{self, End, Hidden};
-use crate::prose::{Mark, Prose};
+use crate::prose::{Mark, Prose, escape};
 use crate::table::Table;
 use crate::{Page, Resolve, Settings};
 
@@ -266,12 +266,11 @@ impl Layout {
     }
 
     fn open_heading(&mut self, name: &str) {
-        self.prose.end_block();
-        if self.prose.is_markdown() {
-            let level = name.bytes().last().map_or(1, |digit| usize::from(digit.saturating_sub(b'0')));
-            let start = format!("{} ", "#".repeat(level));
-            self.prose.open_mark(Mark { name: "h", start, end: String::new() });
+        if !self.prose.is_markdown() {
+            return self.prose.end_block();
         }
+        let level = name.bytes().last().map_or(1, |digit| usize::from(digit.saturating_sub(b'0')));
+        self.prose.open_heading(format!("{} ", "#".repeat(level)));
     }
 
     fn open_list(&mut self, tag: &Tag) {
@@ -368,8 +367,8 @@ impl Layout {
         }
         // A picture within the page itself is no text, and larger than all of it.
         if !tag.src.is_empty() && !tag.src.starts_with("data:") {
-            let alt = tag.alt.replace(['[', ']', '\n'], " ");
-            self.prose.raw(&format!("![{alt}]({})", escape_url(&self.resolved(&tag.src))));
+            let words: Vec<String> = tag.alt.split_whitespace().map(|word| escape(word, false)).collect();
+            self.prose.raw(&format!("![{}]({})", words.join(" "), escape_url(&self.resolved(&tag.src))));
         }
     }
 

@@ -9,6 +9,9 @@ const MAX_CONTAINERS: usize = 12;
 /// Emphasis within emphasis means nothing to a reader.
 const MAX_MARKS: usize = 16;
 
+/// The name of the mark of a heading.
+const HEADING: &str = "h";
+
 #[derive(Default)]
 pub struct Prose {
     written: String,
@@ -21,6 +24,9 @@ pub struct Prose {
     marks: Vec<Mark>,
     /// So many of the marks have begun; the others wait for text.
     begun_marks: usize,
+    /// The marks that ended last, the outermost at the end, and where the text ended then.
+    ended_marks: Vec<Mark>,
+    ended_at: usize,
     is_markdown: bool,
     at_line_start: bool,
 }
@@ -43,10 +49,18 @@ struct Container {
 }
 
 /// What stands around a part of a line.
+#[derive(PartialEq)]
 pub struct Mark {
     pub name: &'static str,
     pub start: String,
     pub end: String,
+}
+
+impl Mark {
+    /// A link may stand around paragraphs. It goes into the first of them.
+    fn waits_for_text(&self) -> bool {
+        self.name == "a"
+    }
 }
 
 impl Prose {
@@ -58,9 +72,19 @@ impl Prose {
         Self { is_markdown: true, ..Self::default() }
     }
 
-    /// An empty one of the same kind.
-    pub fn another(&self) -> Self {
-        Self { is_markdown: self.is_markdown, ..Self::default() }
+    /// An empty one of the same kind, with the links that still wait for text.
+    pub fn another(&mut self) -> Self {
+        let mut another = Self { is_markdown: self.is_markdown, ..Self::default() };
+        self.hand_links_to(&mut another);
+        another
+    }
+
+    /// Gives the links that still wait for text to another one.
+    pub fn hand_links_to(&mut self, other: &mut Self) {
+        let waiting = self.marks.split_off(self.begun_marks);
+        let (links, others) = waiting.into_iter().partition(Mark::waits_for_text);
+        self.marks.extend::<Vec<_>>(others);
+        other.marks.extend::<Vec<_>>(links);
     }
 
     pub fn is_markdown(&self) -> bool {
@@ -102,11 +126,14 @@ impl Prose {
     /// Adds lines as they are, as a block of their own.
     pub fn block(&mut self, text: &str) {
         self.end_block();
+        // No mark can stand around such lines.
+        let waiting = std::mem::take(&mut self.marks);
         for line in text.lines() {
             self.gap = self.gap.max(Gap::Line);
             self.begin();
             self.put(line);
         }
+        self.marks = waiting;
         self.end_block();
     }
 
@@ -116,6 +143,10 @@ impl Prose {
 
     /// Goes on in a new line of the same paragraph; twice, in a new one.
     pub fn break_line(&mut self) {
+        // A heading of Markdown is one line.
+        if self.marks.iter().any(|mark| mark.name == HEADING) {
+            return self.space();
+        }
         if self.gap >= Gap::Line {
             return self.end_block();
         }
@@ -124,7 +155,9 @@ impl Prose {
     }
 
     pub fn end_line(&mut self) {
+        let waiting = self.marks.split_off(self.begun_marks);
         self.end_marks_to(0);
+        self.marks.extend(waiting.into_iter().filter(Mark::waits_for_text));
         self.gap = self.gap.max(Gap::Line);
         self.is_hard_break = false;
     }
@@ -161,6 +194,12 @@ impl Prose {
         }
     }
 
+    /// Opens a heading, which stands around a link that waits for its text.
+    pub fn open_heading(&mut self, start: String) {
+        self.end_block();
+        self.marks.insert(0, Mark { name: HEADING, start, end: String::new() });
+    }
+
     /// Ends the mark that was opened last under this name, and those within it.
     pub fn close_mark(&mut self, name: &str) {
         if let Some(index) = self.marks.iter().rposition(|mark| mark.name == name) {
@@ -179,9 +218,29 @@ impl Prose {
             // A mark that never began stands around nothing.
             if self.begun_marks > self.marks.len() {
                 self.begun_marks = self.marks.len();
+                if self.ended_at != self.written.len() {
+                    self.ended_marks.clear();
+                }
                 self.written.push_str(&mark.end);
+                self.ended_marks.push(mark);
+                self.ended_at = self.written.len();
             }
         }
+    }
+
+    /// Writes how the marks begin that wait for text. One that is the same as the one that just ended goes on.
+    fn begin_marks(&mut self) {
+        let mut may_go_on = self.ended_at == self.written.len();
+        for mark in &self.marks[self.begun_marks..] {
+            let ended = self.ended_marks.pop().filter(|ended| may_go_on && ended == mark);
+            may_go_on = ended.is_some();
+            match ended {
+                Some(ended) => self.written.truncate(self.written.len() - ended.end.len()),
+                None => self.written.push_str(&mark.start),
+            }
+        }
+        self.ended_marks.clear();
+        self.begun_marks = self.marks.len();
     }
 
     /// Writes what was kept back, for text follows.
@@ -204,10 +263,7 @@ impl Prose {
         }
         self.gap = Gap::None;
         self.is_hard_break = false;
-        for mark in &self.marks[self.begun_marks..] {
-            self.written.push_str(&mark.start);
-        }
-        self.begun_marks = self.marks.len();
+        self.begin_marks();
     }
 
     fn put(&mut self, text: &str) {
@@ -241,7 +297,7 @@ impl Prose {
 }
 
 /// Puts a backslash before what Markdown would take for a mark.
-fn escape(word: &str, at_line_start: bool) -> String {
+pub fn escape(word: &str, at_line_start: bool) -> String {
     let mut escaped = String::with_capacity(word.len() + 2);
     if at_line_start && begins_block(word) {
         // Of `1.` the dot is the mark.

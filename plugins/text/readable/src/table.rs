@@ -20,7 +20,8 @@ impl Table {
     /// Begins a table; what follows is laid out apart.
     pub fn begin(prose: &mut Prose) -> Self {
         prose.end_block();
-        let outer = std::mem::replace(prose, prose.another());
+        let inner = prose.another();
+        let outer = std::mem::replace(prose, inner);
         Self { outer, rows: Vec::new(), is_in_cell: false }
     }
 
@@ -35,7 +36,8 @@ impl Table {
     }
 
     pub fn end_cell(&mut self, prose: &mut Prose) {
-        let text = std::mem::replace(prose, prose.another()).finish();
+        let next = prose.another();
+        let text = std::mem::replace(prose, next).finish();
         if self.is_in_cell {
             match self.rows.last_mut() {
                 Some(row) => row.push(text),
@@ -52,6 +54,7 @@ impl Table {
     /// Ends the table, and writes it into what it is a part of.
     pub fn end(mut self, prose: &mut Prose) {
         self.end_cell(prose);
+        prose.hand_links_to(&mut self.outer);
         *prose = self.outer;
         let mut rows = self.rows;
         rows.retain(|row| row.iter().any(|cell| !cell.is_empty()));

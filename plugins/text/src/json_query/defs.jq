@@ -1,4 +1,43 @@
-# What jq knows and jaq does not.
+# What jq knows and jaq does not, and what jaq does in another way.
+
+def del(f): delpaths([path(f)]);
+
+# The first that is not null, be it false. A key that is written as null is one as well.
+def _entry_key:
+  if .key != null then .key
+  else ([.k, .name, .Name, .K, .Key] | map(values)) as $found
+    | if $found != [] then $found[0]
+      elif any(("key", "k", "name", "Name", "K", "Key") as $name | has($name); .) then null
+      else error("from_entries needs a key in each entry, as {\"key\": \"a\", \"value\": 1}, and there is \(tojson)") end
+  end | tostring;
+def _entry_value: if has("value") then .value elif has("v") then .v elif has("Value") then .Value else .V end;
+def from_entries: reduce (.[] | {(_entry_key): _entry_value}) as $x ({}; . + $x);
+def with_entries(f): to_entries | map(f) | from_entries;
+
+def join($separator):
+  reduce .[] as $part (null;
+    (if . == null then "" else . + $separator end)
+    + ($part | if . == null then "" elif isboolean or isnumber then tostring else . end)
+  ) // "";
+
+def flatten: [.[] | recurse(arrays[]) | select(isarray | not)];
+def flatten($depth):
+  if $depth < 0 then error("flatten depth must not be negative")
+  else [.[] | if isarray and $depth > 0 then flatten($depth - 1)[] else . end] end;
+
+def abs:
+  if isnumber | not then error("\(type) \(tojson) has no absolute value")
+  elif . < 0 then -. else . end;
+def tonumber:
+  if isnumber then .
+  else . as $text | (try fromjson catch null) | if isnumber then . else error("cannot parse as number: \($text | tojson)") end
+  end;
+
+def @text: tostring;
+def @sh:
+  [if isarray then .[] end | if isstring then "'\(escape_sh)'"
+   elif isarray or isobject then error("@sh takes no \(type) within a row") else tostring end]
+  | join(" ");
 
 def @csv:
   [.[] | if type == "string" then "\"" + (split("\"") | join("\"\"")) + "\""

@@ -10,7 +10,7 @@ use jaq_json::{Error, Map, Val};
 use jaq_std::ValT as _;
 
 use super::patterns::{self, Patterns};
-use super::{strict, time};
+use super::{delete, strict, time, written};
 
 /// The kind of data that filters run over here.
 pub struct Query;
@@ -55,6 +55,7 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         ("strftime", (|cv| unary(cv, time::strftime)) as RunPtr<Query>),
         ("strflocaltime", |cv| unary(cv, time::strftime)),
         ("strptime", |cv| unary(cv, time::strptime)),
+        ("delpaths", |cv| unary(cv, |value, paths| delete::delete_paths(value, &paths))),
     ];
     let one_argument = one_argument.into_iter().map(|(name, function)| run::<Query>((name, v(1), function)));
     let two_arguments = two_numbers().into_iter().chain([
@@ -112,6 +113,10 @@ fn nullary() -> Vec<Named> {
         ("decode_uri", |cv| bome(decode_uri(&cv.1))),
         ("encode_base64", |cv| bome(bytes(&cv.1).map(|bytes| Val::utf8_str(STANDARD.encode(bytes))))),
         ("decode_base64", |cv| bome(decode_base64(&cv.1))),
+        ("fromjson", |cv| bome(written::from_json(&cv.1))),
+        ("tojson", |cv| bome(written::to_json(&cv.1))),
+        ("tostring", |cv| bome(written::to_text(&cv.1))),
+        (written::TO_TEXT, |cv| bome(written::to_text(&cv.1))),
         ("todateiso8601", |cv| bome(time::to_iso8601(&cv.1))),
         ("fromdateiso8601", |cv| bome(time::from_iso8601(&cv.1))),
         ("gmtime", |cv| bome(time::gmtime(&cv.1))),

@@ -7,7 +7,7 @@ use jaq_core::{Compiler, Filter};
 use toolgate_sdk::Error;
 
 use super::functions::{self, Query};
-use super::strict;
+use super::{dialect, strict};
 
 /// Longer filters are no question about a document.
 const MAX_CHARACTERS: usize = 20_000;
@@ -20,6 +20,10 @@ const MAX_QUOTED_CHARACTERS: usize = 40;
 
 /// Definitions of `jaq` over functions that nobody asked for here.
 const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward", "gamma", "@htmld"];
+
+/// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
+/// be called.
+const REPLACED: [&str; 4] = ["tostring", "tojson", "fromjson", "delpaths"];
 
 /// The definition that the filter becomes, for only definitions can be changed before they are compiled.
 const MAIN: &str = "_filter";
@@ -39,20 +43,21 @@ pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Erro
         None => Loader::new(definitions()).load(&arena, File { code: filter, path: () }),
     };
     let modules = modules.map_err(|errors| explain_load(filter, errors))?;
-    let functions =
-        jaq_core::funs().chain(jaq_std::base_funs()).chain(functions::functions()).chain(jaq_json::funs());
+    let theirs = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
+    let functions = theirs.filter(|(name, ..)| !REPLACED.contains(name)).chain(functions::functions());
     Compiler::default()
         .with_funs(functions)
         .with_global_vars(variables.iter().map(String::as_str))
         .compile(modules)
-        .map_err(explain_compile)
+        .map_err(|errors| explain_compile(filter, errors))
 }
 
 /// What a filter may call.
 fn definitions() -> Vec<Def> {
     let ours = load::parse(include_str!("defs.jq"), |parser| parser.defs()).unwrap_or_default();
     let standard = jaq_std::defs().filter(|definition| !WITHOUT_FUNCTION.contains(&definition.name));
-    jaq_core::defs().chain(standard).chain(jaq_json::defs()).chain(ours).collect()
+    let theirs = jaq_core::defs().chain(standard).chain(jaq_json::defs());
+    theirs.filter(|definition| !REPLACED.contains(&definition.name)).chain(ours).collect()
 }
 
 fn check_size(filter: &str) -> Result<(), Error> {
@@ -83,6 +88,9 @@ fn check_size(filter: &str) -> Result<(), Error> {
 }
 
 fn explain_load(filter: &str, errors: load::Errors<&str, ()>) -> Error {
+    if let Some(way_out) = dialect::explain_json_path(filter) {
+        return Error::invalid(format!("`filter` is no jq program, this is JSONPath: {way_out}"));
+    }
     let found = errors.into_iter().map(|(_, error)| match error {
         load::Error::Io(modules) => modules.into_iter().next().map(|(module, _)| {
             format!("there is no module {module}: a filter here has only what jq itself brings")
@@ -109,18 +117,23 @@ fn place(filter: &str, expected: &str, rest: &str) -> String {
     format!("at character {character} it needs {expected}, and there is `{found}`")
 }
 
-fn explain_compile(errors: compile::Errors<&str, ()>) -> Error {
+fn explain_compile(filter: &str, errors: compile::Errors<&str, ()>) -> Error {
     let first = errors.into_iter().flat_map(|(_, errors)| errors).next();
     let message = match first {
-        Some((name, Undefined::Filter(0))) => {
-            format!("there is no function `{name}`: quote it if it is a text")
-        }
-        Some((name, Undefined::Filter(arity))) => {
-            format!("there is no function `{name}` with {arity} arguments")
-        }
-        Some((name, Undefined::Var)) => format!("there is no variable `{name}`: give it in `variables`"),
-        Some((name, other)) => format!("there is no {} `{name}`", other.as_str()),
+        Some((name, undefined)) => match dialect::way_out(filter, name) {
+            Some(way_out) => format!("there is no `{name}`: {way_out}"),
+            None => explain_undefined(name, undefined),
+        },
         None => "it cannot be compiled".to_owned(),
     };
     Error::invalid(format!("in `filter` {message}"))
+}
+
+fn explain_undefined(name: &str, undefined: Undefined) -> String {
+    match undefined {
+        Undefined::Filter(0) => format!("there is no function `{name}`: quote it if it is a text"),
+        Undefined::Filter(arity) => format!("there is no function `{name}` with {arity} arguments"),
+        Undefined::Var => format!("there is no variable `{name}`: give it in `variables`"),
+        other => format!("there is no {} `{name}`", other.as_str()),
+    }
 }

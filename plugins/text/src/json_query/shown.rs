@@ -15,7 +15,7 @@ use crate::document;
 use crate::size::in_json;
 
 /// The host takes results of 128 levels, ours included.
-const MAX_DEPTH: usize = 120;
+pub(super) const MAX_DEPTH: usize = 120;
 
 /// No result may be larger.
 const MAX_BYTES: usize = 900 * 1024;
@@ -166,7 +166,7 @@ fn serialize_digits<S: Serializer>(digits: String, serializer: S) -> Result<S::O
 }
 
 /// `jaq` lets any value be a key.
-fn key_text(key: &Val) -> Cow<'_, str> {
+pub(super) fn key_text(key: &Val) -> Cow<'_, str> {
     match key {
         Val::TStr(bytes) | Val::BStr(bytes) => String::from_utf8_lossy(bytes),
         other => other.to_string().into(),

@@ -2,7 +2,7 @@
 //!
 //! Both come from data that is not as the filter's writer thinks, and the answers, the largest number and null, would pass
 //! for results. So the filter is rewritten before it is compiled: its divisions and its indices go through functions
-//! that look first.
+//! that look first. What stands within a text goes through one as well, that writes it as `jq` does.
 
 use std::iter;
 
@@ -15,6 +15,7 @@ use jaq_core::{Exn, Native};
 use jaq_json::{Error, Num, Val};
 
 use super::functions::Query;
+use super::written::TO_TEXT;
 
 /// The variable that keeps a divisor or an index. No filter can name it, for it is no word.
 const KEPT: &str = "$ kept";
@@ -42,8 +43,29 @@ pub fn divide(left: Val, right: Val) -> Result<Val, Error> {
 }
 
 pub fn remainder(left: Val, right: Val) -> Result<Val, Error> {
-    check_divisor(&left, &right)?;
-    left % right
+    let (Val::Num(dividend), Val::Num(divisor)) = (&left, &right) else { return left % right };
+    // As in `jq`, which takes the remainder of the whole parts.
+    let (Some(dividend), Some(divisor)) = (whole(dividend), whole(divisor)) else {
+        return Ok(Val::from(f64::NAN));
+    };
+    if divisor == Num::Int(0) {
+        return Err(zero_divisor(&left, &right));
+    }
+    Ok(Val::Num(dividend % divisor))
+}
+
+/// Without the fraction. None is what is not a number.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a float beyond the range becomes the end of it, as in jq"
+)]
+fn whole(number: &Num) -> Option<Num> {
+    let float = match number {
+        Num::Int(_) | Num::BigInt(_) => return Some(number.clone()),
+        Num::Float(number) => *number,
+        Num::Dec(digits) => digits.parse().unwrap_or(f64::NAN),
+    };
+    (!float.is_nan()).then(|| Num::from_integral(float as i128))
 }
 
 /// The functions for indices, which are paths as well.
@@ -92,19 +114,26 @@ fn check_key(value: &Val, key: &Val) -> Result<(), Error> {
 
 fn check_divisor(left: &Val, right: &Val) -> Result<(), Error> {
     match (left, right) {
-        (Val::Num(_), Val::Num(divisor)) if *divisor == Num::Int(0) => Err(Error::str(format!(
-            "{left} cannot be divided by {right}: leave such values out with `select(. != 0)`, or give another value for \
-             them with `if … then … else … end`"
-        ))),
+        (Val::Num(_), Val::Num(divisor)) if *divisor == Num::Int(0) => Err(zero_divisor(left, right)),
         _ => Ok(()),
     }
+}
+
+fn zero_divisor(left: &Val, right: &Val) -> Error {
+    Error::str(format!(
+        "{left} cannot be divided by {right}: leave such values out with `select(. != 0)`, or give another value for \
+         them with `if … then … else … end`"
+    ))
 }
 
 /// Rewrites a filter, and all that is within it. In place, for a filter may be deep, and the stack is not.
 pub fn rewrite(filter: &mut Filter<'_>) {
     match filter {
         Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) | Term::Arr(None) => {}
-        Term::Str(_, parts) => parts.iter_mut().for_each(rewrite_part),
+        Term::Str(format, parts) => {
+            let is_plain = format.is_none();
+            parts.iter_mut().for_each(|part| rewrite_part(part, is_plain));
+        }
         Term::Obj(entries) => {
             for (key, value) in entries {
                 rewrite(key);
@@ -154,9 +183,14 @@ pub fn rewrite(filter: &mut Filter<'_>) {
     }
 }
 
-fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>) {
+fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool) {
     if let StrPart::Term(term) = part {
         rewrite(term);
+        // A format, as in `@csv "\(.a)"`, makes a text by itself.
+        if is_plain {
+            let value = Box::new(std::mem::take(term));
+            *term = Term::BinOp(value, BinaryOp::Pipe(None), Box::new(Term::Call(TO_TEXT, Vec::new())));
+        }
     }
 }
 

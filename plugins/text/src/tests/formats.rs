@@ -279,3 +279,15 @@ fn keys_keep_their_order() {
         Ok(json!("z = 1\nz2 = 4\n\n[a]\nq = 2\nb = 3\n"))
     );
 }
+
+#[test]
+fn t7_integers_that_toml_has_none_of_become_texts() {
+    let value = json!({"a": u64::MAX, "b": [i64::MAX, 9_223_372_036_854_775_808_u64], "c": i64::MIN});
+
+    assert_eq!(
+        call("json_to_toml", json!({"value": value})),
+        Ok(json!(
+            "a = \"18446744073709551615\"\nb = [9223372036854775807, \"9223372036854775808\"]\nc = -9223372036854775808\n"
+        ))
+    );
+}

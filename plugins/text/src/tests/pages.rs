@@ -43,7 +43,7 @@ fn html_becomes_markdown_that_means_the_same() {
         ("1 * 2 _x_ snake_case [y] `z` &lt;b>", "1 \\* 2 \\_x\\_ snake_case \\[y\\] \\`z\\` \\<b>"),
         ("<p># a<p>1. b<p>- c", "\\# a\n\n1\\. b\n\n\\- c"),
         ("<a href='/x y(1)'>t</a> <a href='javascript:x'>j</a> <a href=u></a>", "[t](/x%20y%281%29) j"),
-        ("<img src=a.png alt='A [b]'> <img src='data:x'>", "![A  b ](a.png)"),
+        ("<img src=a.png alt='A [b]'> <img src='data:x'>", "![A \\[b\\]](a.png)"),
         ("use <code>a  `b`</code><hr>x", "use `` a `b` ``\n\n---\n\nx"),
         ("a<br>b<br><br>c", "a  \nb\n\nc"),
         ("<ul><li><pre>x\ny</pre></ul>", "- ```\n  x\n  y\n  ```"),
@@ -52,6 +52,43 @@ fn html_becomes_markdown_that_means_the_same() {
             "| a\\|b |  | c |\n| --- | --- | --- |\n| d |  |  |",
         ),
         ("<p><b>open<p>next", "**open**\n\nnext"),
+    ] {
+        assert_eq!(html_markdown(page), markdown, "{page}");
+    }
+}
+
+#[test]
+fn t7_a_link_around_blocks_keeps_its_address() {
+    for (page, markdown) in [
+        ("<a href=u><div>a</div><p>b</p></a>c", "[a](u)\n\nb\n\nc"),
+        ("<a href=u><h2>a</h2><p>b</p></a>", "## [a](u)\n\nb"),
+        ("<h2><a href=u>a</a></h2>", "## [a](u)"),
+        ("<a href=u><div><img src=i alt=x></div>b</a>", "[![x](i)](u)\n\nb"),
+        ("<a href=u><ul><li>a<li>b</ul></a>", "- [a](u)\n- b"),
+        ("<a href=u><hr><pre>x</pre><p>a</p></a>", "---\n\n```\nx\n```\n\n[a](u)"),
+        ("<a href=u><table><tr><td>a<td>b</table></a>", "| [a](u) | b |\n| --- | --- |"),
+        ("<a href=u><table><tr><td></table>a</a>", "[a](u)"),
+        ("<a href=u><div></div></a><p>a</p>", "a"),
+        ("<h2></h2><a href=u></a>a<b><p>b</p></b>", "a\n\nb"),
+    ] {
+        assert_eq!(html_markdown(page), markdown, "{page}");
+    }
+    let text = call("html_to_text", json!({"html": "<a href=u><div>a</div><p>b</p></a>", "keep_urls": true}));
+    assert_eq!(text, Ok(json!("a (u)\n\nb")));
+}
+
+#[test]
+fn t7_markdown_of_a_page_is_written_as_one_would() {
+    for (page, markdown) in [
+        ("<h1>a<br>b<br><br>c</h1>d<br>e", "# a b c\n\nd  \ne"),
+        ("<b>a</b><b>b</b>", "**ab**"),
+        ("<b>a</b><strong>b</strong><i>c</i><em>d</em>", "**ab***cd*"),
+        ("<b><i>a</i></b><b><i>b</i></b><b>c</b>", "***ab*c**"),
+        ("<i><b>a</b></i><b>b</b>", "***a*****b**"),
+        ("<b>a</b> <b>b</b><p><b>c</b><p><b>d</b>", "**a** **b**\n\n**c**\n\n**d**"),
+        ("<a href=u>a</a><a href=u>b</a><a href=v>c</a>", "[ab](u)[c](v)"),
+        ("<b>a</b>x<b>b</b>", "**a**x**b**"),
+        ("<img src=a alt=' A\n [b] *c* '>", "![A \\[b\\] \\*c\\*](a)"),
     ] {
         assert_eq!(html_markdown(page), markdown, "{page}");
     }

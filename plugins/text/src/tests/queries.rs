@@ -1,6 +1,6 @@
 //! Filters of `jq`.
 
-use toolgate_sdk::serde_json::json;
+use toolgate_sdk::serde_json::{Value, json};
 use toolgate_sdk::testing;
 
 use super::{call, problem};
@@ -290,4 +290,230 @@ fn functions_of_ours_do_what_those_of_jq_do() {
         let found = call("json_query", json!({"filter": filter, "value": value}));
         assert_eq!(found.map(|found| found["results"].clone()), Ok(expected), "{filter}");
     }
+}
+
+#[test]
+fn t11_a_filter_in_another_dialect_is_told_how_to_write_it() {
+    let one = "a filter sees one document: set `slurp` for a list of all documents of `text`";
+    for (filter, expected) in [
+        ("[inputs]", one),
+        ("input", one),
+        ("input_filename", "there is no file here: give its name in `variables`"),
+        ("tostream", "`paths(type != \"array\" and type != \"object\") as $p | [$p, getpath($p)]`"),
+        ("$ENV.HOME", "there is no environment here: give the value in `variables`"),
+        ("$__loc__", "leave it out"),
+        (".foo-bar", "if `foo-bar` is one key, write `.\"foo-bar\"`"),
+        (".a.x-y-z | length", "if `x-y-z` is one key, write `.\"x-y-z\"`"),
+        ("$.store.book[*].title", "this is JSONPath: write `.store.book[].title`"),
+        ("$[0]['a b'].x-y", "this is JSONPath: write `.[0].\"a b\".\"x-y\"`"),
+        ("$", "this is JSONPath: write `.`"),
+        ("$.*", "this is JSONPath: write `.[]`"),
+        ("$..price", "this is JSONPath: in jq `$` is `.`"),
+        ("$.a[?(@.b > 1)]", "`[] | select(.price < 10)`"),
+        ("hello", "quote it if it is a text"),
+    ] {
+        let message = problem("json_query", json!({"filter": filter, "value": {"store": 1}}));
+        assert!(message.contains(expected), "{filter}: {message}");
+    }
+    for (filter, value, expected) in [
+        (".store.book[].title", json!({"store": {"book": [{"title": "t"}]}}), json!(["t"])),
+        (".[0].\"a b\".\"x-y\"", json!([{"a b": {"x-y": 1}}]), json!([1])),
+        (
+            "paths(type != \"array\" and type != \"object\") as $p | [$p, getpath($p)]",
+            json!([1]),
+            json!([[[0], 1]]),
+        ),
+        (".a-1", json!({"a": 3}), json!([2])),
+    ] {
+        let found = call("json_query", json!({"filter": filter, "value": value})).unwrap();
+        assert_eq!(found["results"], expected, "{filter}");
+    }
+}
+
+/// What each filter gives, or the reason why it fails.
+fn check_filters<const N: usize>(filters: [(&str, Value, Result<Value, &str>); N]) {
+    for (filter, value, expected) in filters {
+        let found = call("json_query", json!({"filter": filter, "value": value}));
+        match expected {
+            Ok(results) => {
+                assert_eq!(found.map(|found| found["results"].clone()), Ok(results), "{filter} of {value}");
+            }
+            Err(reason) => {
+                let message = found.expect_err(filter).message().to_owned();
+                assert!(message.contains(reason), "{filter} of {value}: {message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn t7_del_takes_out_the_entries_that_stood_there_before() {
+    let list = || json!([1, 2, 3, 4]);
+    check_filters([
+        ("del(.[0, 1])", list(), Ok(json!([[3, 4]]))),
+        ("del(.[0], .[2])", list(), Ok(json!([[2, 4]]))),
+        ("del(.[range(2)])", list(), Ok(json!([[3, 4]]))),
+        ("delpaths([[0], [1]]), delpaths([[1], [0]])", list(), Ok(json!([[3, 4], [3, 4]]))),
+        ("del(.[0:2], .[3])", list(), Ok(json!([[3]]))),
+        ("del(.[-1], .[0])", list(), Ok(json!([[2, 3]]))),
+        ("del(.[] | select(. > 1)), del(.[])", list(), Ok(json!([[1], []]))),
+        ("del(.[1:]), del(.[:-1]), del(.[1:3])", list(), Ok(json!([[1], [4], [1, 4]]))),
+        ("del(.[9], .[-9]), del(.[7:9]), del(.[0, 0])", list(), Ok(json!([list(), list(), [2, 3, 4]]))),
+        ("del(.[1:][0, 1])", list(), Ok(json!([[1, 4]]))),
+        ("del(first(.[] | select(. > 1))), del(limit(2; .[]))", list(), Ok(json!([[1, 3, 4], [3, 4]]))),
+        (
+            "del(.[0, 1] | select(. > 9)), delpaths([]), delpaths([[]])",
+            list(),
+            Ok(json!([list(), list(), null])),
+        ),
+        (
+            "del(.a[0, 1], .b, .c, .d.e)",
+            json!({"a": [1, 2, 3], "b": 1, "x": 2}),
+            Ok(json!([{"a": [3], "x": 2}])),
+        ),
+        ("del(.. | select(. == null)?)", json!([null, [null, 1], {"a": null}]), Ok(json!([[[1], {}]]))),
+        ("del(.[0][0], .[1])", json!([[1, 2], [3]]), Ok(json!([[[2]]]))),
+        ("del(.[0][0], .[0])", json!([[1, 2], [3]]), Ok(json!([[[3]]]))),
+        ("del(.[\"a\", \"b\"]), del(getpath([\"a\"]))", json!({"a": 1, "b": 2}), Ok(json!([{}, {"b": 2}]))),
+        ("del(.a, .a.b), delpaths([[\"x\", 0]])", json!({"a": {"b": 1}}), Ok(json!([{}, {"a": {"b": 1}}]))),
+        ("del(.a)", json!(null), Ok(json!([null]))),
+        ("to_entries | del(.[0, 2]) | from_entries", json!({"a": 1, "b": 2, "c": 3}), Ok(json!([{"b": 2}]))),
+        (
+            "with_entries(del(select(.value > 1).value))",
+            json!({"a": 1, "b": 2}),
+            Ok(json!([{"a": 1, "b": null}])),
+        ),
+        ("delpaths([[\"a\"]])", list(), Err("\"a\" cannot be deleted from a list")),
+        ("delpaths([[0]])", json!({"a": 1}), Err("0 cannot be deleted from an object")),
+        ("delpaths([[\"a\", \"b\"]])", json!({"a": 1}), Err("\"b\" cannot be deleted from a number")),
+        ("delpaths(1)", list(), Err("1 is no path")),
+        ("delpaths([range(2000) | 0] | [.])", json!([1]), Err("more than 1000 steps")),
+    ]);
+}
+
+#[test]
+fn t7_from_entries_knows_every_name_of_a_key_and_a_value() {
+    for name in ["key", "k", "name", "Name", "K", "Key"] {
+        for value in ["value", "v", "Value", "V"] {
+            let found =
+                call("json_query", json!({"filter": "from_entries", "value": [{name: "a", value: 1}]}));
+            assert_eq!(found, Ok(json!({"results": [{"a": 1}]})), "{name} {value}");
+        }
+    }
+    check_filters([
+        (
+            "from_entries",
+            json!([{"key": "a", "value": false}, {"k": "b", "v": null}, {"name": "c", "Value": 2}, {"key": "d"}]),
+            Ok(json!([{"a": false, "b": null, "c": 2, "d": null}])),
+        ),
+        (
+            "from_entries",
+            json!([{"key": null, "value": 1}, {"key": false, "value": 2}, {"key": 3, "value": 3}, {"key": null, "k": "x"}]),
+            Ok(json!([{"null": 1, "false": 2, "3": 3, "x": null}])),
+        ),
+        ("from_entries", json!([]), Ok(json!([{}]))),
+        ("with_entries(.key |= ascii_upcase)", json!({"a": 1}), Ok(json!([{"A": 1}]))),
+        ("from_entries", json!([{"value": 1}]), Err("needs a key in each entry")),
+        ("from_entries", json!([[1, 2]]), Err("cannot index")),
+    ]);
+}
+
+#[test]
+fn t7_join_makes_texts_of_what_is_none() {
+    check_filters([
+        ("join(\",\")", json!(["a", null, 1, true, 1.5, null]), Ok(json!(["a,,1,true,1.5,"]))),
+        ("join(\"-\")", json!([]), Ok(json!([""]))),
+        ("join(\"-\")", json!([null]), Ok(json!([""]))),
+        ("join(\",\", \"-\")", json!({"a": "x", "b": "y"}), Ok(json!(["x,y", "x-y"]))),
+        ("join(\",\")", json!(["a", ["b"]]), Err("cannot")),
+    ]);
+}
+
+#[test]
+fn t7_a_text_that_is_not_one_number_or_one_document_fails() {
+    check_filters([
+        ("tonumber", json!("12.5"), Ok(json!([12.5]))),
+        ("tonumber", json!(3), Ok(json!([3]))),
+        ("fromjson", json!("[1, {\"a\": 2}]"), Ok(json!([[1, {"a": 2}]]))),
+        ("[.[] | tonumber? // 0]", json!(["1", "", "x", "1 2", null]), Ok(json!([[1, 0, 0, 0, 0]]))),
+        ("tonumber", json!(""), Err("cannot parse as number: \"\"")),
+        ("tonumber", json!("1 2"), Err("cannot parse as number")),
+        ("tonumber", json!("[1]"), Err("cannot parse as number")),
+        ("fromjson", json!(""), Err("an empty text is no JSON")),
+        ("fromjson", json!(" "), Err("an empty text is no JSON")),
+        ("fromjson", json!("1 2"), Err("more than one JSON value")),
+        ("fromjson", json!("{"), Err("the text is no JSON")),
+        ("fromjson", json!(1), Err("string")),
+    ]);
+}
+
+#[test]
+fn t7_the_remainder_is_that_of_the_whole_parts() {
+    check_filters([
+        ("5.9 % 2.9, -5.9 % 3, 5 % -3, 5 % 2.5", json!(null), Ok(json!([1, -2, 2, 1]))),
+        (". % 7", json!(1e18), Ok(json!([1]))),
+        ("5 % infinite, (nan % 2 | isnan)", json!(null), Ok(json!([5, true]))),
+        (".a %= 2.5", json!({"a": 7.9}), Ok(json!([{"a": 1}]))),
+        ("1 % 0.5", json!(null), Err("cannot be divided by 0.5")),
+        ("1 % 0", json!(null), Err("cannot be divided by 0")),
+    ]);
+}
+
+#[test]
+fn t7_numbers_in_texts_are_written_as_jq_writes_them() {
+    let query = |filter: &str, text: &str| {
+        call("json_query", json!({"filter": filter, "text": text})).unwrap()["results"].clone()
+    };
+    for (filter, text, expected) in [
+        (
+            ".[] | tostring",
+            "[1.0, 1e3, -2.50, 1e16, 0.0, 12e-1]",
+            json!(["1", "1000", "-2.50", "10000000000000000", "0", "12e-1"]),
+        ),
+        (
+            "@csv, @tsv, @text, @sh, @json",
+            "[1e3, 1.0]",
+            json!(["1000,1", "1000\t1", "[1000,1]", "1000 1", "[1000,1]"]),
+        ),
+        ("\"\\(.[0])-\\(.[1] + 1)\", (.[0] * 2 | tostring)", "[1.0, 2.0]", json!(["1-3", "2"])),
+        ("@json \"\\(.)\", @base64 \"\\(.)\"", "1.0", json!(["1", "MQ=="])),
+        (
+            ".[] | tostring",
+            "[123456789012345678901234567890, 1.000000000000000000001, 9007199254740993.5]",
+            json!(["123456789012345678901234567890", "1.000000000000000000001", "9007199254740993.5"]),
+        ),
+        (
+            "{(\"\\(.)\"): 1}, ({a: \"x\\n\"} | tojson, tostring)",
+            "2.0",
+            json!([{"2": 1}, "{\"a\":\"x\\n\"}", "{\"a\":\"x\\n\"}"]),
+        ),
+    ] {
+        assert_eq!(query(filter, text), expected, "{filter}");
+    }
+    check_filters([
+        (
+            "[infinite, -infinite, nan] | tojson, (.[0] | tostring)",
+            json!(null),
+            Ok(json!(["[1.7976931348623157e+308,-1.7976931348623157e+308,null]", "1.7976931348623157e+308"])),
+        ),
+        ("reduce range(200) as $i (1; [.]) | tojson", json!(null), Err("nested more than 120 deep")),
+        ("reduce range(60) as $i (1; [., .]) | tojson", json!(null), Err("too large to be written")),
+    ]);
+}
+
+#[test]
+fn t7_flatten_and_abs_do_what_those_of_jq_do() {
+    check_filters([
+        ("flatten", json!({"a": [1], "b": 2}), Ok(json!([[1, 2]]))),
+        (
+            "flatten, flatten(1), flatten(0)",
+            json!([1, [2, [3]]]),
+            Ok(json!([[1, 2, 3], [1, 2, [3]], [1, [2, [3]]]])),
+        ),
+        ("flatten, flatten(1)", json!([]), Ok(json!([[], []]))),
+        ("flatten(-1)", json!([]), Err("flatten depth must not be negative")),
+        ("map(abs)", json!([-1, 2, -0.5]), Ok(json!([[1, 2, 0.5]]))),
+        ("abs", json!("x"), Err("has no absolute value")),
+        ("abs", json!(null), Err("has no absolute value")),
+    ]);
 }

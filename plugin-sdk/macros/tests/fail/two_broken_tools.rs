@@ -1,0 +1,11 @@
+use toolgate_sdk::{plugin, tool};
+
+#[tool]
+fn first() {}
+
+#[tool]
+fn second() {}
+
+plugin!("sums", first, second);
+
+fn main() {}
