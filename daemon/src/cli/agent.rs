@@ -1,5 +1,6 @@
 //! `toolgate agent`: the agents of an organization.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use crate::client::{Client, escaped};
 const EXAMPLES: &str = "\
 Examples:
   toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
+  toolgate agent put acme/bot --profile support --autonomy autonomous
   toolgate agent put acme/bot bot.json
   toolgate agent list acme";
 
@@ -32,7 +34,10 @@ pub enum AgentCommand {
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
         agent: AgentName,
         /// The document, as JSON; `-` for standard input
-        #[arg(required_unless_present = "enabled", conflicts_with_all = ["enabled", "disabled"])]
+        #[arg(
+            required_unless_present_any = ["enabled", "profile", "subtype"],
+            conflicts_with_all = ["enabled", "disabled", "profile", "subtype", "autonomy"]
+        )]
         file: Option<String>,
         /// A tool that it may call: `namespace/tool`, `namespace/*` or `*`
         #[arg(long, value_name = "TOOL")]
@@ -40,6 +45,15 @@ pub enum AgentCommand {
         /// A tool that it may not call, whatever else says so
         #[arg(long, value_name = "TOOL")]
         disabled: Vec<String>,
+        /// The named set of tools that it has
+        #[arg(long, value_name = "NAME")]
+        profile: Option<String>,
+        /// What kind of agent it is, which gives it a profile
+        #[arg(long, value_name = "NAME")]
+        subtype: Option<String>,
+        /// How far it goes without a person; without it, `supervised`
+        #[arg(long, value_parser = PossibleValuesParser::new(["draft_only", "supervised", "autonomous"]))]
+        autonomy: Option<String>,
     },
     /// Show an agent's document
     Get {
@@ -84,10 +98,19 @@ pub fn parse_agent(text: &str) -> Result<AgentName, String> {
 
 pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        AgentCommand::Put { agent, file, enabled, disabled } => {
+        AgentCommand::Put { agent, file, enabled, disabled, profile, subtype, autonomy } => {
             let body = match file {
                 Some(file) => document_from(&file)?,
-                None => json!({"enabled": enabled, "disabled": disabled}).to_string(),
+                None => {
+                    // Without a list an agent has what its profile gives.
+                    let enabled = (!enabled.is_empty()).then(|| json!(enabled));
+                    let said = [("profile", profile), ("subtype", subtype), ("autonomy", autonomy)];
+                    let said = said.into_iter().map(|(name, value)| (name, value.map(Value::String)));
+                    let members =
+                        [("enabled", enabled), ("disabled", Some(json!(disabled)))].into_iter().chain(said);
+                    let members = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+                    Value::Object(members.collect()).to_string()
+                }
             };
             put(client, printer, &agent, body).await
         }
@@ -132,6 +155,8 @@ pub fn path(agent: &AgentName) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -145,7 +170,15 @@ mod tests {
     }
 
     fn put(file: Option<String>) -> AgentCommand {
-        AgentCommand::Put { agent: bot(), file, enabled: vec!["files/*".into()], disabled: Vec::new() }
+        AgentCommand::Put {
+            agent: bot(),
+            file,
+            enabled: vec!["files/*".into()],
+            disabled: Vec::new(),
+            profile: None,
+            subtype: None,
+            autonomy: None,
+        }
     }
 
     fn there() -> Canned {
@@ -160,6 +193,27 @@ mod tests {
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/agents/bot");
         assert_eq!(run.asked[1].body, r#"{"disabled":[],"enabled":["files/*"]}"#);
         assert_eq!(run.notes, "warning: no tool `files/*` is loaded\n");
+    }
+
+    #[tokio::test]
+    async fn g10_an_agent_is_made_of_a_profile_and_an_autonomy() {
+        #[derive(Parser)]
+        struct Line {
+            #[command(subcommand)]
+            command: AgentCommand,
+        }
+        let read = |words: &[&str]| Line::try_parse_from(["agent", "put", "acme/bot"].iter().chain(words));
+        let line = read(&["--profile", "support", "--autonomy", "autonomous"]).expect("understood");
+        let run = run_command(line.command, vec![there(), Canned::json(200, json!({}))]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[1].body, r#"{"autonomy":"autonomous","disabled":[],"profile":"support"}"#);
+        for wrong in [
+            &["--autonomy", "autonomous"][..],
+            &["--profile", "a", "bot.json"],
+            &["--subtype", "a", "--autonomy", "free"],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
     }
 
     #[tokio::test]

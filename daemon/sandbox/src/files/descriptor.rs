@@ -267,7 +267,8 @@ impl HostDirectoryEntryStream for FilesView<'_> {
         loop {
             let listing = Resource::new_borrow(listing.rep());
             match self.wasi.read_directory_entry(listing).await {
-                // A name that is not UTF-8 cannot be told. It must not hide those that can.
+                // A name that is not UTF-8 cannot be told. It must not hide those that can; and of one that is told and
+                // cannot be opened, the library of C makes an error of the whole listing.
                 Err(error) if error.downcast_ref() == Some(&ErrorCode::IllegalByteSequence) => {}
                 entry => return entry,
             }

@@ -35,7 +35,7 @@ pub async fn run(
     if rows.is_empty() {
         printer.line("nothing changes about who may call what")?;
     } else {
-        printer.table(["AGENT", "TOOL", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
+        printer.table(["AGENT", "TOOLS", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
     }
     printer.note(&format!("agents: {} with changes, {unchanged} without", agents.len()))?;
     if preview.get("complete").and_then(Value::as_bool) == Some(false) {
@@ -45,14 +45,31 @@ pub async fn run(
     Ok(())
 }
 
-fn rows(agent: &Value) -> impl Iterator<Item = [String; 7]> {
+/// Tools that a row names.
+const NAMED: usize = 6;
+
+/// A row for each kind of change, with the tools that it befalls: a policy seldom changes one.
+fn rows(agent: &Value) -> Vec<[String; 7]> {
     let tools = agent.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    tools.iter().map(|tool| {
+    let mut kinds: Vec<([String; 5], Vec<String>)> = Vec::new();
+    for tool in tools {
         let text = |pointer| field(tool, pointer);
         let channels = if tool.get("channels").is_some() { text("/channels") } else { "all".to_owned() };
-        let (now, then) = (verdict(tool, "/before"), verdict(tool, "/after"));
-        [field(agent, "/agent"), text("/tool"), now, then, text("/layer"), text("/rule"), channels]
-    })
+        let kind =
+            [verdict(tool, "/before"), verdict(tool, "/after"), text("/layer"), text("/rule"), channels];
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, tools)) => tools.push(text("/tool")),
+            None => kinds.push((kind, vec![text("/tool")])),
+        }
+    }
+    let row = |(kind, tools): ([String; 5], Vec<String>)| {
+        let more = tools.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = tools.into_iter().take(NAMED).collect::<Vec<_>>().join(", ") + &more;
+        let [now, then, layer, rule, channels] = kind;
+        [field(agent, "/agent"), named, now, then, layer, rule, channels]
+    };
+    kinds.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -96,6 +113,22 @@ mod tests {
         assert_eq!(
             run.notes,
             "warning: odd (`/blocked/0`)\nthe document differs in blocked, limits\nagents: 1 with changes, 2 without\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn tools_to_which_the_same_happens_share_a_row() {
+        let tool = |number: usize| json!({"tool": format!("a/t{number}"), "before": "allowed", "after": "refused", "layer": "platform", "rule": "blocked"});
+        let tools: Vec<Value> = (0..NAMED + 2).map(tool).collect();
+        let all = json!({"warnings": [], "unchanged": 0, "complete": true, "agents": [{"agent": "acme/bot", "tools": tools}]});
+        let run = diff(false, all).await;
+        run.result.expect("no failure");
+        let rows: Vec<&str> = run.out.lines().skip(1).collect();
+        assert_eq!(rows.len(), 1);
+        assert!(
+            rows[0].starts_with("acme/bot  a/t0, a/t1, a/t2, a/t3, a/t4, a/t5 and 2 more  allowed"),
+            "{}",
+            rows[0]
         );
     }
 
