@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolgate_sandbox::Effect;
 
 /// What stands in place of a secret.
 const REDACTED: &str = "[redacted]";
@@ -55,12 +56,12 @@ fn words(value: &Value, found: &mut Vec<String>) {
 /// Shortest secret that is looked for inside of a part of a path. A shorter one is a part of many words.
 const INSIDE_BYTES: usize = 4;
 
-/// What an effect was done to, without the parts of its path that hold a secret. What follows `: ` says how it went.
-pub fn without<'a>(detail: &'a str, secrets: &[String]) -> Cow<'a, str> {
+/// An effect as it is recorded: without the parts of the path it was done to that hold a secret.
+pub fn without<'a>(effect: &'a Effect, secrets: &[String]) -> Cow<'a, str> {
     if secrets.is_empty() {
-        return Cow::Borrowed(detail);
+        return Cow::Borrowed(&effect.detail);
     }
-    let (path, how) = detail.split_at(detail.find(": ").unwrap_or(detail.len()));
+    let (path, how) = effect.parts();
     let shown = |part: &'a str| {
         let meant = percent_decode_str(part).decode_utf8_lossy();
         let holds = |secret: &String| match secret.len() < INSIDE_BYTES {
@@ -100,17 +101,23 @@ mod tests {
     fn o3_a_secret_that_stands_in_a_path_is_not_in_what_is_recorded_of_it() {
         let pointers = ["/ssn".to_owned(), "/more".to_owned()];
         let secrets = secrets(r#"{"ssn":"Pat/4711 é","more":{"pin":12},"open":"v1"}"#, &pointers);
-        for (detail, shown) in [
+        let without = |kind, detail: &str, secrets: &[String]| {
+            without(&Effect { kind, detail: detail.to_owned() }, secrets).into_owned()
+        };
+        for (kind, detail, shown) in [
             (
+                "network_request",
                 "GET https://a.example:12/v1/Pat%2F4711%20%C3%A9/12/x: 404, 12 bytes out",
                 "GET https://a.example:12/v1/[redacted]/[redacted]/x: 404, 12 bytes out",
             ),
-            ("notes/4711 é.txt", "notes/[redacted]"),
-            ("GET https://a.example/v1/x12: 200", "GET https://a.example/v1/x12: 200"),
+            ("workspace_write", "notes/4711 é.txt", "notes/[redacted]"),
+            ("workspace_write", "notes: of 4711 é", "[redacted]"),
+            ("file_denied", "a: 4711 é/12: outside", "[redacted]/[redacted]: outside"),
+            ("network_denied", "https://a.example/v1/x12: 200", "https://a.example/v1/x12: 200"),
         ] {
-            assert_eq!(without(detail, &secrets), shown);
+            assert_eq!(without(kind, detail, &secrets), shown);
         }
-        assert_eq!(without("notes/4711", &super::secrets("{", &pointers)), "notes/4711");
+        assert_eq!(without("workspace_write", "a/4711", &super::secrets("{", &pointers)), "a/4711");
     }
 
     #[test]

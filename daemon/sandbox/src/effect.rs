@@ -20,6 +20,19 @@ pub struct Effect {
     pub detail: String,
 }
 
+impl Effect {
+    /// What it was done to, and how it went. An address holds no `: `; the name of a file can, so what is said of one comes
+    /// behind the last.
+    pub fn parts(&self) -> (&str, &str) {
+        let end = match self.kind {
+            "workspace_write" | "workspace_read" => None,
+            "file_denied" | "quota_exceeded" => self.detail.rfind(": "),
+            _ => self.detail.find(": "),
+        };
+        self.detail.split_at(end.unwrap_or(self.detail.len()))
+    }
+}
+
 type Recording = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// Makes sure that the intent of a call is on disk. Waiting twice costs nothing.

@@ -52,22 +52,21 @@ pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_
     let call = Call::read(&options)?;
     let Some(agent) = &call.agent else {
         let session = options.session.as_deref().unwrap_or_default();
-        return call.make(client, printer, session).await.map_err(|(failure, _)| failure);
+        let answer = call.post(client, session).await?;
+        return call.tell(&answer, session, printer);
     };
     let session = open(client, agent, &options).await?;
-    let made = call.make(client, printer, &session).await;
-    if options.keep || matches!(made, Err((_, Waits(true)))) {
+    let answer = call.post(client, &session).await;
+    let waits = |answer: &Value| !matches!(answer.pointer("/results/0/status"), Some(status) if status == "ok" || status == "error");
+    if options.keep || answer.as_ref().is_ok_and(waits) {
         printer.note(&format!("session `{session}` stays open; `toolgate session end {session}` ends it"))?;
-        return made.map_err(|(failure, _)| failure);
+        return call.tell(&answer?, &session, printer);
     }
     let ended = client.delete(&session_path(&session)).send().await;
-    made.map_err(|(failure, _)| failure)?;
+    call.tell(&answer?, &session, printer)?;
     ended?;
     Ok(())
 }
-
-/// Whether a call that has no result waits for somebody.
-struct Waits(bool);
 
 /// What is to be called, by whom.
 struct Call {
@@ -103,18 +102,6 @@ impl Call {
         Ok(Self { agent, tool: tool.clone(), arguments })
     }
 
-    async fn make(
-        &self,
-        client: &Client,
-        printer: &mut Printer<'_>,
-        session: &str,
-    ) -> Result<(), (Failure, Waits)> {
-        let answer = self.post(client, session).await.map_err(|failure| (failure, Waits(false)))?;
-        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
-        let waits = !matches!(&*field(result, "/status"), "ok" | "error");
-        self.tell(&answer, result, session, printer).map_err(|failure| (failure, Waits(waits)))
-    }
-
     async fn post(&self, client: &Client, session: &str) -> Result<Value, Failure> {
         // Put together as text: the tool gets the arguments byte for byte as they were given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
@@ -122,13 +109,8 @@ impl Call {
         Ok(post.body("application/json", body.into()).send().await?.json()?)
     }
 
-    fn tell(
-        &self,
-        answer: &Value,
-        result: &Value,
-        session: &str,
-        printer: &mut Printer<'_>,
-    ) -> Result<(), Failure> {
+    fn tell(&self, answer: &Value, session: &str, printer: &mut Printer<'_>) -> Result<(), Failure> {
+        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
         let ok = result.get("status").and_then(Value::as_str) == Some("ok");
         if printer.json() {
             printer.value(answer)?;
@@ -159,7 +141,9 @@ impl Call {
                     format!(
                         "somebody with another token runs `toolgate approval approve {approval}`; then make the call \
                          again with `toolgate call --session {session} {} '{}'`",
-                        self.tool, self.arguments
+                        self.tool,
+                        // As a shell takes it.
+                        self.arguments.get().replace('\'', r"'\''")
                     ),
                 )
             }
@@ -263,12 +247,13 @@ mod tests {
     #[tokio::test]
     async fn a_call_that_waits_for_a_person_names_the_approval() {
         let waits = json!({"status": "approval_required", "approval": {"id": "a_1", "expires_at": 0}});
-        let run = call(&["--session", "s_9", "files/write"], vec![answered(&waits)]).await;
+        let arguments = r#"{"text": "it's"}"#;
+        let run = call(&["--session", "s_9", "files/write", arguments], vec![answered(&waits)]).await;
         let failure = run.result.expect_err("it has not run");
         assert_eq!(failure.to_string(), "the call waits for a person: approval `a_1`");
         assert!(failure.hint().contains("toolgate approval approve a_1"), "{}", failure.hint());
         assert!(
-            failure.hint().ends_with("`toolgate call --session s_9 files/write '{}'`"),
+            failure.hint().ends_with(r#"`toolgate call --session s_9 files/write '{"text": "it'\''s"}'`"#),
             "{}",
             failure.hint()
         );

@@ -195,7 +195,7 @@ pub(super) fn effects(
     }
     let secrets = secrets(&call.arguments, &admitted.tool().redact);
     for effect in &finished.effects {
-        let record = EffectRecord { effect: effect.kind.into(), detail: without(&effect.detail, &secrets) };
+        let record = EffectRecord { effect: effect.kind.into(), detail: without(effect, &secrets) };
         if let Err(error) = audit.effect(entry, record) {
             tracing::error!(%error, "an effect cannot be recorded");
         }
