@@ -519,6 +519,23 @@ fn c1_an_organization_has_200_tools_and_no_more() {
     });
 }
 
+/// The platform's word holds for it, so nobody is to think that it does not.
+#[test]
+fn c1_a_platforms_policy_knows_the_tools_that_organizations_made() {
+    with(|scene| {
+        let house = House::new(scene, "known-above");
+        house.make(&definition());
+        let warned = |tool: &str| {
+            let preview =
+                house.operator.post("/v1/platform/policy/diff", &json!({"blocked": [tool]})).expect(200);
+            let warnings = preview.json()["warnings"].as_array().cloned().unwrap_or_default();
+            warnings.iter().any(|warning| warning["code"] == "UNRESOLVED_TOOL")
+        };
+        assert!(!warned("shop/order") && !warned("shop/*"));
+        assert!(warned("shop/ordr"), "no organization has that one");
+    });
+}
+
 #[test]
 fn c2_an_openapi_document_becomes_a_tool_whose_actions_work() {
     with(|scene| {
