@@ -1,4 +1,5 @@
-//! Compiles a folder of guest packages to components, and writes a constant that holds them.
+//! Compiles a folder of guest packages to components, and writes a constant that holds them with their digests:
+//! whoever starts need not read a component to know which one it is.
 //!
 //! Included by every build script that needs guests. One `cargo build` makes all of a folder's packages, in a target
 //! folder of its own that debug, release and clippy share: guests are the same in each of them. A package is named as
@@ -15,6 +16,8 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use sha2::{Digest, Sha256};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
@@ -47,7 +50,8 @@ const KEPT_VARIABLES: &[&str] = &[
 ];
 
 /// Compiles the packages in a folder of the workspace, and writes a file into the output folder with
-/// `pub const CONSTANT: &[(&str, &[u8])]`: their names and components, in the order of names.
+/// `pub const CONSTANT: &[Embedded]`, in the order of names. Whoever includes it says what an `Embedded` is: `name`,
+/// `digest` (`sha256:` and 64 digits) and `component`.
 pub fn embed(folder: &str, constant: &str, file: &str) -> ExitCode {
     match try_embed(folder, constant, file) {
         Ok(()) => ExitCode::SUCCESS,
@@ -194,13 +198,18 @@ fn write_constant(
     file: &str,
     names: &[String],
 ) -> Result<()> {
-    let mut source = format!("pub const {constant}: &[(&str, &[u8])] = &[\n");
+    let mut source = format!("pub const {constant}: &[Embedded] = &[\n");
     for name in names {
         let component = format!("{}.wasm", name.replace('-', "_"));
         // Another build may compile the guests anew while this one goes on to embed them.
         let copy = output.join(&component);
-        write_if_changed(&copy, &fs::read(components.join(&component))?)?;
-        writeln!(source, "    ({name:?}, include_bytes!({copy:?})),")?;
+        let content = fs::read(components.join(&component))?;
+        write_if_changed(&copy, &content)?;
+        let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(
+            source,
+            "    Embedded {{ name: {name:?}, digest: \"sha256:{digest}\", component: include_bytes!({copy:?}) }},"
+        )?;
     }
     source.push_str("];\n");
     Ok(write_if_changed(&output.join(file), source.as_bytes())?)

@@ -27,8 +27,21 @@ use history::{History, Version};
 pub use load::{Expected, Progress};
 pub use made::{Definition, Kind};
 
-/// The built-in plugins: namespace and component, made by the build script.
+/// A component that the build script compiled and embedded.
+#[derive(Debug)]
+pub struct Embedded {
+    /// Its package, and the namespace of its plugin.
+    pub name: &'static str,
+    /// Its SHA-256, `sha256:` and 64 hexadecimal digits. Known without reading the component, whose pages stay on the
+    /// disk where its code is in the cache.
+    pub digest: &'static str,
+    /// The file.
+    pub component: &'static [u8],
+}
+
+/// The built-in plugins, made by the build script.
 mod built_in {
+    use super::Embedded;
     include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 }
 pub use built_in::BUILT_IN;

@@ -5,8 +5,8 @@
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
-/// The plugins that came with the daemon: name and component.
-pub use toolgate::plugins::BUILT_IN;
+/// The plugins that came with the daemon.
+pub use toolgate::plugins::{BUILT_IN, Embedded};
 
 /// One tool for each limit of a call.
 pub const HOSTILE: &[u8] = guest("hostile");
@@ -22,8 +22,8 @@ const _: () = assert!(GUESTS.len() == 3, "a guest is not named here");
 const fn guest(name: &str) -> &'static [u8] {
     let mut at = 0;
     while at < GUESTS.len() {
-        if are_equal(GUESTS[at].0.as_bytes(), name.as_bytes()) {
-            return GUESTS[at].1;
+        if are_equal(GUESTS[at].name.as_bytes(), name.as_bytes()) {
+            return GUESTS[at].component;
         }
         at += 1;
     }

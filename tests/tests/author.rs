@@ -11,6 +11,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use toolgate_tests::daemon::run_to_end;
+use toolgate_tests::guests::Embedded;
 use toolgate_tests::{Daemon, PluginFile, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -191,9 +192,9 @@ fn t11_each_finding_has_its_code_and_place() {
 fn t7_the_built_in_plugins_pass_their_own_check() {
     assert!(guests::BUILT_IN.len() >= 4);
     // Those that make plugins of definitions are none without one.
-    let plugins = guests::BUILT_IN.iter().filter(|(name, _)| !matches!(*name, "api" | "mcp"));
-    for (name, file) in plugins {
-        let errors = findings_with(file, &[], None);
+    let plugins = guests::BUILT_IN.iter().filter(|plugin| !matches!(plugin.name, "api" | "mcp"));
+    for Embedded { name, component, .. } in plugins {
+        let errors = findings_with(component, &[], None);
         // The examples of `files` and `http` speak of files and of a web that only their own tests make up.
         let errors: Vec<_> = errors
             .into_iter()

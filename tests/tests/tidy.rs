@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use toolgate_tests::guests::GUESTS;
+use toolgate_tests::guests::{Embedded, GUESTS};
 use toolgate_tests::{Daemon, Value};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -80,8 +80,9 @@ fn every_tool_of_every_guest_is_called_by_a_test() {
     let tests: String = files(&workspace().join("tests/tests")).iter().map(|file| read(file)).collect();
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
-    for (name, file) in GUESTS {
-        let view = operator.load(name, file);
+    for Embedded { name, digest, component } in GUESTS {
+        let view = operator.load(name, component);
+        assert_eq!(text(&view["digest"]), *digest, "{name}");
         for tool in view["tools"].as_array().expect("tools") {
             let tool = text(&tool["name"]);
             let names = [format!("\"{tool}\""), format!("{name}/{tool}\""), format!("call_{name}_{tool}\"")];

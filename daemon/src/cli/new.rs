@@ -101,7 +101,7 @@ enum Language {
 pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let name =
         Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
-    if BUILT_IN.iter().any(|(taken, _)| *taken == name.as_str()) {
+    if BUILT_IN.iter().any(|taken| taken.name == name.as_str()) {
         let message = format!("`{name}` is the name of a built-in plugin, which no daemon lets go");
         return Err(Failure::wrong_usage(message, "choose another one"));
     }

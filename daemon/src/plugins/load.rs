@@ -7,7 +7,7 @@ use bytes::Bytes;
 use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
-use super::{BUILT_IN, History, Kind, PluginView, Plugins, Version};
+use super::{BUILT_IN, Embedded, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
 use crate::dispatch::now_ms;
@@ -59,7 +59,7 @@ impl Plugins {
 
     async fn load_file(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
         let namespace = expected.namespace.clone();
-        if BUILT_IN.iter().any(|(reserved, _)| *reserved == namespace.as_str()) {
+        if BUILT_IN.iter().any(|built_in| built_in.name == namespace.as_str()) {
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("the namespace `{namespace}` belongs to a built-in plugin"),
@@ -76,14 +76,14 @@ impl Plugins {
     /// Serves the plugins that came with the daemon.
     pub async fn load_built_in(&self, report: impl Fn(Progress)) -> Result<(), CallError> {
         let rows = self.0.store.plugins().await?;
-        for (namespace, file) in BUILT_IN {
-            let digest = digest_of(file);
+        for Embedded { name, digest, component: file } in BUILT_IN {
+            let digest = Digest::parse(digest).map_err(|error| invalid(error.to_string()))?;
             let report = |compiled| {
                 if let CompiledBy::Worker(took) = compiled {
-                    report(Progress::Compiled { namespace: (*namespace).to_owned(), took });
+                    report(Progress::Compiled { namespace: (*name).to_owned(), took });
                 }
             };
-            if let Some(kind) = Kind::of_component(namespace) {
+            if let Some(kind) = Kind::of_component(name) {
                 let (component, compiled) = self.0.compiler.component(&digest, file).await?;
                 report(compiled);
                 self.makers().insert(kind, (digest, component));
@@ -92,9 +92,9 @@ impl Plugins {
             let (plugin, compiled) = self.prepare(&digest, file, None).await?;
             report(compiled);
             let mut history = History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
-            history.set_disabled(rows.iter().any(|row| row.namespace == *namespace && row.disabled));
-            let name = Namespace::parse(namespace).map_err(|error| invalid(error.to_string()))?;
-            self.0.loaded.lock().await.insert(name, history);
+            history.set_disabled(rows.iter().any(|row| row.namespace == *name && row.disabled));
+            let namespace = Namespace::parse(name).map_err(|error| invalid(error.to_string()))?;
+            self.0.loaded.lock().await.insert(namespace, history);
         }
         self.serve(&*self.0.loaded.lock().await);
         Ok(())

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use bare::{Bare, Call, Knobs};
 use rustix::time::{ClockId, clock_gettime};
+use toolgate_tests::guests::Embedded;
 
 /// The call: 82 bytes.
 pub const ARGUMENTS: &str =
@@ -36,7 +37,7 @@ const ROUNDS: usize = 5;
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let (_, echo) = BENCH_GUESTS.iter().find(|(name, _)| *name == "echo").unwrap();
+    let echo = BENCH_GUESTS.iter().find(|guest| guest.name == "echo").unwrap().component;
     let runtime = toolgate::serve::runtime().unwrap();
     if std::env::args().any(|argument| argument == "profile") {
         let house = runtime.block_on(house::House::new(echo));

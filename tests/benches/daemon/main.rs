@@ -20,6 +20,7 @@ mod search;
 mod waiting;
 
 use std::time::{Duration, Instant};
+use toolgate_tests::guests::Embedded;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -51,7 +52,7 @@ fn argument(name: &str) -> Option<String> {
 
 /// A guest of the benchmarks.
 fn guest(name: &str) -> &'static [u8] {
-    BENCH_GUESTS.iter().find(|(known, _)| *known == name).unwrap().1
+    BENCH_GUESTS.iter().find(|guest| guest.name == name).unwrap().component
 }
 
 /// How long something takes.

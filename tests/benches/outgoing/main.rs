@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use server::Server;
 use tokio::runtime::Runtime;
+use toolgate_tests::guests::Embedded;
 
 /// Connections at once.
 const CONNECTIONS: usize = 16;

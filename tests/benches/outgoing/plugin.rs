@@ -26,7 +26,7 @@ impl Plugin {
         let settings = format!("{SETTINGS}[egress]\nname_servers = [\"{}\"]\n", server.names.address);
         let daemon = Daemon::start(PROGRAM, &settings);
         let operator = daemon.operator();
-        let (_, component) = BENCH_GUESTS.iter().find(|(name, _)| *name == "requests").unwrap();
+        let component = BENCH_GUESTS.iter().find(|guest| guest.name == "requests").unwrap().component;
         operator.load("requests", component);
         let grant = json!({
             "network": [{"host": HOST, "port": TLS_PORT}], "credentials": ["stripe"],
