@@ -55,6 +55,7 @@ pub use shelf::{Credential, State};
 pub use source::{RootKeySource, SourceError};
 pub use vault::Vault;
 
+use crate::audit::Audit;
 use crate::registry::Registry;
 use crate::store::{CredentialUse, Store, StoreError};
 use envelope::EnvelopeError;
@@ -67,6 +68,7 @@ pub struct Credentials(Arc<Parts>);
 struct Parts {
     shelf: ArcSwap<Shelf>,
     store: Store,
+    audit: Audit,
     registry: Registry,
     source: RootKeySource,
     references: Option<VaultReferences>,
@@ -85,6 +87,8 @@ struct Parts {
 
 /// What the store is made with.
 pub struct CredentialSettings {
+    /// Where it is written down that tokens were asked for.
+    pub audit: Audit,
     /// Where the root key comes from.
     pub source: RootKeySource,
     /// The vault that credentials may refer to; without one none can.
@@ -154,6 +158,7 @@ impl Credentials {
         let credentials = Self(Arc::new(Parts {
             shelf: ArcSwap::from_pointee(shelf),
             store,
+            audit: settings.audit,
             registry,
             source: settings.source,
             references: settings.references,

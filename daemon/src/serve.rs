@@ -146,7 +146,7 @@ impl Prepared {
         plugins.load_built_in(report).await?;
         plugins.restore().await?;
         let tools = restore_documents(&store, &registry, &plugins).await?;
-        let credentials = self.credentials(&store, &registry).await?;
+        let credentials = self.credentials(&store, &registry, &audit).await?;
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
         let workspaces = self.folder.subfolder("workspaces")?;
         let sessions = Arc::new(Sessions::new(&workspaces, answers_kept_ms, bounds(&self.config)));
@@ -273,12 +273,13 @@ impl Prepared {
         Ok(https_client(HttpsSettings { named, private_hosts, private, ca_file })?)
     }
 
-    async fn credentials(&self, store: &Store, registry: &Registry) -> Result<Credentials> {
+    async fn credentials(&self, store: &Store, registry: &Registry, audit: &Audit) -> Result<Credentials> {
         let settings = &self.config.credentials;
         let source = self.root_key_source()?;
         let public_url =
             settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.reached_at()));
         let settings = CredentialSettings {
+            audit: audit.clone(),
             source,
             references: self.vault_references()?,
             http: self.https_client(false)?,

@@ -238,7 +238,7 @@ pub struct AdminRecord<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub organization: Option<Cow<'a, str>>,
-    /// The id of the token that acted.
+    /// The id of the token that acted; `toolgate` for what the daemon did by itself.
     pub principal: Cow<'a, str>,
     /// `plugin.load`, `agent.put`, `token.revoke`.
     pub action: Cow<'a, str>,
@@ -254,7 +254,7 @@ pub struct AdminRecord<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub details: Option<Cow<'a, RawValue>>,
-    /// The door it came in by: `http`.
+    /// The door it came in by: `http`; `daemon` for what came in by none.
     pub source: Cow<'a, str>,
 }
 

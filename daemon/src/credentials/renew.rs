@@ -3,10 +3,12 @@
 //! A renewal can use up the token that it was made with, so it does not stop where the call that needed it does: it runs
 //! by itself, and whoever waits for it may leave. What it brings is stored only in the place of what it was made from.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
 use toolgate_admission::{CallError, Name, NoCredential, Unusable};
 
@@ -16,6 +18,7 @@ use super::fields::SecretFields;
 use super::oauth::{self, NoTokens, Tokens};
 use super::shelf::{Credential, Keys, State};
 use super::{CredentialRefusal, Credentials};
+use crate::audit::AdminRecord;
 use crate::store::CredentialRow;
 
 /// Time before its end when a token is no longer sent: the request has a way to go, and clocks differ.
@@ -29,6 +32,39 @@ const REFUSED_MS: u64 = 60_000;
 const LIFE_UNSAID_MS: u64 = 3_600_000;
 /// Renewals that the daemon makes by itself at the same time.
 pub(super) const RENEWALS_AT_ONCE: usize = 8;
+
+/// Who acts where nobody asked.
+const BY_ITSELF: &str = "toolgate";
+/// And the door that it came in by.
+const NO_DOOR: &str = "daemon";
+
+/// What tokens are asked for with, and where.
+struct Grant {
+    /// As RFC 6749 calls it.
+    grant_type: &'static str,
+    token_url: String,
+}
+
+impl Grant {
+    fn of(document: &CredentialDocument, fields: &SecretFields) -> Option<Self> {
+        let grant_type = match (&document.authentication, &fields.refresh_token) {
+            (Authentication::ClientCredentials(_), _) => "client_credentials",
+            (Authentication::AuthorizationCode { .. }, Some(_)) => "refresh_token",
+            _ => return None,
+        };
+        let token_url = document.authentication.client()?.token_url.clone();
+        Some(Self { grant_type, token_url })
+    }
+}
+
+/// What the record of a renewal says beside its outcome.
+#[derive(Serialize)]
+struct Details<'a> {
+    grant_type: &'static str,
+    token_url: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
 
 /// Whether what is stored is still good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +203,8 @@ impl Credentials {
             // Never one of a moment ago: a provider that refuses it is asked no more.
             fields.given = Some(self.read_reference(current).await?.secret);
         }
-        match self.next_tokens(&current.document, &fields).await {
+        let grant = Grant::of(&current.document, &fields);
+        let renewed = match self.next_tokens(&current.document, &fields).await {
             Ok(tokens) => self.take_tokens(current, fields, tokens, now_ms).await,
             Err(NoTokens::Refused(why)) => self.end(current, why, now_ms).await,
             Err(NoTokens::Unavailable(why)) => {
@@ -176,7 +213,41 @@ impl Credentials {
                 shared.paused_until_ms.store(until_ms, Ordering::Relaxed);
                 Err(unavailable(&current.document, &why))
             }
-        }
+        };
+        self.record(current, grant, &renewed).await?;
+        renewed
+    }
+
+    /// Writes down that the daemon asked for tokens, and what came of it: a secret left the house, and whoever finds a
+    /// credential revoked wants to know since when.
+    async fn record(
+        &self,
+        asked_for: &Credential,
+        grant: Option<Grant>,
+        renewed: &Result<Arc<Credential>, CredentialRefusal>,
+    ) -> Result<(), CredentialRefusal> {
+        // Nobody was asked where there is nothing to ask with.
+        let Some(Grant { grant_type, token_url }) = grant else { return Ok(()) };
+        let error = renewed.as_ref().err().map(|refused| CallError::from(refused.clone()));
+        let details = Details {
+            grant_type,
+            token_url: &token_url,
+            reason: error.as_ref().map(|error| &*error.message),
+        };
+        let details = serde_json::value::to_raw_value(&details).ok();
+        let row = &asked_for.row;
+        let record = AdminRecord {
+            organization: Some(row.organization.as_str().into()),
+            principal: BY_ITSELF.into(),
+            action: "credential.renew".into(),
+            target: format!("{}/{}", row.organization, row.name).into(),
+            outcome: error.as_ref().map_or("ok", |error| error.error_type.as_str()).into(),
+            revision: Some(self.0.registry.snapshot().revision),
+            details: details.map(Cow::Owned),
+            source: NO_DOOR.into(),
+        };
+        let recorded = self.0.audit.admin(record).await;
+        recorded.map_err(|error| unavailable(&asked_for.document, &format!("it cannot be recorded: {error}")))
     }
 
     async fn next_tokens(

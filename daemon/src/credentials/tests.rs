@@ -9,6 +9,7 @@ use toolgate_admission::{
 use toolgate_sandbox::{InjectionPlace, Secret};
 
 use super::*;
+use crate::audit::AuditSettings;
 use crate::documents::{DocumentKey, Precondition};
 
 mod oauth;
@@ -24,6 +25,7 @@ pub(super) struct Desk {
     pub folder: tempfile::TempDir,
     pub registry: Registry,
     pub store: Store,
+    pub audit: Audit,
 }
 
 pub(super) fn name(text: &str) -> Name {
@@ -34,13 +36,14 @@ impl Desk {
     pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("state.db")).await.unwrap();
+        let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
         let registry = Registry::new(LimitsPatch::new());
         for organization in ["acme", "rival"] {
             let key = DocumentKey::Organization(name(organization));
             store.put_document(&key, "{}", &Precondition::Absent, 1).await.unwrap();
             registry.put_organization(name(organization), Default::default());
         }
-        Self { folder, registry, store }
+        Self { folder, registry, store, audit }
     }
 
     pub fn path(&self, file: &str) -> std::path::PathBuf {
@@ -54,7 +57,8 @@ impl Desk {
 
     pub async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
         let redirect_url = "http://127.0.0.1:7300/v1/oauth/callback".to_owned();
-        let settings = CredentialSettings { source, references: None, http, redirect_url };
+        let audit = self.audit.clone();
+        let settings = CredentialSettings { audit, source, references: None, http, redirect_url };
         self.open_set(settings).await
     }
 
@@ -75,7 +79,11 @@ impl Desk {
     pub fn bytes_on_disk(&self) -> Vec<u8> {
         let files = std::fs::read_dir(self.folder.path()).unwrap();
         let read = |path: &Path| std::fs::read(path).unwrap();
-        files.flat_map(|file| read(&file.unwrap().path())).collect()
+        files
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.is_file())
+            .flat_map(|path| read(&path))
+            .collect()
     }
 }
 

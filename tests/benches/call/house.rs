@@ -56,6 +56,7 @@ impl House {
         let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
         let store = Store::open(&folder.path().join("state.db")).await.unwrap();
         let secrets = CredentialSettings {
+            audit: audit.clone(),
             references: None,
             source: RootKeySource::Made(folder.path().join("root")),
             http: https_client(HttpsSettings::default()).unwrap(),

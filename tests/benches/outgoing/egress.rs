@@ -7,6 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
+use toolgate::audit::{Audit, AuditSettings};
 use toolgate::credentials::{
     CredentialDocument, CredentialSettings, Credentials, HttpsSettings, NewCredential, RootKeySource, Wanted,
     https_client,
@@ -115,7 +116,9 @@ async fn store(folder: &TempDir) -> Credentials {
         .await
         .unwrap();
     let registry = Registry::new(LimitsPatch::default());
+    let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
     let settings = CredentialSettings {
+        audit,
         references: None,
         source: RootKeySource::Made(folder.path().join("root")),
         http: https_client(HttpsSettings::default()).unwrap(),

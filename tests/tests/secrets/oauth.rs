@@ -304,6 +304,10 @@ fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_
     let (requests, asked) = (upstream.requests().len(), scene.provider.asked());
     fetch().failed("CREDENTIAL_MISSING");
     assert_eq!((upstream.requests().len(), scene.provider.asked()), (requests, asked));
+    let renewals = scene.operator.audit("kind=admin&organization=acme&limit=100");
+    let renewals = renewals.iter().filter(|row| row["admin"]["action"] == "credential.renew");
+    let outcomes: Vec<_> = renewals.map(|row| row["admin"]["outcome"].as_str()).collect();
+    assert_eq!((outcomes.len() as u64, outcomes[0]), (asked, Some("CREDENTIAL_MISSING")), "{outcomes:?}");
     let records = Value::Array(scene.operator.audit("limit=100")).to_string();
     for place in [records, scene.daemon.log_text()] {
         assert!(!place.contains("canary") && !tokens.iter().any(|token| place.contains(token)), "{place}");

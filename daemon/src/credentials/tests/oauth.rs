@@ -8,6 +8,7 @@ use oauth2::HttpRequest;
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::audit;
 use crate::credentials::renew::RENEWALS_AT_ONCE;
 
 /// A provider: what it was asked, and what it answers next.
@@ -170,6 +171,38 @@ async fn k3_what_the_provider_says_ends_a_credential() {
         assert!(!connected(&desk, "acme"));
         let known = desk.open().await.find(&name("acme"), &name("stripe")).unwrap();
         assert_eq!(known.state.as_str(), state);
+    }
+}
+
+/// O3: that a secret left the house without a call asking is found, with what came of it and nothing that is secret.
+#[tokio::test]
+async fn o3_each_request_for_tokens_is_recorded() {
+    let (desk, provider, credentials) = scene().await;
+    connect(&provider, &credentials, Some("canary-refresh")).await;
+    provider.hands_out("second", None);
+    assert_eq!(token_at(&credentials, 99_000).await.as_deref(), Ok("second"));
+    // The provider is away, and left alone for a while: nobody is asked, and nothing recorded.
+    for now_ms in [198_000, 198_001] {
+        assert_eq!(token_at(&credentials, now_ms).await, Err(ErrorType::ApiUnavailable));
+    }
+    provider.answers(400, r#"{"error":"invalid_grant","error_description":"canary"}"#);
+    assert_eq!(token_at(&credentials, 250_000).await, Err(ErrorType::CredentialMissing));
+    let query = audit::Query { order: audit::Order::OldestFirst, ..Default::default() };
+    let rows = desk.audit.search(&query).await.unwrap().rows;
+    let acts: Vec<_> = rows.into_iter().filter_map(|row| row.admin).collect();
+    let outcomes: Vec<_> = acts.iter().map(|act| &*act.outcome).collect();
+    assert_eq!(outcomes, ["ok", "API_UNAVAILABLE", "CREDENTIAL_MISSING"]);
+    for act in acts {
+        assert_eq!(
+            (&*act.action, &*act.target, &*act.principal),
+            ("credential.renew", "acme/stripe", "toolgate")
+        );
+        assert_eq!(act.organization.as_deref(), Some("acme"));
+        let details = act.details.unwrap();
+        assert!(
+            details.get().contains(r#""grant_type":"refresh_token","token_url":"https://idp.example/token""#)
+        );
+        assert!(!details.get().contains("canary"), "{details}");
     }
 }
 

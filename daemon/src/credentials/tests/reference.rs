@@ -87,6 +87,7 @@ async fn open(desk: &Desk, elsewhere: &Arc<Elsewhere>, prefix: Option<&str>) -> 
         kept_ms: KEPT_MS,
     });
     let settings = CredentialSettings {
+        audit: desk.audit.clone(),
         source: RootKeySource::Made(desk.path("root")),
         references,
         http: elsewhere.client(),

@@ -191,6 +191,7 @@ async fn app(folder: &Path) -> (App, String) {
     let registry = Registry::new(LimitsPatch::new());
     registry.serve(LimitsPatch::new(), vec![Arc::new(plugin(&sandbox, component).await)]);
     let secrets = CredentialSettings {
+        audit: audit.clone(),
         source: RootKeySource::Made(folder.join("root")),
         http: https_client(HttpsSettings::default()).expect("a client"),
         references: None,
