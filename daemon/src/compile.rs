@@ -115,6 +115,16 @@ impl Compiler {
         let _ = tokio::task::spawn_blocking(move || cache.forget(&digest)).await;
     }
 
+    /// Removes what nobody asked for since the cache was opened. Called when all that is served has been.
+    pub async fn remove_unused(&self) {
+        let cache = self.cache.clone();
+        let removed = tokio::task::spawn_blocking(move || cache.remove_unused()).await;
+        if let Ok(Err(error)) = removed {
+            // It only takes room, and is tried again at the next start.
+            tracing::warn!(%error, "compiled code that nobody needs cannot be removed");
+        }
+    }
+
     async fn cached(&self, digest: &Digest) -> Option<Component> {
         let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
         let loaded = tokio::task::spawn_blocking(move || {

@@ -215,6 +215,11 @@ impl Plugins {
         self.0.makers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// Forgets the compiled code that no plugin of this start needed. Called once, when all are restored.
+    pub async fn forget_unused(&self) {
+        self.0.compiler.remove_unused().await;
+    }
+
     /// Removes the files of a version that no loaded plugin has.
     async fn forget(&self, loaded: &BTreeMap<Namespace, History>, digest: &Digest) {
         if loaded.values().any(|history| history.has(digest)) {

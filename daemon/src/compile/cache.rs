@@ -1,13 +1,16 @@
 //! What the worker made, on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC and what it vouches for: the code
 //! of a component, or that its schemas were compiled within their limits.
 //!
-//! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation.
+//! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation. What a start
+//! had no use for is removed once it is over: code for engines of before, of plugins that are gone, of tries whose caller
+//! hung up.
 
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ring::hmac;
 use toolgate_admission::Digest;
@@ -31,6 +34,8 @@ pub(super) struct Cache {
     folder: Arc<Path>,
     fingerprint: Arc<str>,
     key: Arc<hmac::Key>,
+    /// The files that were read or written since it was opened.
+    used: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 /// What a file holds.
@@ -69,16 +74,19 @@ impl Cache {
             folder: folder.into(),
             fingerprint: fingerprint.into(),
             key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)),
+            used: Arc::default(),
         })
     }
 
     pub(super) fn fetch(&self, kind: Kind, digest: &Digest) -> Option<Artifact> {
-        let bytes = fs::read(self.path(kind, digest)).ok()?;
+        let path = self.path(kind, digest);
+        let bytes = fs::read(&path).ok()?;
         let (tag, content) = bytes.split_at_checked(TAG_BYTES)?;
         if hmac::verify(&self.key, &self.message(kind, digest, content), tag).is_err() {
             tracing::warn!(%digest, "what was compiled does not verify and is compiled again");
             return None;
         }
+        self.used().insert(path);
         Some(Artifact(bytes))
     }
 
@@ -86,15 +94,41 @@ impl Cache {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(hmac::sign(&self.key, &self.message(kind, digest, content)).as_ref())?;
         file.write_all(content)?;
-        file.persist(self.path(kind, digest))?;
+        let path = self.path(kind, digest);
+        self.used().insert(path.clone());
+        file.persist(path)?;
         Ok(())
     }
 
     pub(super) fn forget(&self, digest: &Digest) {
         for kind in [Kind::Code, Kind::Schemas] {
+            let path = self.path(kind, digest);
             // Already gone is as good.
-            let _ = fs::remove_file(self.path(kind, digest));
+            let _ = fs::remove_file(&path);
+            self.used().remove(&path);
         }
+    }
+
+    /// Removes what was neither read nor written since the cache was opened, and what other engines left.
+    pub(super) fn remove_unused(&self) -> io::Result<()> {
+        for file in fs::read_dir(&self.folder)? {
+            let path = file?.path();
+            if !self.used().contains(&path) {
+                fs::remove_file(path)?;
+            }
+        }
+        let Some(all) = self.folder.parent() else { return Ok(()) };
+        for folder in fs::read_dir(all)? {
+            let path = folder?.path();
+            if path != *self.folder && path.is_dir() {
+                fs::remove_dir_all(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn used(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the tag covers: the content's own hash bound to what it is, and to the component and the engine it
@@ -164,6 +198,33 @@ mod tests {
         fs::copy(one.path(Kind::Code, &digest('a')), other.path(Kind::Code, &digest('a'))).unwrap();
         assert!(other.fetch(Kind::Code, &digest('a')).is_none());
         assert!(one.fetch(Kind::Code, &digest('a')).is_some());
+    }
+
+    /// What a start did not ask for is of nobody: each kind of what is kept, and of what is removed.
+    #[test]
+    fn what_a_start_had_no_use_for_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let before = cache(root.path(), "f1");
+        for letter in ['a', 'b', 'c'] {
+            before.store(Kind::Code, &digest(letter), b"code").unwrap();
+            before.store(Kind::Schemas, &digest(letter), b"hash").unwrap();
+        }
+        cache(root.path(), "f0").store(Kind::Code, &digest('a'), b"code of before").unwrap();
+        let now = cache(root.path(), "f1");
+        assert!(
+            now.fetch(Kind::Code, &digest('a')).is_some() && now.fetch(Kind::Schemas, &digest('a')).is_some()
+        );
+        fs::write(now.path(Kind::Code, &digest('b')), b"damaged").unwrap();
+        assert!(now.fetch(Kind::Code, &digest('b')).is_none());
+        now.store(Kind::Code, &digest('d'), b"code").unwrap();
+        now.store(Kind::Code, &digest('e'), b"code").unwrap();
+        now.forget(&digest('e'));
+        now.remove_unused().unwrap();
+        let mut left: Vec<_> = fs::read_dir(&now.folder).unwrap().map(|file| file.unwrap().path()).collect();
+        left.sort();
+        let kept = [(Kind::Code, 'a'), (Kind::Schemas, 'a'), (Kind::Code, 'd')];
+        assert_eq!(left, kept.map(|(kind, letter)| now.path(kind, &digest(letter))));
+        assert_eq!(fs::read_dir(root.path().join("cache")).unwrap().count(), 1);
     }
 
     #[test]
