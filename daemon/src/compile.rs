@@ -11,7 +11,7 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, Digest, ErrorType};
@@ -118,7 +118,7 @@ impl Compiler {
     /// Removes what nobody asked for since the cache was opened. Called when all that is served has been.
     pub async fn remove_unused(&self) {
         let cache = self.cache.clone();
-        let removed = tokio::task::spawn_blocking(move || cache.remove_unused()).await;
+        let removed = tokio::task::spawn_blocking(move || cache.remove_unused(SystemTime::now())).await;
         if let Ok(Err(error)) = removed {
             // It only takes room, and is tried again at the next start.
             tracing::warn!(%error, "compiled code that nobody needs cannot be removed");

@@ -2,8 +2,8 @@
 //! of a component, or that its schemas were compiled within their limits.
 //!
 //! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation. What a start
-//! had no use for is removed once it is over: code for engines of before, of plugins that are gone, of tries whose caller
-//! hung up.
+//! had no use for is removed once it is over, a day after it was made: code for engines of before, of plugins that are
+//! gone, of tries whose caller hung up. Who goes back to the version of yesterday finds its code.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder};
@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use ring::hmac;
 use toolgate_admission::Digest;
@@ -19,6 +20,10 @@ use crate::keys::KEY_BYTES;
 
 /// Length of the HMAC-SHA-256 tag in front of the code.
 const TAG_BYTES: usize = 32;
+
+/// How long something is kept that nobody asks for: a version of the daemon that does not work out is taken back within a
+/// day, and then starts as fast as before.
+const KEPT_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -109,18 +114,21 @@ impl Cache {
         }
     }
 
-    /// Removes what was neither read nor written since the cache was opened, and what other engines left.
-    pub(super) fn remove_unused(&self) -> io::Result<()> {
+    /// Removes what was neither read nor written since the cache was opened, and what other engines left; none of it if
+    /// it is younger than [`KEPT_UNUSED`].
+    pub(super) fn remove_unused(&self, now: SystemTime) -> io::Result<()> {
+        let is_old = |made: SystemTime| now.duration_since(made).is_ok_and(|age| age >= KEPT_UNUSED);
         for file in fs::read_dir(&self.folder)? {
-            let path = file?.path();
-            if !self.used().contains(&path) {
-                fs::remove_file(path)?;
+            let file = file?;
+            if !self.used().contains(&file.path()) && is_old(file.metadata()?.modified()?) {
+                fs::remove_file(file.path())?;
             }
         }
         let Some(all) = self.folder.parent() else { return Ok(()) };
         for folder in fs::read_dir(all)? {
-            let path = folder?.path();
-            if path != *self.folder && path.is_dir() {
+            let (path, known) = (folder?.path(), &*self.folder);
+            let metadata = fs::metadata(&path)?;
+            if path != *known && metadata.is_dir() && is_old(metadata.modified()?) {
                 fs::remove_dir_all(path)?;
             }
         }
@@ -151,6 +159,8 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn digest(letter: char) -> Digest {
@@ -219,11 +229,17 @@ mod tests {
         now.store(Kind::Code, &digest('d'), b"code").unwrap();
         now.store(Kind::Code, &digest('e'), b"code").unwrap();
         now.forget(&digest('e'));
-        now.remove_unused().unwrap();
-        let mut left: Vec<_> = fs::read_dir(&now.folder).unwrap().map(|file| file.unwrap().path()).collect();
-        left.sort();
+        let left = || {
+            let files = fs::read_dir(&now.folder).unwrap().map(|file| file.unwrap().path());
+            files.collect::<BTreeSet<_>>()
+        };
+        let all = left();
+        now.remove_unused(SystemTime::now()).unwrap();
+        assert_eq!(left(), all, "they are of today");
+        assert_eq!(fs::read_dir(root.path().join("cache")).unwrap().count(), 2);
+        now.remove_unused(SystemTime::now() + KEPT_UNUSED).unwrap();
         let kept = [(Kind::Code, 'a'), (Kind::Schemas, 'a'), (Kind::Code, 'd')];
-        assert_eq!(left, kept.map(|(kind, letter)| now.path(kind, &digest(letter))));
+        assert_eq!(left(), kept.map(|(kind, letter)| now.path(kind, &digest(letter))).into());
         assert_eq!(fs::read_dir(root.path().join("cache")).unwrap().count(), 1);
     }
 
