@@ -9,6 +9,7 @@
 
 mod answer;
 mod batch;
+mod carried;
 mod client;
 mod credential;
 mod record;
@@ -39,11 +40,13 @@ use crate::queue::{Queue, QueueError};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{CallState, Ending, Opened, Recorded, RoundsSpent, RunningCall, Session};
 use crate::store::Store;
+use carried::Carried;
 use settle::Settled;
 use tell::Teller;
 
 pub use answer::{Answer, ApprovalStamp, Executed, PluginStamp, WireUsage as CallUsage};
 pub use batch::{BatchAnswer, Next};
+pub use carried::Carrying;
 pub use client::{ClientResult, NotTaken};
 pub use trial::{Trial, Tried};
 
@@ -108,6 +111,8 @@ pub struct Parts {
     pub store: Store,
     /// How long a client has for its part of a call.
     pub client_result_ms: u64,
+    /// The calls whose callers hung up.
+    pub carrying: Carrying,
 }
 
 impl Dispatcher {
@@ -131,7 +136,7 @@ impl Dispatcher {
     ) -> Arc<Recorded> {
         let sha256 = crate::audit::Sha256::of(call.arguments.as_bytes());
         let fingerprint = record::fingerprint(&call.tool, &sha256);
-        match session.calls.open(&call.id, fingerprint, now_ms(), session.ended()) {
+        match session.calls.open(&call.id, &call.tool, fingerprint, now_ms(), session.ended()) {
             Opened::New(running) => {
                 if session.taken_up
                     && !call.id_is_new
@@ -142,8 +147,7 @@ impl Dispatcher {
                 }
                 // What waited for approval had its round.
                 let spent = spent.filter(|_| running.waited_for.is_none());
-                let terms = Terms { spent, trial: None };
-                self.call(session, &call, sha256, origin, running, terms).await
+                self.carry(session, call, sha256, origin, running, Terms { spent, trial: None }).await
             }
             Opened::Known(CallState::Ended(recorded)) => recorded,
             Opened::Known(CallState::Client(client)) => Arc::clone(&client.answer),
@@ -151,6 +155,22 @@ impl Dispatcher {
             Opened::Conflict => Answer::refused(id_reused(&call.id)).unrecorded(&call),
             Opened::Full => Answer::refused(session_full()).unrecorded(&call),
         }
+    }
+
+    /// Calls a tool, to an end that is recorded, whether its caller waits for it or not.
+    async fn carry(
+        &self,
+        session: &Arc<Session>,
+        call: RequestedCall,
+        sha256: crate::audit::Sha256,
+        origin: &Origin,
+        running: RunningCall,
+        terms: Terms,
+    ) -> Arc<Recorded> {
+        let stop = running.cancelled.clone();
+        let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
+        let call = async move { dispatcher.call(&session, &call, sha256, &origin, running, &terms).await };
+        Carried::new(&self.0.carrying, stop, Box::pin(call)).await
     }
 
     /// The end of a call of this id that ran before the daemon was started again: it does not run once more.
@@ -184,19 +204,27 @@ impl Dispatcher {
         sha256: crate::audit::Sha256,
         origin: &Origin,
         running: RunningCall,
-        terms: Terms<'_>,
+        terms: &Terms,
     ) -> Arc<Recorded> {
         let arrived = Instant::now();
         let parts = &*self.0;
         let teller = Teller::begin(&parts.events, session, call, running.waited_for.is_none());
         let organization = &session.setup.organization;
         let wait_until = after(arrived, Limits::platform(&parts.limits).deadline_ms);
-        let slot = match parts.queue.enter(organization, wait_until).await {
+        let stop =
+            Stop { cancelled: &running.cancelled, revoked: &origin.revoked, over: parts.carrying.over() };
+        let entered = tokio::select! {
+            biased;
+            entered = parts.queue.enter(organization, wait_until) => entered.map(Some),
+            // Nothing runs, so it needs no place in the sandbox to be recorded.
+            () = stop.comes() => Ok(None),
+        };
+        let slot = match entered {
             Ok(slot) => slot,
             Err(error) => return not_opened(running, call, teller, not_entered(error)),
         };
         let snapshot = parts.registry.snapshot();
-        let rules = match terms.trial {
+        let rules = match &terms.trial {
             None => rules_of(&snapshot, session),
             Some(trial) => trial.rules.clone(),
         };
@@ -218,20 +246,14 @@ impl Dispatcher {
         {
             tracing::warn!(%error, approval, "what nobody needs to decide any more cannot be taken back");
         }
-        let exchanges = terms.trial.map(|trial| &trial.exchanges);
+        let exchanges = terms.trial.as_ref().map(|trial| &trial.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256, exchanges };
-        let (performed, ending) = if running.cancelled.is_cancelled() || origin.revoked.is_cancelled() {
-            (Answer::cancelled(), Ending::Final)
-        } else {
-            // In this order, since most calls end in their first poll, and waiting to be cancelled takes locks.
-            tokio::select! {
-                biased;
-                performed = self.perform(verdict, &attempt, revision) => performed,
-                () = running.cancelled.cancelled() => (Answer::cancelled(), Ending::Final),
-                () = origin.revoked.cancelled() => (Answer::cancelled(), Ending::Final),
-            }
+        let (performed, ending) = match stop.has_come() {
+            true => (Answer::refused(CallError::cancelled()), Ending::Final),
+            false => self.perform(verdict, &attempt, revision, stop).await,
         };
         drop(slot);
+        session.touch(now_ms());
         let answer = performed.timed(arrived.elapsed());
         let outcome = parts.audit.close(entry, record::outcome(&answer));
         teller.end(&answer);
@@ -254,6 +276,7 @@ impl Dispatcher {
         verdict: Verdict<Component>,
         attempt: &Attempt<'_>,
         revision: u64,
+        stop: Stop<'_>,
     ) -> (Answer, Ending) {
         let (checked, approval) = match verdict {
             Verdict::Run(checked) => (checked, None),
@@ -279,7 +302,7 @@ impl Dispatcher {
             Ok(context) => context,
             Err(error) => return (Answer::refused(error).by(&admitted), Ending::Final),
         };
-        let mut finished = self.0.sandbox.run(&admitted, context).await;
+        let mut finished = self.0.sandbox.run(&admitted, context, stop.comes()).await;
         if let Some(kept) = attempt.exchanges {
             kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
@@ -380,13 +403,38 @@ struct Attempt<'a> {
     exchanges: Option<&'a Mutex<Vec<Exchange>>>,
 }
 
-/// What is special about a call.
+/// What stops a call before its end. It is awaited in the sandbox alone, so that what a stopped call did and used is
+/// recorded like that of any other; the steps before it take no longer than a look into the store.
 #[derive(Clone, Copy)]
-struct Terms<'a> {
+struct Stop<'a> {
+    /// Its caller hung up or cancelled it, its session or agent ended.
+    cancelled: &'a CancellationToken,
+    /// The token that it was made with is no longer good.
+    revoked: &'a CancellationToken,
+    /// The daemon stops and has waited long enough.
+    over: &'a CancellationToken,
+}
+
+impl Stop<'_> {
+    fn has_come(self) -> bool {
+        self.cancelled.is_cancelled() || self.revoked.is_cancelled() || self.over.is_cancelled()
+    }
+
+    async fn comes(self) {
+        tokio::select! {
+            () = self.cancelled.cancelled() => {}
+            () = self.revoked.cancelled() => {}
+            () = self.over.cancelled() => {}
+        }
+    }
+}
+
+/// What is special about a call.
+struct Terms {
     /// Its session has had all its rounds.
     spent: Option<RoundsSpent>,
     /// Somebody tries the tool, by rules of their own.
-    trial: Option<&'a Trial>,
+    trial: Option<Arc<Trial>>,
 }
 
 /// The rules for the session's agent. One that is gone has no tools left.

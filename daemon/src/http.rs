@@ -137,6 +137,7 @@ impl App {
             let left = background.len();
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
+        self.0.dispatcher.parts().carrying.close().await;
         self.0.credentials.close().await;
         self.0.store.close().await;
     }

@@ -72,6 +72,7 @@ pub struct Running {
     pub operator_token: PathBuf,
     app: App,
     stop: CancellationToken,
+    over: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
     sweeping: tokio::task::JoinHandle<()>,
     keeping: tokio::task::JoinHandle<()>,
@@ -81,6 +82,7 @@ pub struct Running {
 /// Runs the daemon until it is told to stop.
 pub fn run(config: Config) -> Result<()> {
     logging::start(config.log.format, config.log.level);
+    let drain_seconds = config.drain_seconds;
     let prepared = Prepared::new(config, std::env::current_exe()?)?;
     let runtime = runtime()?;
     runtime.block_on(async {
@@ -90,7 +92,13 @@ pub fn run(config: Config) -> Result<()> {
         let running = running.await?;
         tracing::info!(address = %running.address, "serving");
         stop_signal().await?;
-        tracing::info!("stopping: running calls may end");
+        tracing::info!(drain_seconds, "stopping: running calls may end; a second signal ends them at once");
+        let over = running.over.clone();
+        tokio::spawn(async move {
+            if stop_signal().await.is_ok() {
+                over.cancel();
+            }
+        });
         running.stop().await;
         anyhow::Ok(())
     })
@@ -165,7 +173,7 @@ impl Prepared {
         self.listener.set_nonblocking(true)?;
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
-        let stop = CancellationToken::new();
+        let (stop, over) = (CancellationToken::new(), dispatcher.parts().carrying.over().clone());
         let settings = listener_settings(&self.config);
         let sweeper = Sweeper {
             sessions: Arc::clone(&sessions),
@@ -193,8 +201,19 @@ impl Prepared {
             background: TaskTracker::new(),
             documents: tokio::sync::Mutex::default(),
         });
-        let serving = tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone()));
-        Ok(Running { address, operator_token, app, stop, serving, sweeping, keeping, _folder: self.folder })
+        let serving =
+            tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone(), over.clone()));
+        Ok(Running {
+            address,
+            operator_token,
+            app,
+            stop,
+            over,
+            serving,
+            sweeping,
+            keeping,
+            _folder: self.folder,
+        })
     }
 
     async fn open_store(&self) -> Result<Store> {
@@ -348,6 +367,7 @@ impl Prepared {
             events: Events::default(),
             store: store.clone(),
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
+            carrying: Default::default(),
         })
     }
 }

@@ -125,7 +125,7 @@ impl Workbench {
             Ok(context) => context,
             Err(error) => return Ran::refused(error),
         };
-        let finished = self.sandbox.run(&admitted, context).await;
+        let finished = self.sandbox.run(&admitted, context, std::future::pending()).await;
         let outcome = match finished.outcome {
             Ok(Output::Result(json)) => admitted.check_output(json),
             Ok(Output::Client(json)) => admitted.check_client_payload(json),

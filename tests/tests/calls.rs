@@ -369,13 +369,22 @@ fn r6_the_calls_of_a_revoked_token_are_cancelled() {
     });
 }
 
+/// It is recorded as cancelled, with what it used until then, and the answer says the same.
 fn is_cancelled(scene: &Scene, session: &Session, id: &str) {
     let row = wait::until("the outcome", || {
         let row = session.audited(&scene.daemon.operator(), id);
         row["outcome"].is_object().then_some(row)
     });
     assert_eq!(row["status"], "cancelled", "{row}");
-    assert_eq!(row["outcome"]["error_type"], "CANCELLED", "{row}");
+    let outcome = &row["outcome"];
+    assert_eq!((&outcome["error_type"], &outcome["executed"]), (&json!("CANCELLED"), &json!("yes")), "{row}");
+    assert!(outcome["usage"]["fuel"].as_u64() > Some(0), "{row}");
+    let session_lives = session.client.get(&session.path("")).status == 200;
+    if session_lives {
+        let known = session.look(id).0;
+        assert_eq!((&known["executed"], &known["usage"]["fuel"]), (&json!("yes"), &outcome["usage"]["fuel"]));
+        assert_eq!(known["tool"], row["call"]["tool"], "{known}");
+    }
 }
 
 #[test]

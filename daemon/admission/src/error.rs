@@ -224,6 +224,11 @@ impl CallError {
         }
     }
 
+    /// Its caller stopped the call, or is gone.
+    pub fn cancelled() -> Self {
+        Self::new(ErrorType::Cancelled, "the call was cancelled", "use a new id to call again")
+    }
+
     /// The same error with details for programs.
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);

@@ -5,6 +5,7 @@
 //! end, whichever end it was; the store outlives the future for that reason.
 
 use std::borrow::Cow;
+use std::future;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -123,17 +124,31 @@ impl CallClock {
     }
 }
 
+/// How long a call may run.
+struct Until<S> {
+    deadline: tokio::time::Instant,
+    /// Ready when nobody wants it any more.
+    stop: S,
+}
+
 impl Sandbox {
     /// Runs one admitted call. Never panics and never fails: whatever happens inside is an outcome.
     ///
-    /// Dropping the future stops the call at once and frees its instance.
-    pub async fn run(&self, call: &Admitted<Component>, context: CallContext) -> Finished {
+    /// When `stop` is ready, the call is stopped at once; what it did and used until then is told all the same, which it is
+    /// not where the future is dropped.
+    pub async fn run(
+        &self,
+        call: &Admitted<Component>,
+        context: CallContext,
+        stop: impl Future<Output = ()>,
+    ) -> Finished {
         let tool = call.tool().name.as_str();
         let arguments = call.arguments().raw();
         let deadline = context.deadline;
         let definition = call.tool().definition.clone();
         let state = CallState::new(context, call.limits(), call.reach(), call.digest().as_str(), definition);
-        self.enter(call.component(), call.limits(), deadline, state, async |plugin, store| {
+        let until = Until { deadline, stop };
+        self.enter(call.component(), call.limits(), until, state, async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
         })
         .await
@@ -147,10 +162,11 @@ impl Sandbox {
         definition: Option<Arc<str>>,
     ) -> Result<String, CallError> {
         let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
+        let until = Until { deadline, stop: future::pending() };
         let context = CallContext::powerless("describe", deadline);
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition);
         let finished = self
-            .enter(component, &DESCRIBE_LIMITS, deadline, state, async |plugin, store| {
+            .enter(component, &DESCRIBE_LIMITS, until, state, async |plugin, store| {
                 let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
                 Ok(described.map(Outcome::Output))
             })
@@ -164,7 +180,7 @@ impl Sandbox {
         &self,
         component: &Component,
         limits: &Limits,
-        deadline: tokio::time::Instant,
+        until: Until<impl Future<Output = ()>>,
         state: CallState,
         call: impl AsyncFnOnce(
             &crate::contract::Plugin,
@@ -174,23 +190,29 @@ impl Sandbox {
         let began = Instant::now();
         let mut store = self.store(state, limits);
         let mut executed = false;
-        let ended = tokio::time::timeout_at(deadline, async {
+        let running = tokio::time::timeout_at(until.deadline, async {
             let plugin = component.plugin().instantiate_async(&mut store).await?;
             executed = true;
             call(&plugin, &mut store).await
-        })
-        .await;
+        });
+        // In this order, since most calls end in their first poll, and waiting to be stopped takes locks.
+        let ended = tokio::select! {
+            biased;
+            ended = running => ended.map_err(|_| trap::deadline_exceeded(limits)),
+            () = until.stop => Err(CallError::cancelled()),
+        };
+        let fuel = store.get_fuel().ok();
+        // A component can compute while it is instantiated.
+        executed |= fuel.is_some_and(|left| left < limits.fuel);
         let outcome = match ended {
             Ok(Ok(Ok(outcome))) => accept(outcome, limits),
             Ok(Ok(Err(failure))) => Err(blame(failure, &store, limits)),
             Ok(Err(error)) => {
-                let fuel = store.get_fuel().ok();
-                executed |= fuel.is_some_and(|left| left < limits.fuel);
                 let calls = &mut store.data_mut().host_calls;
                 calls.failed = fuel.is_some() && calls.fuel_at_return == fuel;
                 Err(trap::explain(&error, store.data(), limits))
             }
-            Err(_) => Err(trap::deadline_exceeded(limits)),
+            Err(stopped) => Err(stopped),
         };
         finish(store, outcome, executed, limits, began)
     }

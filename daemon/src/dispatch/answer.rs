@@ -74,14 +74,14 @@ impl Answer {
         Self::ended(Err(error), Executed::No)
     }
 
-    /// Stopped by its caller.
+    /// Stopped by its caller, nobody here knows when.
     pub(super) fn cancelled() -> Self {
-        Self::ended(Err(cancelled()), Executed::Unknown)
+        Self::ended(Err(CallError::cancelled()), Executed::Unknown)
     }
 
     /// Cancelled while it waited for somebody.
     pub(super) fn withdrawn(executed: Executed) -> Self {
-        Self::ended(Err(cancelled()), executed)
+        Self::ended(Err(CallError::cancelled()), executed)
     }
 
     /// Came back from the sandbox.
@@ -132,7 +132,7 @@ impl Answer {
     }
 
     fn open(executed: Executed) -> Self {
-        Self { result: None, ..Self::ended(Err(cancelled()), executed) }
+        Self { result: None, ..Self::ended(Err(CallError::cancelled()), executed) }
     }
 
     /// Its outcome could not be recorded, so it is answered with that.
@@ -143,7 +143,7 @@ impl Answer {
     /// What is known of an id that was used before.
     pub(crate) fn of_known(state: &CallState) -> Self {
         match state {
-            CallState::Running(_) => Self { status: Status::Running, ..Self::open(Executed::Unknown) },
+            CallState::Running { .. } => Self { status: Status::Running, ..Self::open(Executed::Unknown) },
             CallState::Cancelled => Self::cancelled(),
             CallState::Ended(_) | CallState::Forgotten | CallState::Waiting(_) | CallState::Client(_) => {
                 Self { executed: Executed::Unknown, ..Self::refused(no_longer_held()) }
@@ -155,7 +155,7 @@ impl Answer {
     pub(crate) fn of_an_earlier_run(row: &Row) -> Self {
         let (status, error) = match row.status {
             Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
-            Some(audit::Status::Cancelled) => (Status::Error, cancelled()),
+            Some(audit::Status::Cancelled) => (Status::Error, CallError::cancelled()),
             Some(audit::Status::ApprovalRequired) => {
                 return Self { status: Status::ApprovalRequired, ..Self::open(Executed::No) };
             }
@@ -349,10 +349,6 @@ fn unknown() -> CallError {
         "the daemon stopped while the call ran; its outcome is unknown",
         "look at what it would have changed before you call again with a new id",
     )
-}
-
-fn cancelled() -> CallError {
-    CallError::new(ErrorType::Cancelled, "the call was cancelled", "use a new id to call again")
 }
 
 /// A result that is one JSON string reads better without its quotes and escapes.

@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn settled(session: &Arc<Session>, ending: Ending) -> Settled {
-        let running = match session.calls.open("c1", [0; 32], 0, session.ended()) {
+        let running = match session.calls.open("c1", &"t".into(), [0; 32], 0, session.ended()) {
             Opened::New(running) => running,
             other => panic!("{other:?}"),
         };
@@ -121,7 +121,7 @@ mod tests {
         tokio::task::yield_now().await;
         waiting.abort();
         assert!(waiting.await.is_err_and(|error| error.is_cancelled()));
-        assert!(matches!(state(&session), CallState::Running(_)));
+        assert!(matches!(state(&session), CallState::Running { .. }));
         disk.send(Ok(())).expect("somebody waits for the disk");
         let answer = loop {
             match state(&session) {

@@ -79,12 +79,14 @@ impl Dispatcher {
         });
         let sha256 = Sha256::of(call.arguments.as_bytes());
         let fingerprint = super::record::fingerprint(&call.tool, &sha256);
-        let Opened::New(running) = session.calls.open(&call.id, fingerprint, now_ms(), session.ended())
+        let Opened::New(running) =
+            session.calls.open(&call.id, &call.tool, fingerprint, now_ms(), session.ended())
         else {
             return Err(super::id_reused(&call.id));
         };
-        let terms = Terms { spent: None, trial: Some(&trial) };
-        let answer = self.call(&session, &call, sha256, origin, running, terms).await;
+        let trial = Arc::new(trial);
+        let terms = Terms { spent: None, trial: Some(Arc::clone(&trial)) };
+        let answer = self.carry(&session, call, sha256, origin, running, terms).await;
         let exchanges = std::mem::take(&mut *trial.exchanges.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(Tried { answer, exchanges })
     }

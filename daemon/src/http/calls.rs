@@ -217,7 +217,13 @@ fn as_it_stands(session: &Session, call: &str, row: Option<&ApprovalRow>) -> Res
         (Some(CallState::Waiting(waiting)), None) => waiting.answer.json.clone(),
         (Some(CallState::Client(client)), _) => client.answer.json.clone(),
         (Some(CallState::Ended(recorded)), _) => recorded.json.clone(),
-        (Some(state), _) => Answer::of_known(&state).json(&RequestedCall::unnamed(call.to_owned())),
+        (Some(state), _) => {
+            let mut asked = RequestedCall::unnamed(call.to_owned());
+            if let CallState::Running { called, .. } = &state {
+                asked.tool = Arc::clone(called);
+            }
+            Answer::of_known(&state).json(&asked)
+        }
         (None, _) => return Err(Problem::not_found("call")),
     };
     Ok(json(text.into()))

@@ -29,6 +29,9 @@ use taken::TakenInTime;
 /// Pause after the system refused to accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long the answers of calls may take that were stopped because the time to drain ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
 /// Header fields of one request. Clients send about ten.
 const HEADER_FIELDS: usize = 100;
 
@@ -47,12 +50,14 @@ pub struct ListenerSettings {
     pub drain: Duration,
 }
 
-/// Serves `router` until `stop`, then lets running requests end.
+/// Serves `router` until `stop`, then lets running requests end, as long as the settings say or until `over`, which
+/// stops the calls that still run then.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     settings: ListenerSettings,
     stop: CancellationToken,
+    over: CancellationToken,
 ) {
     let room = Arc::new(Semaphore::new(settings.connections));
     let _near = AbortOnDropHandle::new(tokio::spawn(keep_a_timer_near(settings.header_timeout / 8)));
@@ -78,7 +83,14 @@ pub async fn serve(
     }
     drop(listener);
     connections.close();
-    if tokio::time::timeout(settings.drain, connections.wait()).await.is_err() {
+    tokio::select! {
+        () = connections.wait() => return,
+        () = tokio::time::sleep(settings.drain) => {}
+        () = over.cancelled() => {}
+    }
+    over.cancel();
+    // Whoever waits for such a call is told that it was cancelled.
+    if tokio::time::timeout(LAST_ANSWERS, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were still open when the time to drain ended");
     }
 }

@@ -34,15 +34,20 @@ const REMEMBERED_CALLS: usize = 40_000;
 /// What is known of a call.
 #[derive(Clone, Debug)]
 pub enum CallState {
-    /// It runs; the token stops it.
-    Running(CancellationToken),
+    /// It runs.
+    Running {
+        /// Stops it.
+        stop: CancellationToken,
+        /// The tool as it was called.
+        called: Arc<str>,
+    },
     /// It waits for a person's approval. Posted again, it is decided again.
     Waiting(Arc<Waiting>),
     /// A client has its second half.
     Client(Arc<ClientCall>),
     /// It ended with this answer.
     Ended(Arc<Recorded>),
-    /// The caller hung up before it ended. It stays so.
+    /// It was dropped before it ended: the daemon failed, or nothing of it was begun. It stays so.
     Cancelled,
     /// It ended, and its answer is no longer held.
     Forgotten,
@@ -152,10 +157,21 @@ impl CallBook {
         Self(Arc::new(Shared { book: Mutex::new(book), ended: Notify::new() }))
     }
 
-    /// Opens an id for a call whose tool and arguments have this fingerprint.
-    pub fn open(&self, id: &str, fingerprint: [u8; 32], now_ms: u64, parent: &CancellationToken) -> Opened {
+    /// Opens an id for a call of the tool `called`; tool and arguments have this fingerprint.
+    pub fn open(
+        &self,
+        id: &str,
+        called: &Arc<str>,
+        fingerprint: [u8; 32],
+        now_ms: u64,
+        parent: &CancellationToken,
+    ) -> Opened {
         self.with(|book| {
             book.forget_before(now_ms.saturating_sub(book.kept_ms));
+            let state_of = |running: &RunningCall| CallState::Running {
+                stop: running.cancelled.clone(),
+                called: Arc::clone(called),
+            };
             let running = |waited_for| {
                 let (id, cancelled): (Arc<str>, _) = (id.into(), parent.child_token());
                 RunningCall { book: self.clone(), id, cancelled, waited_for, ended: false }
@@ -165,7 +181,7 @@ impl CallBook {
                     (_, false) => Opened::Conflict,
                     (CallState::Waiting(waiting), true) => {
                         let again = running(Some(waiting.approval.clone()));
-                        entry.state = CallState::Running(again.cancelled.clone());
+                        entry.state = state_of(&again);
                         Opened::New(again)
                     }
                     (state, true) => Opened::Known(state.clone()),
@@ -175,7 +191,7 @@ impl CallBook {
                 return Opened::Full;
             }
             let new = running(None);
-            let state = CallState::Running(new.cancelled.clone());
+            let state = state_of(&new);
             book.calls.insert(Arc::clone(&new.id), Entry { fingerprint, state, result: None });
             Opened::New(new)
         })
@@ -328,7 +344,7 @@ mod tests {
     }
 
     fn open(book: &CallBook, id: &str, arguments: u8, now_ms: u64) -> Opened {
-        book.open(id, [arguments; 32], now_ms, &CancellationToken::new())
+        book.open(id, &"t".into(), [arguments; 32], now_ms, &CancellationToken::new())
     }
 
     fn run(book: &CallBook, id: &str, answer: &str, now_ms: u64) {
@@ -362,7 +378,7 @@ mod tests {
     fn a_running_call_is_known_and_can_be_stopped() {
         let book = book();
         let Opened::New(call) = open(&book, "c1", 1, 0) else { panic!() };
-        let Some(CallState::Running(stop)) = book.find("c1", 0) else { panic!() };
+        let Some(CallState::Running { stop, .. }) = book.find("c1", 0) else { panic!() };
         stop.cancel();
         assert!(call.cancelled.is_cancelled());
     }
@@ -371,7 +387,7 @@ mod tests {
     fn the_end_of_the_session_stops_its_calls() {
         let book = book();
         let session = CancellationToken::new();
-        let Opened::New(call) = book.open("c1", [1; 32], 0, &session) else { panic!() };
+        let Opened::New(call) = book.open("c1", &"t".into(), [1; 32], 0, &session) else { panic!() };
         session.cancel();
         assert!(call.cancelled.is_cancelled());
     }

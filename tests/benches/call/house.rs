@@ -77,6 +77,7 @@ impl House {
             events: Events::default(),
             store,
             client_result_ms: 900_000,
+            carrying: Default::default(),
         });
         // Loops that lead nowhere are what is measured here.
         let many = u64::MAX;
@@ -135,7 +136,8 @@ impl House {
                     let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into() };
                     let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call) else { return };
                     let charged = parts.ledger.lock().unwrap().charge(&setup.organization, checked, now_ms());
-                    let finished = parts.sandbox.run(&charged.unwrap(), context(&setup)).await;
+                    let finished =
+                        parts.sandbox.run(&charged.unwrap(), context(&setup), std::future::pending()).await;
                     assert!(finished.outcome.is_ok());
                     tokio::task::consume_budget().await;
                 }

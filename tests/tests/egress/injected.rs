@@ -66,7 +66,7 @@ impl Bench {
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
             ..CallContext::powerless("c1", deadline)
         };
-        self.runtime.block_on(self.sandbox.run(&admitted, context))
+        self.runtime.block_on(self.sandbox.run(&admitted, context, std::future::pending()))
     }
 }
 

@@ -27,6 +27,38 @@ fn the_workspace_of_a_session_outlives_a_restart() {
     assert_eq!(session.call("files/read", json!({"path": "a.txt"})).status(), "ok");
 }
 
+/// O3: who hangs up leaves the same trace as who waits.
+#[test]
+fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
+    scene(|scene| {
+        let (session, operator) = (scene.session(), scene.daemon.operator());
+        for (id, hangs_up) in [("c1", false), ("c2", true)] {
+            let file = format!("{id}.txt");
+            let running = session.start(id, "vandal/doors_and_stay", json!({"count": 1, "path": file}));
+            wait::until("the file", || (session.get_file(&file).status == 200).then_some(()));
+            if hangs_up {
+                running.hang_up();
+            } else {
+                session.cancel(id).expect(204);
+                running.reply().expect(200);
+            }
+            let row = wait::until("the outcome", || {
+                let row = session.audited(&operator, id);
+                row["outcome"].is_object().then_some(row)
+            });
+            assert_eq!(
+                (&row["status"], &row["outcome"]["executed"]),
+                (&json!("cancelled"), &json!("yes")),
+                "{row}"
+            );
+            let effects = operator.audit(&format!("kind=effect&session={}", session.id));
+            let done = effects.iter().filter(|effect| effect["of"] == row["sequence"]);
+            let done: Vec<_> = done.map(|effect| effect["effect"].to_string()).collect();
+            assert!(done.len() == 1 && done[0].contains(&file), "{effects:?}");
+        }
+    });
+}
+
 /// Files that are made while the folder is being removed would keep it.
 #[test]
 fn a_session_that_ends_while_its_files_are_made_leaves_none() {

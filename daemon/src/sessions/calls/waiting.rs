@@ -124,7 +124,7 @@ impl CallBook {
     pub fn cancel(&self, id: &str, now_ms: u64, answer: impl FnOnce(WaitsFor) -> Recorded) {
         self.with(|book| {
             let Some((id, entry)) = book.calls.get_key_value(id) else { return };
-            if let CallState::Running(stop) = &entry.state {
+            if let CallState::Running { stop, .. } = &entry.state {
                 stop.cancel();
             } else if let Some(waits_for) = entry.waits_for() {
                 let id = Arc::clone(id);

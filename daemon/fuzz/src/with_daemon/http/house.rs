@@ -261,6 +261,7 @@ fn dispatcher(
         events: Events::default(),
         store: store.clone(),
         client_result_ms: 60_000,
+        carrying: Default::default(),
     })
 }
 
