@@ -82,13 +82,13 @@ limits! {
         "Wall time of the whole call, waiting in the queue included. A model that waits longer has lost its user.";
     memory_bytes MemoryBytes = 64 * MIB, 1024 * MIB,
         "All linear memories of the call together. Enough for a scripting runtime, and a few hundred calls fit a small machine.";
-    memories Memories = 8, 64,
-        "Linear memories: one for each core module of a component. Each reserves address space in the pool.";
-    tables Tables = 16, 64,
-        "Tables: a component made of several modules has a few. Each takes a slot of the pool.";
+    memories Memories = 8, 8,
+        "Linear memories: one for each core module of a component. Each reserves address space in the pool, which has as many for every call that runs.";
+    tables Tables = 16, 16,
+        "Tables: a component made of several modules has a few. Each takes a slot of the pool, which has as many for every call that runs.";
     table_elements TableElements = 20_000, 100_000,
         "Elements of each table: function pointers of a large scripting runtime come to about ten thousand.";
-    instances Instances = 32, 128,
+    instances Instances = 32, 40,
         "Core instances in a component: adapters and shims come to about ten.";
     component_handles ComponentHandles = 1_000, 10_000,
         "Handles the guest holds at once. The runtime's own default of 100,000 is memory of the host.";

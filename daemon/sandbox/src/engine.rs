@@ -42,12 +42,6 @@ const KEEP_RESIDENT_BYTES: usize = 64 * 1024;
 /// The same where the kernel tells which pages were touched, so that only those are wiped.
 const KEEP_RESIDENT_SCANNED_BYTES: usize = 512 * 1024;
 
-/// Core instances, memories and tables that one component may bring. Heavy language runtimes use about
-/// ten core instances and one memory.
-const CORE_INSTANCES_PER_COMPONENT: u32 = 40;
-const MEMORIES_PER_COMPONENT: u32 = 4;
-const TABLES_PER_COMPONENT: u32 = 12;
-
 /// Host-side bookkeeping of one instance, in bytes; the component is refused at load when it needs more.
 const INSTANCE_BOOKKEEPING_BYTES: usize = 1024 * 1024;
 
@@ -186,16 +180,19 @@ fn compiler_settings() -> Config {
 
 fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConfig {
     let instances = settings.instances;
+    // What one component may bring, there is for as many as run at once: no call can leave the pool empty for others.
+    let (modules, memories, tables) =
+        (count(Limits::CEILING.instances), count(Limits::CEILING.memories), count(Limits::CEILING.tables));
     let keep_resident = if pagemap_scan { KEEP_RESIDENT_SCANNED_BYTES } else { KEEP_RESIDENT_BYTES };
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(CORE_INSTANCES_PER_COMPONENT))
-        .total_memories(instances.saturating_mul(2))
-        .total_tables(instances.saturating_mul(4))
+        .total_core_instances(instances.saturating_mul(modules))
+        .total_memories(instances.saturating_mul(memories))
+        .total_tables(instances.saturating_mul(tables))
         .total_stacks(instances)
-        .max_core_instances_per_component(CORE_INSTANCES_PER_COMPONENT)
-        .max_memories_per_component(MEMORIES_PER_COMPONENT)
-        .max_tables_per_component(TABLES_PER_COMPONENT)
+        .max_core_instances_per_component(modules)
+        .max_memories_per_component(memories)
+        .max_tables_per_component(tables)
         .max_component_instance_size(INSTANCE_BOOKKEEPING_BYTES)
         .max_core_instance_size(INSTANCE_BOOKKEEPING_BYTES)
         .max_memory_size(usize::try_from(Limits::CEILING.memory_bytes).unwrap_or(usize::MAX))
@@ -204,6 +201,10 @@ fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConf
         .table_keep_resident(keep_resident)
         .pagemap_scan(if pagemap_scan { Enabled::Auto } else { Enabled::No });
     pool
+}
+
+fn count(limit: u64) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 fn fingerprint(engine: &Engine) -> String {

@@ -19,6 +19,7 @@ mod imports;
 mod limiter;
 #[cfg(feature = "measure")]
 pub mod measure;
+mod moved;
 mod outcome;
 mod run;
 mod secret;

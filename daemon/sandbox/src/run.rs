@@ -246,7 +246,11 @@ fn charge_host_call(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -
             store.set_fuel(fuel.saturating_sub(HOST_CALL_FUEL))
         }
         CallHook::ReturningFromHost => {
-            let fuel = store.get_fuel()?;
+            let (mut fuel, owed) = (store.get_fuel()?, store.data().moved.take());
+            if owed > 0 {
+                fuel = fuel.saturating_sub(owed);
+                store.set_fuel(fuel)?;
+            }
             store.data_mut().host_calls.fuel_at_return = Some(fuel);
             Ok(())
         }

@@ -15,8 +15,10 @@ use crate::outcome::{LogLevel, LogLine};
 /// Upper bound of one printed line. A longer one is cut into several.
 const PRINTED_LINE_BYTES: usize = 8 * 1024;
 
-/// What one kept line costs beside its text, so that a flood of empty lines meets the limit too.
-const LINE_OVERHEAD_BYTES: usize = 32;
+/// What one kept line costs beside its text, and what one of its pairs does: what they take here, so that a flood of
+/// empty ones meets the limit too.
+const LINE_OVERHEAD_BYTES: usize = size_of::<LogLine>();
+const PAIR_OVERHEAD_BYTES: usize = size_of::<(String, String)>();
 
 /// The log of one call, shared by its three writers.
 #[derive(Clone, Debug)]
@@ -69,7 +71,8 @@ impl LogBuffer {
 
 impl Kept {
     fn push(&mut self, line: LogLine) {
-        let fields: usize = line.fields.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let fields: usize =
+            line.fields.iter().map(|(key, value)| PAIR_OVERHEAD_BYTES + key.len() + value.len()).sum();
         let size = LINE_OVERHEAD_BYTES + line.event.len() + line.message.len() + fields;
         if self.bytes.saturating_add(size) > self.limit_bytes {
             self.dropped = self.dropped.saturating_add(1);
@@ -207,6 +210,19 @@ mod tests {
         let (lines, dropped) = printed(&writes, 1_000);
         assert!(lines.len() < 30, "{}", lines.len());
         assert_eq!(lines.len() as u64 + dropped, 1_000);
+    }
+
+    #[test]
+    fn empty_pairs_are_bounded_too() {
+        let log = LogBuffer::new(64 * 1024);
+        let pairs = |count: usize| vec![(String::new(), String::new()); count];
+        log.write(LogLevel::Debug, String::new(), String::new(), pairs(1_000));
+        log.write(LogLevel::Debug, String::new(), String::new(), pairs(1_000));
+        log.write(LogLevel::Debug, String::new(), String::new(), pairs(2));
+        let (lines, dropped, bytes) = log.finish();
+        let kept: Vec<_> = lines.iter().map(|line| line.fields.len()).collect();
+        assert_eq!((&*kept, dropped), (&[1_000, 2][..], 1));
+        assert!(bytes >= 1_002 * 48, "{bytes}");
     }
 
     #[test]

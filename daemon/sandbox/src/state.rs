@@ -14,6 +14,7 @@ use wasmtime_wasi_io::IoView;
 use crate::egress::Egress;
 use crate::files::{FileAccess, FilesView};
 use crate::limiter::{CallLimiter, saturating};
+use crate::moved::{Counted, Moved};
 use crate::run::{CallClock, CallContext};
 use crate::sink::{LogBuffer, PrintSink, Printer};
 
@@ -31,6 +32,7 @@ pub(crate) struct CallState {
     pub(crate) access: FileAccess,
     pub(crate) egress: Egress,
     pub(crate) host_calls: HostCalls,
+    pub(crate) moved: Moved,
     wasi: WasiCtx,
     http: WasiHttpCtx,
     table: ResourceTable,
@@ -57,6 +59,7 @@ impl CallState {
         definition: Option<Arc<str>>,
     ) -> Self {
         let log = LogBuffer::new(saturating(limits.log_bytes));
+        let moved = Moved::default();
         let mut table = ResourceTable::new();
         table.set_max_capacity(saturating(limits.resources));
         let mut http = WasiHttpCtx::new();
@@ -67,10 +70,12 @@ impl CallState {
         };
         Self {
             limiter: CallLimiter::new(limits),
-            access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone()),
+            access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone())
+                .counting(&moved),
             egress: Egress::new(&context, limits, reach, plugin),
             host_calls: HostCalls { made: 0, limit: limits.host_calls, fuel_at_return: None, failed: false },
-            wasi: wasi(&context, limits, &log),
+            wasi: wasi(&context, limits, &log, &moved),
+            moved,
             http,
             table,
             log,
@@ -89,12 +94,12 @@ impl CallState {
 }
 
 /// A context that gives nothing but time, random numbers and a place to print.
-fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer) -> WasiCtx {
+fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer, moved: &Moved) -> WasiCtx {
     let mut seed = context.seed;
-    let secure = ChaCha12Rng::from_seed(seed);
+    let secure = Counted::new(ChaCha12Rng::from_seed(seed), moved);
     // A generator of its own, so that reading one says nothing about the other.
     seed[0] ^= 1;
-    let insecure = ChaCha12Rng::from_seed(seed);
+    let insecure = Counted::new(ChaCha12Rng::from_seed(seed), moved);
     let half: [u8; 16] = std::array::from_fn(|at| context.seed[at] ^ context.seed[at + 16]);
     let mut builder = WasiCtx::builder();
     builder

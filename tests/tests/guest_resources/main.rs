@@ -235,6 +235,30 @@ fn more_memories_than_a_call_may_have_are_refused() {
     });
 }
 
+/// There are as many tables and memories as calls: one tenant's cannot use up those of another.
+#[test]
+fn as_many_calls_as_there_are_places_have_all_that_a_call_may_have() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4");
+    let more = "(core instance (instantiate $more))";
+    let file = PluginFile::new("greedy").doing("(loop (br 0)) (unreachable)").outside(&format!(
+        "(core module $more (table 1 funcref) (memory 1)) {} (core module $tables (table 1 funcref)) {}",
+        more.repeat(7),
+        "(core instance (instantiate $tables))".repeat(9),
+    ));
+    daemon.operator().load("greedy", &file.build());
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let call = json!({"tool": "greedy/answer", "arguments": {}});
+    let answer = session.post(&json!({"calls": [call, call, call, call]})).expect(200).json();
+    for result in answer["results"].as_array().expect("results") {
+        let error = &result["error"];
+        assert_eq!(
+            (&error["error_type"], &error["details"]["limit"]),
+            (&json!("FUEL_EXHAUSTED"), &json!("fuel")),
+            "{result}"
+        );
+    }
+}
+
 #[test]
 fn more_tables_than_a_call_may_have_are_refused() {
     scene(|scene| {
@@ -349,6 +373,10 @@ fn random_bytes_by_the_gigabyte_are_not_made() {
         let limits = json!({"host_calls": 1000});
         let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
+        // The host's work is charged to the guest that asks for it.
+        let limits = json!({"fuel": 100_000_000});
+        let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("FUEL_EXHAUSTED");
+        assert!(reply.usage("host_calls") < 1_000, "{}", reply.0);
     });
 }
 
@@ -356,7 +384,7 @@ fn random_bytes_by_the_gigabyte_are_not_made() {
 fn random_bytes_without_end_end_at_the_deadline() {
     scene(|scene| {
         scene
-            .after(json!({"deadline_ms": 200}), "hostile/dice_for_ever", json!({}))
+            .after(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
             .failed("DEADLINE_EXCEEDED");
     });
 }

@@ -16,6 +16,7 @@ use toolgate_admission::LimitName;
 
 use crate::effect::{BeforeEffect, Effect};
 use crate::limiter::saturating;
+use crate::moved::Moved;
 use crate::workspace::tree::HeldFile;
 use crate::workspace::{FileError, Refusal, Turn, Workspace};
 
@@ -90,6 +91,14 @@ impl FileAccess {
         }
     }
 
+    /// Counts the bytes that are read and written, to be charged for.
+    pub(crate) fn counting(mut self, moved: &Moved) -> Self {
+        if let Some(lane) = self.lane.as_mut().and_then(Arc::get_mut) {
+            lane.moved = moved.clone();
+        }
+        self
+    }
+
     /// Reading only.
     pub fn read_only(workspace: Workspace, open_files: u64) -> Self {
         Self { writable: false, ..Self::new(Some(workspace), open_files, BeforeEffect::refused()) }
@@ -160,6 +169,7 @@ pub(crate) struct Lane {
     places: Arc<Semaphore>,
     record: Mutex<Record>,
     unfinished: AtomicU64,
+    pub(crate) moved: Moved,
 }
 
 impl Lane {
@@ -170,6 +180,7 @@ impl Lane {
             places: Arc::new(Semaphore::new(saturating(open_files).min(Semaphore::MAX_PERMITS))),
             record: Mutex::default(),
             unfinished: AtomicU64::new(0),
+            moved: Moved::default(),
         }
     }
 

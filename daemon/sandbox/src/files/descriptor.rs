@@ -60,10 +60,13 @@ impl HostDescriptor for FilesView<'_> {
         if let Some(access::Descriptor::File(file)) = self.access.open.get(&fd.rep())
             && let Some(piece) = cached::read(&file.held.file, bytes, offset)
         {
+            self.lane()?.moved.copied(piece.len());
             let is_end = piece.is_empty();
             return Ok((piece, is_end));
         }
-        self.look(&fd, move |wasi, fd| now(wasi.read(fd, bytes, offset))).await
+        let read = self.look(&fd, move |wasi, fd| now(wasi.read(fd, bytes, offset))).await?;
+        self.lane()?.moved.copied(read.0.len());
+        Ok(read)
     }
 
     async fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
@@ -80,6 +83,7 @@ impl HostDescriptor for FilesView<'_> {
         let file = self.writable_file(&fd)?;
         let path = Arc::clone(&file.path);
         self.access.begin_change(&path).await.map_err(into_code)?;
+        self.lane()?.moved.copied(bytes.len());
         let written = bytes.len() as u64;
         let write = move |workspace: &Workspace, turn: &Turn| {
             workspace.write_to(turn, &file.held, &bytes, Position::At(offset))

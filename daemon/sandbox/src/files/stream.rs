@@ -43,6 +43,7 @@ impl FileWriter {
 
     fn start(&mut self, piece: Bytes) {
         let (lane, file, position) = (Arc::clone(&self.lane), Arc::clone(&self.file), self.position);
+        lane.moved.copied(piece.len());
         let bytes = piece.len() as u64;
         let path = Arc::clone(&file.path);
         let task = spawn(async move {
@@ -191,6 +192,7 @@ impl FileReader {
 
     fn take(&mut self, mut piece: Bytes, bytes: usize) -> Bytes {
         let taken = piece.split_to(bytes.min(piece.len()));
+        self.lane.moved.copied(taken.len());
         self.offset += taken.len() as u64;
         self.state = if piece.is_empty() { Reading::Idle } else { Reading::Ready(piece) };
         taken
