@@ -7,7 +7,11 @@
 //!
 //! The inner cargo must not see what the outer one was told about the host: flags, wrappers, profiles and targets are
 //! taken from its environment. What says where crates come from stays.
+//!
+//! Which files a change of must compile them again is asked of the inner cargo, which writes it down beside each
+//! component: a list kept here would miss the next crate that a guest shares with the host.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -26,17 +30,8 @@ const TARGET: &str = "wasm32-wasip2";
 /// A profile of the workspace, made for guests.
 const PROFILE: &str = "guest";
 
-/// What else a guest is made of.
-const SHARED_SOURCES: &[&str] = &[
-    "wit",
-    "plugin-sdk/src",
-    "plugin-sdk/Cargo.toml",
-    "plugin-sdk/macros/src",
-    "plugin-sdk/macros/Cargo.toml",
-    "Cargo.toml",
-    "Cargo.lock",
-    "rust-toolchain.toml",
-];
+/// What every guest is made of beside its sources.
+const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
 
 /// Variables of cargo that say where crates come from, and how many jobs there may be.
 const KEPT_VARIABLES: &[&str] = &[
@@ -65,10 +60,13 @@ pub fn embed(folder: &str, constant: &str, file: &str) -> ExitCode {
 fn try_embed(folder: &str, constant: &str, file: &str) -> Result<()> {
     let workspace = workspace()?;
     let output = path_variable("OUT_DIR")?;
-    watch(&workspace, folder);
+    for shared in SHARED.iter().chain([&folder]) {
+        watch(&workspace.join(shared));
+    }
     let names = packages(&workspace.join(folder))?;
     let components =
         if names.is_empty() { PathBuf::new() } else { compile(&workspace, folder, &output, &names)? };
+    sources(&components, &names)?.iter().for_each(|source| watch(source));
     write_constant(&components, &output, constant, file, &names)
 }
 
@@ -82,10 +80,8 @@ fn path_variable(name: &str) -> Result<PathBuf> {
     Ok(env::var_os(name).ok_or_else(|| format!("cargo did not set `{name}`"))?.into())
 }
 
-fn watch(workspace: &Path, folder: &str) {
-    for source in SHARED_SOURCES.iter().chain([&folder]) {
-        println!("cargo::rerun-if-changed={}", workspace.join(source).display());
-    }
+fn watch(path: &Path) {
+    println!("cargo::rerun-if-changed={}", path.display());
 }
 
 /// The names of the packages in a folder, in order. A folder that does not exist has none.
@@ -191,6 +187,28 @@ fn target_folder(output: &Path) -> Result<&Path> {
         .ok_or("the output folder lies outside of a target folder")?)
 }
 
+/// The files that the components were made of, in whichever package of the workspace, and the manifests of these packages,
+/// which cargo does not list.
+fn sources(components: &Path, names: &[String]) -> Result<BTreeSet<PathBuf>> {
+    let mut sources = BTreeSet::new();
+    for name in names {
+        let list = fs::read_to_string(components.join(artifact(name, "d")))?;
+        // `COMPONENT: SOURCE SOURCE…`, with a space inside a path as `\ `.
+        for path in list.trim_end().replace("\\ ", "\0").split(' ').skip(1) {
+            let path = PathBuf::from(path.replace('\0', " "));
+            let mut manifests = path.ancestors().skip(1).map(|folder| folder.join("Cargo.toml"));
+            sources.extend(manifests.find(|manifest| manifest.is_file()));
+            sources.insert(path);
+        }
+    }
+    Ok(sources)
+}
+
+/// What the file is called that cargo makes of a package.
+fn artifact(name: &str, extension: &str) -> String {
+    format!("{}.{extension}", name.replace('-', "_"))
+}
+
 fn write_constant(
     components: &Path,
     output: &Path,
@@ -200,7 +218,7 @@ fn write_constant(
 ) -> Result<()> {
     let mut source = format!("pub const {constant}: &[Embedded] = &[\n");
     for name in names {
-        let component = format!("{}.wasm", name.replace('-', "_"));
+        let component = artifact(name, "wasm");
         // Another build may compile the guests anew while this one goes on to embed them.
         let copy = output.join(&component);
         let content = fs::read(components.join(&component))?;

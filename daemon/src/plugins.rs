@@ -246,3 +246,24 @@ fn unknown(namespace: &Namespace) -> CallError {
         "list the loaded ones with `GET /v1/plugins` or `toolgate plugin list`",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// Who changes a crate that built-in plugins share with the host would be left with old plugins in the binary.
+    #[test]
+    fn a_change_of_what_built_in_plugins_are_made_of_makes_them_anew() {
+        let said = std::fs::read_to_string(Path::new(env!("OUT_DIR")).with_file_name("output")).unwrap();
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for source in [
+            "daemon/naming/src/lib.rs",
+            "daemon/naming/Cargo.toml",
+            "plugin-sdk/macros/src/lib.rs",
+            "plugins/text/readable/src/lib.rs",
+        ] {
+            let watched = format!("cargo::rerun-if-changed={}", workspace.join(source).display());
+            assert!(said.lines().any(|line| line == watched), "`{source}` is not watched");
+        }
+    }
+}
