@@ -33,6 +33,8 @@ const DESCRIBE_DEPTH: u64 = 96;
 const TOOLS: usize = 1_000;
 /// Longest name of a tool where it comes from.
 const ORIGINAL_CHARS: usize = 256;
+/// Longest JSON pointer to what logs must not show.
+const POINTER_CHARS: usize = 1_000;
 /// Most entries of a list of tags, examples and the like.
 const LIST: usize = 100;
 /// Subschemas of one plugin, references replaced: at some hundred bytes each this bounds what a plugin of a
@@ -439,7 +441,10 @@ fn read_example(place: &Place<'_>, unknown: &mut Vec<String>) -> Result<Example,
 fn read_pointer(place: &Place<'_>) -> Result<String, DescriptorError> {
     let pointer = place.str()?;
     let escapes_well = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    if pointer.len() <= 1_000 && escapes_well && (pointer.is_empty() || pointer.starts_with('/')) {
+    if pointer.chars().count() <= POINTER_CHARS
+        && escapes_well
+        && (pointer.is_empty() || pointer.starts_with('/'))
+    {
         return Ok(pointer.to_owned());
     }
     Err(place.refuse(format!("`{}` is not a JSON pointer", show(pointer, 80)), "write it like `/password`"))

@@ -83,8 +83,12 @@ impl<'a> Place<'a> {
         self.value.as_bool().ok_or_else(|| self.expected("`true` or `false`"))
     }
 
+    /// A whole number, also written as a float: to JSON Schema `1e6` is an integer.
     pub(super) fn number(&self, least: u64, most: u64) -> Read<u64> {
-        let number = self.value.as_u64().filter(|number| (least..=most).contains(number));
+        let integral = |float: &f64| *float >= 0.0 && float.fract() == 0.0;
+        let written = || self.value.as_f64().filter(integral).map(|float| format!("{:.0}", float.abs()));
+        let number = self.value.as_u64().or_else(|| written()?.parse().ok());
+        let number = number.filter(|number| (least..=most).contains(number));
         number.ok_or_else(|| self.expected(&format!("a whole number from {least} to {most}")))
     }
 

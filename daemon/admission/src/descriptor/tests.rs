@@ -1,4 +1,6 @@
-//! One refusal for each rule of the published schema, each a small change to a description that passes.
+//! One refusal for each rule of a description, each a small change to one that passes.
+
+mod published;
 
 use super::*;
 
