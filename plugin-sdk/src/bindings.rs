@@ -244,9 +244,13 @@ pub mod toolgate {
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
+                /// For whoever is looking for a fault.
                 Debug,
+                /// What happened.
                 Info,
+                /// The tool goes on, and somebody should know.
                 Warn,
+                /// The tool could not do what it was asked.
                 Error,
             }
             impl ::core::fmt::Debug for Level {

@@ -87,7 +87,7 @@ pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
         None => Err(LoadError::import(
             import,
             format!("the component imports `{import}`, which no plugin may use"),
-            "remove what needs it; the interfaces that plugins may import are listed in the documents",
+            "remove what needs it; the interfaces that plugins may import are listed in `wit/README.md`",
         )),
     }
 }
@@ -174,6 +174,8 @@ fn link_sockets(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -185,6 +187,15 @@ mod tests {
             ImportClass::Granted(GrantKind::Filesystem)
         );
         assert_eq!(classify("wasi:sockets/tcp@0.2.3").unwrap(), ImportClass::Denied);
+    }
+
+    /// Authors in other languages have the list in `wit/` alone.
+    #[test]
+    fn the_published_list_of_interfaces_is_the_table() {
+        let published =
+            include_str!("../../../wit/README.md").split('`').filter(|word| word.starts_with("wasi:"));
+        let served = TABLE.iter().map(|(name, _)| *name).filter(|name| name.starts_with("wasi:"));
+        assert_eq!(published.collect::<BTreeSet<_>>(), served.collect::<BTreeSet<_>>());
     }
 
     #[test]
