@@ -10,20 +10,27 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod approval;
-mod arguments;
-mod broker;
+// The gate.
 mod check;
-mod credential;
-mod descriptor;
-mod egress;
-mod error;
+mod rules;
 mod ledger;
 mod limits;
+
+// What comes to it.
 mod name;
-mod nearest;
-mod rules;
+mod arguments;
 mod schema;
+mod descriptor;
+
+// What is decided beside it, and later.
+mod approval;
+mod credential;
+mod egress;
+mod broker;
+
+// In which words it answers.
+mod error;
+mod nearest;
 mod text;
 
 pub use approval::{Approval, Binding, Constraints};

@@ -9,24 +9,31 @@
 
 #![deny(unsafe_code)]
 
-mod component;
-mod contract;
-pub mod effect;
-mod egress;
+// What every guest shares.
 mod engine;
-pub mod files;
 mod imports;
+mod contract;
+mod component;
+
+// The life of one call.
+mod run;
+mod state;
 mod limiter;
+mod moved;
+mod sink;
+pub mod effect;
+mod trap;
+mod outcome;
+
+// What a guest may be granted.
+pub mod files;
+pub mod workspace;
+mod egress;
+mod secret;
+
+// For benchmarks.
 #[cfg(feature = "measure")]
 pub mod measure;
-mod moved;
-mod outcome;
-mod run;
-mod secret;
-mod sink;
-mod state;
-mod trap;
-pub mod workspace;
 
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect, ProgressSink};
