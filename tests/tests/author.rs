@@ -35,7 +35,7 @@ fn what_the_readme_of_a_new_plugin_says_works_as_it_stands() {
         assert!(outputs[at].contains(text), "{command}: {}", outputs[at]);
     };
     found("cargo test", "2 passed");
-    found("toolgate check", "my-weather 0.1.0: 1 tools, 1 examples run, 0 errors, 0 warnings");
+    found("toolgate check", "my-weather 0.1.0: 1 tool, 1 example run, 0 errors, 0 warnings");
     found("toolgate run", "Hello, Ada!");
     found("toolgate plugin load", "call_my-weather_greet");
     found("toolgate call", "Hello, Ada!");

@@ -8,6 +8,9 @@
 /// Longer words are not corrected: no name in this system is longer.
 const WORD_BYTES: usize = 128;
 
+/// Of so many letters one may be wrong.
+const LETTERS_PER_MISTAKE: usize = 3;
+
 /// The word of `among` that is nearest to `word`, if one is near enough. Of equals the first.
 pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_BYTES {
@@ -17,6 +20,10 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
     let mut allowed = cut_off(word);
     for candidate in among {
         let Some(distance) = distance_within(word, candidate, allowed) else { continue };
+        // Between words of a letter or two, one mistake is another word.
+        if distance * LETTERS_PER_MISTAKE > word.len().max(candidate.len()) {
+            continue;
+        }
         best = Some(candidate);
         if distance == 0 {
             break;
@@ -27,12 +34,9 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
     best
 }
 
-/// How many mistakes a word of this length may hold and still be the same word: about one in three.
+/// How many mistakes a word of this length may hold and still be the same word.
 fn cut_off(word: &str) -> usize {
-    match word.len() {
-        0..=2 => 1,
-        length => (length / 3).min(5),
-    }
+    (word.len() / LETTERS_PER_MISTAKE).clamp(1, 5)
 }
 
 /// The edit distance (optimal string alignment), or none when it is above `allowed`.
@@ -84,6 +88,14 @@ mod tests {
     #[test]
     fn a_word_that_is_like_none_finds_none() {
         assert_eq!(nearest("xyzzy", ["fuel", "deadline_ms"].into_iter()), None);
+    }
+
+    #[test]
+    fn a_word_of_a_letter_or_two_finds_only_what_has_most_of_it() {
+        assert_eq!(nearest("x", ["a", "xy", "abc"].into_iter()), None);
+        assert_eq!(nearest("ix", ["id"].into_iter()), None);
+        assert_eq!(nearest("ul", ["id", "url"].into_iter()), Some("url"));
+        assert_eq!(nearest("X", ["a", "x"].into_iter()), Some("x"));
     }
 
     #[test]

@@ -65,8 +65,11 @@ fn summary(report: &Report, printer: &mut Printer<'_>) -> Result<(), Failure> {
         (Some(namespace), Some(version)) => format!("{namespace} {version}: "),
         _ => String::new(),
     };
-    Ok(printer.line(&format!(
-        "{name}{} tools, {} examples run, {errors} errors, {warnings} warnings",
-        report.tools, report.examples
-    ))?)
+    let (tools, examples) = (counted(report.tools, "tool"), counted(report.examples, "example"));
+    let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+    Ok(printer.line(&format!("{name}{tools}, {examples} run, {errors}, {warnings}"))?)
+}
+
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
     CallError, Descriptor, DescriptorError, Example, FilesystemAccess, LimitsPatch, Rules, ToolDescriptor,
-    show,
+    Violation, show,
 };
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
@@ -86,7 +86,7 @@ codes! {
     NO_EXAMPLES Warning "a tool has no example"
         "show one: models call a tool better that they have seen called, and it is a test";
     NO_OUTPUT_SCHEMA Warning "a tool does not say what it answers"
-        "give the result a type: the daemon then holds the tool to it";
+        "give the result a type (`result = Type` in `#[tool]`, where a client gives it): the daemon then holds the tool to it";
     OPEN_INPUT Warning "arguments that the schema does not name are taken without a word"
         "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt one is refused";
     NO_PURPOSE Warning "the plugin does not say what it is for"
@@ -248,7 +248,8 @@ fn about_a_tool((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
         findings.push(NO_OUTPUT_SCHEMA.at(format!("{place}/output_schema"), message));
     }
     let (input, place) = (tool.input.source(), format!("{place}/input_schema"));
-    let is_open = input.get("additionalProperties") != Some(&Value::Bool(false));
+    let is_closed = |keyword| input.get(keyword) == Some(&Value::Bool(false));
+    let is_open = !is_closed("additionalProperties") && !is_closed("unevaluatedProperties");
     let whole = is_open.then(|| place.clone());
     let inside = open_objects(input, place.clone()).into_iter().filter(|open| *open != place);
     for open in whole.into_iter().chain(inside) {
@@ -310,7 +311,7 @@ async fn about_example(
     workspace: Option<&Path>,
 ) -> Result<Option<Finding>, CallError> {
     if let Err(violations) = tool.input.check(&example.input) {
-        let message = violations.first().map_or_else(String::new, |violation| violation.message.clone());
+        let message = violations.first().map_or("", Violation::sentence);
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }
     let first = run_example(bench, rules, tool, example, workspace).await?;
@@ -414,6 +415,24 @@ mod tests {
             std::fs::write(&path, page()).unwrap();
         }
         assert_eq!(std::fs::read_to_string(path).unwrap(), page(), "run with TOOLGATE_BLESS=1");
+    }
+
+    #[test]
+    fn arguments_that_a_schema_closes_in_either_way_are_not_open() {
+        let places = |rest: &str| {
+            let described = format!(
+                r#"{{"name":"x","version":"1","tools":[{{"name":"a","description":"D","usage":"U",
+                    "input_schema":{{"type":"object","properties":{{}}{rest}}}}}]}}"#
+            );
+            let descriptor = Descriptor::parse(&described).unwrap();
+            let findings = about_a_tool((0, &descriptor.tools[0])).into_iter();
+            let open = findings.filter(|finding| finding.code == OPEN_INPUT.code);
+            open.map(|finding| finding.place).collect::<Vec<_>>()
+        };
+        assert_eq!(places(""), ["/tools/0/input_schema"]);
+        for closed in [r#","additionalProperties":false"#, r#","unevaluatedProperties":false"#] {
+            assert_eq!(places(closed), [""; 0], "{closed}");
+        }
     }
 
     #[test]

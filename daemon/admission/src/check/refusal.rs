@@ -193,7 +193,7 @@ pub(super) fn invalid_client_result(violations: &[Violation], called: &str) -> C
         format!(
             "the result does not fit the output schema of tool '{}': {}",
             show(called, NAME_CHARS),
-            violation.message
+            violation.sentence()
         )
     };
     told(ErrorType::InvalidOutput, violations, sentence, RESULT_HINT.to_owned())

@@ -158,7 +158,7 @@ fn of_several_alternatives_the_one_that_was_meant_is_told() {
         "Argument '/x/n' must be an integer, not string \"1\","
     );
     let simple = json!({"anyOf": [{"type": "integer"}, {"type": "null"}]});
-    assert_eq!(message(&simple, &json!("1")), "Argument 'x' must be integer or null, not string \"1\",");
+    assert_eq!(message(&simple, &json!("1")), "Argument 'x' must be an integer or null, not string \"1\",");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn r2_of_objects_that_a_constant_tells_apart_the_one_that_was_meant_is_told() {
             "Argument '/x/kind' must be one of \"card\", \"bill\", not string \"cash\",",
         ),
         (json!({"days": 1}), "Missing required argument '/x/kind' (one of \"card\", \"bill\")"),
-        (json!("card"), "Argument 'x' must be object or null, not string \"card\","),
+        (json!("card"), "Argument 'x' must be an object or null, not string \"card\","),
     ] {
         assert_eq!(message(&by_kind, &value), expected, "{value}");
         // The same where the alternatives are defined elsewhere.
@@ -212,7 +212,7 @@ fn r2_of_objects_that_their_one_field_tells_apart_the_one_that_was_meant_is_told
             json!({"gift": 1}),
             "Argument 'x' must be an object with one of `card`, `bill`, not object {\"gift\":1},",
         ),
-        (json!("check"), "Argument 'x' must be \"cash\" or object, not string \"check\","),
+        (json!("check"), "Argument 'x' must be \"cash\" or an object, not string \"check\","),
     ] {
         assert_eq!(message(&by_key, &value), expected, "{value}");
     }
@@ -222,8 +222,16 @@ fn r2_of_objects_that_their_one_field_tells_apart_the_one_that_was_meant_is_told
     ]});
     assert_eq!(
         message(&untold, &json!({})),
-        "Argument 'x' must be object with `a`, `b` or object with `c`, not object {},"
+        "Argument 'x' must be an object with `a`, `b` or an object with `c`, not object {},"
     );
+}
+
+#[test]
+fn a_sentence_that_nothing_follows_ends_without_a_comma() {
+    let schema = object(&json!({"x": {"type": "integer"}}), &["x"]);
+    let told = |value: Value| first(&schema, &value).sentence().to_owned();
+    assert_eq!(told(json!({"x": "5"})), "Argument 'x' must be an integer, not string \"5\"");
+    assert_eq!(told(json!({})), "Missing required argument 'x'");
 }
 
 #[test]

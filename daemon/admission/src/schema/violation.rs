@@ -7,8 +7,8 @@
 
 use std::io;
 
+use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
 use super::SchemaRole;
@@ -34,11 +34,16 @@ pub struct Violation {
     pub expected: String,
     /// What came: its type, and a short excerpt.
     pub found: String,
-    /// The sentence, without the tool's name.
+    /// The sentence, so that the tool's name can follow it.
     pub message: String,
 }
 
 impl Violation {
+    /// The sentence where nothing follows it.
+    pub fn sentence(&self) -> &str {
+        self.message.trim_end_matches(',')
+    }
+
     /// A value that was not checked at all, since that would take too much.
     pub(super) fn beyond_checking(role: SchemaRole, what: &str) -> Self {
         let words = Words::of(role);
@@ -194,9 +199,9 @@ impl Teller<'_> {
         // That an object is no object says nothing, but what it has does.
         let kind_of = |branch: &Value| match (kind(self.schema, branch), required(self.schema, branch)) {
             (kind, names) if kind == "object" && error.instance().is_object() && !names.is_empty() => {
-                format!("object with {}", list(names.into_iter(), OPTIONS))
+                format!("an object with {}", list(names.into_iter(), OPTIONS))
             }
-            (kind, _) => kind,
+            (kind, _) => with_article(&kind),
         };
         match self.branches(error) {
             Some(branches) => either(branches.iter().map(kind_of), OPTIONS),
@@ -320,9 +325,9 @@ fn closest<'a, 'b>(context: &'a [Vec<ValidationError<'b>>]) -> Option<&'a [Valid
 fn expected(kind: &ValidationErrorKind) -> String {
     use ValidationErrorKind as Kind;
     match kind {
-        Kind::Type { kind: TypeKind::Single(kind) } => with_article(*kind).to_owned(),
+        Kind::Type { kind: TypeKind::Single(kind) } => with_article(kind.as_str()),
         Kind::Type { kind: TypeKind::Multiple(kinds) } => {
-            either(kinds.into_iter().map(|kind| with_article(kind).to_owned()), OPTIONS)
+            either(kinds.into_iter().map(|kind| with_article(kind.as_str())), OPTIONS)
         }
         Kind::Enum { options } => match options.as_array() {
             Some(options) => format!("one of {}", distinct(options.iter().map(value), OPTIONS).join(", ")),
@@ -370,15 +375,12 @@ fn expected(kind: &ValidationErrorKind) -> String {
     }
 }
 
-fn with_article(kind: JsonType) -> &'static str {
-    match kind {
-        JsonType::Array => "an array",
-        JsonType::Boolean => "a boolean",
-        JsonType::Integer => "an integer",
-        JsonType::Null => "null",
-        JsonType::Number => "a number",
-        JsonType::Object => "an object",
-        JsonType::String => "a string",
+/// A kind as a sentence has it: `an array of integer`, and values as they are.
+fn with_article(kind: &str) -> String {
+    match kind.split(' ').next() {
+        Some("array" | "integer" | "object") => format!("an {kind}"),
+        Some("boolean" | "number" | "string") => format!("a {kind}"),
+        _ => kind.to_owned(),
     }
 }
 
