@@ -109,17 +109,19 @@ impl Reader<'_> {
     }
 
     fn signed(&mut self) -> Read<Term> {
-        self.deeper(|reader| match reader.take(&["+", "-"]) {
-            Some(("-", _)) => reader.signed().map(|term| Term { number: term.number.negate(), ..term }),
-            Some(_) => reader.signed(),
-            None => reader.power(),
-        })
+        match self.take(&["+", "-"]) {
+            Some(("-", _)) => {
+                self.deeper(Self::signed).map(|term| Term { number: term.number.negate(), ..term })
+            }
+            Some(_) => self.deeper(Self::signed),
+            None => self.power(),
+        }
     }
 
     fn power(&mut self) -> Read<Term> {
         let base = self.postfix()?;
         let Some((_, place)) = self.take(&["^"]) else { return Ok(base) };
-        let exponent = self.signed()?.number;
+        let exponent = self.deeper(Self::signed)?.number;
         let number = self.settle(place, base.number.power(&exponent, self.effort))?;
         Ok(Term { number, is_percentage: false })
     }

@@ -377,7 +377,7 @@ impl Number {
 
     /// In how many ways `chosen` of these can be taken.
     pub fn choose(&self, chosen: &Self, effort: &Effort) -> Outcome {
-        let (all, chosen) = (self.whole_or("choose")?, chosen.whole_or("choose")?);
+        let (all, chosen) = (self.whole_or("`choose`")?, chosen.whole_or("`choose`")?);
         if chosen.is_negative() || all.is_negative() {
             return Err(impossible("`choose` needs numbers that are not negative"));
         }
@@ -397,11 +397,11 @@ impl Number {
     }
 
     pub fn gcd(&self, other: &Self, effort: &Effort) -> Outcome {
-        effort.greatest_common_divisor(self.whole_or("gcd")?, other.whole_or("gcd")?).map(Self::whole)
+        effort.greatest_common_divisor(self.whole_or("`gcd`")?, other.whole_or("`gcd`")?).map(Self::whole)
     }
 
     pub fn lcm(&self, other: &Self, effort: &Effort) -> Outcome {
-        let (left, right) = (self.whole_or("lcm")?, other.whole_or("lcm")?);
+        let (left, right) = (self.whole_or("`lcm`")?, other.whole_or("`lcm`")?);
         if left.is_zero() || right.is_zero() {
             return Ok(Self::whole(0));
         }
@@ -415,8 +415,8 @@ impl Number {
         self.multiply(&Self::Exact(power_of_ten(places)), effort)
     }
 
-    fn whole_or(&self, function: &str) -> Outcome<&BigInt> {
-        self.as_whole().ok_or_else(|| impossible(format!("`{function}` needs whole numbers: round first")))
+    fn whole_or(&self, asking: &str) -> Outcome<&BigInt> {
+        self.as_whole().ok_or_else(|| impossible(format!("{asking} needs whole numbers: round first")))
     }
 }
 

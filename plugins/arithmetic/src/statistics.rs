@@ -53,7 +53,7 @@ pub fn statistics(
     /// The numbers, at most 10,000; as text where one has more than 15 digits
     #[schemars(length(min = 1, max = 10_000))]
     numbers: Vec<Amount>,
-    /// The percentiles to give, each from 0 to 100
+    /// The percentiles to give, each from 0 to 100: without this 25 and 75, and none with `[]`
     #[default(vec![Amount::Number(25.into()), Amount::Number(75.into())])]
     percentiles: Vec<Amount>,
     /// Digits after the decimal point, where a value has more
