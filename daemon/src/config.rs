@@ -13,7 +13,7 @@ mod keys;
 mod page;
 mod read;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 pub use keys::{
@@ -26,9 +26,9 @@ pub use read::ConfigError;
 /// What the options of `serve` put in place of the file's settings.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    pub data: Option<PathBuf>,
-    pub listen: Option<String>,
-    pub store: Option<String>,
+    data: Option<PathBuf>,
+    listen: Option<SocketAddr>,
+    store: Option<String>,
 }
 
 /// Where documents, tokens and sessions are kept.
@@ -38,6 +38,26 @@ pub enum StoreLocation {
     Sqlite(PathBuf),
 }
 
+impl Overrides {
+    /// Reads what was typed. An error is the command's, where one of [`Config::load`] may be the file's.
+    pub fn read(
+        data: Option<PathBuf>,
+        listen: Option<&str>,
+        store: Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let address = |text: &str| {
+            text.parse().map_err(|_| {
+                ConfigError::new(
+                    format!("`--listen {text}` is no IP address with a port"),
+                    "write it like `127.0.0.1:7300` or `[::1]:7300`; names are not looked up, and ports end at 65535",
+                )
+            })
+        };
+        store.as_deref().map(store_location).transpose()?;
+        Ok(Self { data, listen: listen.map(address).transpose()?, store })
+    }
+}
+
 impl Config {
     /// Reads `file`, or takes the defaults without one, and applies `overrides`.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
@@ -45,7 +65,7 @@ impl Config {
             Some(path) => read::read(&read::text_of(path)?, path)?,
             None => Self::default(),
         };
-        config.override_with(overrides)?;
+        config.override_with(overrides);
         config.check()?;
         Ok(config)
     }
@@ -78,20 +98,12 @@ impl Config {
         }
     }
 
-    fn override_with(&mut self, overrides: Overrides) -> Result<(), ConfigError> {
+    fn override_with(&mut self, overrides: Overrides) {
         if let Some(data) = overrides.data {
             self.data = data;
         }
-        if let Some(listen) = overrides.listen {
-            self.listen = listen.parse().map_err(|_| {
-                ConfigError::new(
-                    format!("`--listen {listen}` is no address with a port"),
-                    "write it like `127.0.0.1:7300` or `[::1]:7300`",
-                )
-            })?;
-        }
+        self.listen = overrides.listen.unwrap_or(self.listen);
         self.store = overrides.store.or(self.store.take());
-        Ok(())
     }
 
     /// What no single key shows to be wrong.
@@ -265,7 +277,10 @@ mod tests {
             ("drain_seconds = \"5\"", "write a whole number from 0 to 600"),
             ("drain_seconds = -5", "write a whole number from 0 to 600"),
             ("data = 5", "write a text in quotes"),
-            ("listen = \"nowhere\"", "write an address with a port, like `127.0.0.1:7300` or `[::1]:7300`"),
+            (
+                "listen = \"localhost:80\"",
+                "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`",
+            ),
             ("[log]\nformat = \"jsn\"", "write one of `text`, `json`"),
             (
                 "allowed_hosts = []",
@@ -313,13 +328,25 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("toolgate.toml");
         std::fs::write(&file, "data = \"/a\"\ndrain_seconds = 3").expect("written");
-        let overrides =
-            Overrides { data: Some("/b".into()), listen: Some("127.0.0.1:0".into()), store: None };
+        let overrides = Overrides::read(Some("/b".into()), Some("127.0.0.1:0"), None).expect("sound options");
         let config = Config::load(Some(&file), overrides).expect("sound settings");
         assert_eq!(config.data, Path::new("/b"));
         assert_eq!(config.listen.port(), 0);
         assert_eq!(config.drain_seconds, 3);
         assert_eq!(config.store_location().expect("a store"), StoreLocation::Sqlite("/b/state.db".into()));
+    }
+
+    #[test]
+    fn an_option_that_makes_no_sense_is_refused_before_the_file_is_read() {
+        for listen in ["nonsense", "127.0.0.1:80000", "localhost:7300", "127.0.0.1"] {
+            let error = Overrides::read(None, Some(listen), None).expect_err("no address");
+            assert_eq!(error.to_string(), format!("`--listen {listen}` is no IP address with a port"));
+            assert!(error.hint().contains("names are not looked up, and ports end at 65535"));
+        }
+        let error =
+            Overrides::read(None, None, Some("postgres://u:secret@db".into())).expect_err("no SQLite");
+        assert!(!error.to_string().contains("secret"), "{error}");
+        Overrides::read(None, Some("[::1]:0"), Some("sqlite:/var/state.db".into())).expect("sound options");
     }
 
     #[test]

@@ -42,7 +42,8 @@ impl Remote {
         environment_token: Option<OsString>,
         printer: &mut Printer<'_>,
     ) -> Result<Client, Failure> {
-        let server = Server::parse(&self.server)?;
+        let server = Server::parse(&self.server)
+            .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
         let token = self.token(environment_token, &server, Path::new(DEFAULT_TOKEN_FILE))?;
         if token.is_some() && !server.is_loopback() {
             printer.warning("the token travels unencrypted; anybody on the way can read it")?;

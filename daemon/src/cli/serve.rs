@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::{Config, ConfigError, Overrides};
+use super::failure::Failure;
+use crate::config::{Config, Overrides};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +23,7 @@ pub struct ServeOptions {
     /// The data folder [default: toolgate-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The address and port to listen at [default: 127.0.0.1:7300]
+    /// The IP address and port to listen at [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// Where documents, tokens and sessions are kept [default: sqlite:DIR/state.db]
@@ -32,8 +33,9 @@ pub struct ServeOptions {
 
 impl ServeOptions {
     /// The settings that the daemon runs with.
-    pub fn config(self) -> Result<Config, ConfigError> {
-        let overrides = Overrides { data: self.data, listen: self.listen, store: self.store };
-        Config::load(self.config.as_deref(), overrides)
+    pub fn config(self) -> Result<Config, Failure> {
+        let overrides = Overrides::read(self.data, self.listen.as_deref(), self.store)
+            .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
+        Ok(Config::load(self.config.as_deref(), overrides)?)
     }
 }

@@ -36,7 +36,11 @@ pub enum TokenCommand {
         #[arg(long, value_parser = PossibleValuesParser::new(Role::ALL.map(Role::as_str)))]
         role: String,
         /// The organization that it is for
-        #[arg(long, value_name = "ORG")]
+        #[arg(
+            long,
+            value_name = "ORG",
+            required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str())]
+        )]
         organization: Option<String>,
         /// An agent that it may speak for; without one, all of the organization
         #[arg(long, value_name = "AGENT")]
@@ -48,7 +52,10 @@ pub enum TokenCommand {
     /// List the tokens that are not revoked
     List,
     /// End a token, at once and for good
-    Revoke { id: String },
+    Revoke {
+        /// The token, as `list` shows it
+        id: String,
+    },
 }
 
 pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {

@@ -247,7 +247,7 @@ fn describe(wanted: Values) -> String {
         Values::Number { least, most } => format!("write a whole number from {least} to {most}"),
         Values::OneOf(choices) => format!("write one of {}", quoted(choices.iter().copied())),
         Values::Text => "write a text in quotes".into(),
-        Values::Address => "write an address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
+        Values::Address => "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
         Values::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
         Values::Hosts => {
             "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`".into()
