@@ -18,6 +18,7 @@ mod check;
 mod credential;
 mod document;
 mod events;
+mod examples;
 mod failure;
 mod import;
 mod new;
@@ -55,6 +56,11 @@ Examples:
   toolgate policy explain acme/bot             what it may call, and why
   toolgate call acme/bot weather/current '{\"city\": \"Paris\"}'";
 
+const QUICKSTART_EXAMPLES: &str = "\
+Examples:
+  toolgate quickstart             four calls, then a daemon to try things with
+  toolgate quickstart --once      the calls alone";
+
 /// Runs the tools of AI agents: gated, checked, sandboxed, recorded.
 #[derive(Parser)]
 #[command(name = "toolgate", version, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -66,6 +72,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Start a daemon in a temporary folder and show real calls through it
+    #[command(after_help = QUICKSTART_EXAMPLES)]
     Quickstart {
         /// End after the calls; exit status 0 if all came out as they should
         #[arg(long)]
@@ -131,11 +138,15 @@ pub fn main() -> ExitCode {
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command_line().try_get_matches_from(arguments)?)
+}
+
+fn command_line() -> clap::Command {
     // The table of settings is long: it is in `serve --help`, not in `serve -h`.
     let command = Arguments::command().mut_subcommand("serve", |serve| {
         serve.after_long_help(format!("{}\n{}", serve::EXAMPLES, config::help_text()))
     });
-    Arguments::from_arg_matches(&command.try_get_matches_from(arguments)?)
+    examples::hand_down(command)
 }
 
 /// Help and version are answers, a command that was not understood is an error; clap
@@ -241,11 +252,11 @@ mod tests {
 
     #[test]
     fn the_definition_of_every_command_is_sound() {
-        Arguments::command().debug_assert();
+        command_line().debug_assert();
     }
 
     #[test]
-    fn what_the_help_shows_is_understood() {
+    fn what_people_type_is_understood() {
         for line in [
             "toolgate quickstart --once",
             "toolgate serve --config a.toml --data /d --listen 127.0.0.1:0 --store sqlite:/s",
@@ -276,6 +287,7 @@ mod tests {
             "toolgate credential rotate acme/stripe --secret-file - --json",
             "toolgate credential unseal --secret-file k",
             "toolgate token create --role owner --organization acme --label ci",
+            "toolgate token create --role auditor",
             "toolgate token revoke abc --json",
             "toolgate audit search --organization acme --status error --since 2h",
             "toolgate audit verify",
@@ -293,6 +305,8 @@ mod tests {
             "toolgate plugin load",
             "toolgate token create",
             "toolgate token create --role king",
+            "toolgate token create --role owner",
+            "toolgate token create --role orchestrator --agent bot",
             "toolgate call",
             "toolgate call acme/bot weather/current {} more",
             "toolgate agent put acme/bot",
@@ -334,12 +348,33 @@ mod tests {
         assert!(!short.contains("header_bytes"), "{short}");
     }
 
+    /// Every command that is shown, with the words that lead to it.
+    fn commands(command: &clap::Command, before: &[&str]) -> Vec<(Vec<String>, clap::Command)> {
+        let path = [before, &[command.get_name()]].concat();
+        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let own = (path.iter().map(ToString::to_string).collect(), command.clone());
+        std::iter::once(own).chain(below.flat_map(|below| commands(below, &path))).collect()
+    }
+
     #[test]
-    fn every_command_has_an_example_in_its_help() {
-        for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            let has_example =
-                command.get_after_help().is_some() || ["serve", "quickstart"].contains(&command.get_name());
-            assert!(has_example, "{}", command.get_name());
+    fn every_command_has_examples_of_it_that_are_understood() {
+        for (path, command) in commands(&command_line(), &[]) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = examples::tests::examples(&help);
+            assert!(examples.iter().any(|words| words.starts_with(&path)), "no example of {path:?}: {help}");
+            for words in examples {
+                let understood = parse(words.iter().map(OsString::from));
+                assert!(understood.is_ok(), "{words:?}: {:?}", understood.err());
+            }
+        }
+    }
+
+    #[test]
+    fn every_argument_says_what_it_is() {
+        for (path, command) in commands(&command_line(), &[]) {
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{path:?}: `{}`", argument.get_id());
+            }
         }
     }
 

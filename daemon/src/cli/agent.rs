@@ -16,7 +16,9 @@ Examples:
   toolgate agent put acme/bot --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate agent put acme/bot --profile support --autonomy autonomous
   toolgate agent put acme/bot bot.json
-  toolgate agent list acme";
+  toolgate agent get acme/bot > bot.json
+  toolgate agent list acme
+  toolgate agent delete acme/bot";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,6 +33,7 @@ pub struct AgentOptions {
 pub enum AgentCommand {
     /// Make an agent, or replace its document whole
     Put {
+        /// The agent
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
         agent: AgentName,
         /// The document, as JSON; `-` for standard input
@@ -57,16 +60,19 @@ pub enum AgentCommand {
     },
     /// Show an agent's document
     Get {
+        /// The agent
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
         agent: AgentName,
     },
     /// List the agents of an organization
     List {
+        /// The organization
         #[arg(value_name = "ORG")]
         organization: String,
     },
     /// Delete an agent and end its sessions
     Delete {
+        /// The agent
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
         agent: AgentName,
     },

@@ -52,11 +52,15 @@ pub enum ApprovalCommand {
         state: Option<String>,
     },
     /// Show an approval with everything that it is bound to
-    Show { id: String },
+    Show {
+        /// The approval, as the call that waits for it names it
+        id: String,
+    },
     /// Show what would run, and let it run
     Approve(Approve),
     /// Refuse a call
     Deny {
+        /// The approval
         id: String,
         /// Why; the model is told
         #[arg(long, value_name = "TEXT")]
@@ -66,6 +70,7 @@ pub enum ApprovalCommand {
 
 #[derive(Args)]
 pub struct Approve {
+    /// The approval
     id: String,
     /// Why
     #[arg(long, value_name = "TEXT")]

@@ -37,10 +37,13 @@ pub enum AuditCommand {
 
 #[derive(Args)]
 pub struct Search {
+    /// Of this organization
     #[arg(long, value_name = "ORG")]
     organization: Option<String>,
+    /// Of this agent
     #[arg(long)]
     agent: Option<String>,
+    /// Of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// `namespace/tool`

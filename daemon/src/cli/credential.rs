@@ -23,7 +23,10 @@ Examples:
   toolgate credential connect acme/drive
   pass show stripe | toolgate credential rotate acme/stripe --secret-file -
   toolgate credential list acme
-  toolgate credential unseal --secret-file root.key";
+  toolgate credential show acme/stripe
+  toolgate credential remove acme/stripe
+  toolgate credential unseal --secret-file root.key
+  toolgate credential rotate-root";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,7 +40,11 @@ pub struct CredentialOptions {
 #[derive(Subcommand)]
 pub enum CredentialCommand {
     /// List the credentials of an organization
-    List { organization: String },
+    List {
+        /// The organization
+        #[arg(value_name = "ORG")]
+        organization: String,
+    },
     /// Show what a credential is for, where it may go and how it stands
     Show {
         /// `organization/credential`

@@ -14,7 +14,9 @@ Examples:
   toolgate org put acme --display-name 'Acme Inc.'
   toolgate org put acme --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate org put acme --connected stripe --connected resend
-  toolgate org list";
+  toolgate org list
+  toolgate org get acme
+  toolgate org delete acme";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -29,6 +31,7 @@ pub struct OrganizationOptions {
 pub enum OrganizationCommand {
     /// Make an organization, or change what is named of it
     Put {
+        /// The organization
         name: String,
         /// What people call it
         #[arg(long, value_name = "TEXT")]
@@ -41,11 +44,17 @@ pub enum OrganizationCommand {
         enabled: Option<Vec<String>>,
     },
     /// Show an organization
-    Get { name: String },
+    Get {
+        /// The organization
+        name: String,
+    },
     /// List the organizations
     List,
     /// Delete an organization with its agents, sessions and tokens
-    Delete { name: String },
+    Delete {
+        /// The organization
+        name: String,
+    },
 }
 
 pub async fn run(

@@ -17,10 +17,15 @@ use crate::client::{Client, escaped};
 const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
+  toolgate plugin load build/plugin.wasm --namespace weather
   toolgate plugin list
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
+  toolgate plugin grant http hosts.json --add
   toolgate plugin rollback weather
+  toolgate plugin disable weather
+  toolgate plugin enable weather
+  toolgate plugin remove weather
   toolgate plugin import openapi shop.yaml --select tag:orders
   toolgate plugin import openapi shop.yaml acme/shop";
 
@@ -42,15 +47,20 @@ pub enum PluginCommand {
     List,
     /// Load a plugin file, or a new version of a loaded plugin
     Load {
+        /// The component
         file: PathBuf,
         /// The namespace that it describes itself with [default: the file's name]
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
     },
     /// Show a plugin: its tools, what it asks for, its versions
-    Show { namespace: String },
+    Show {
+        /// The plugin
+        namespace: String,
+    },
     /// Grant a plugin what its calls may reach, in place of what it was granted before; without a file, show what it is granted
     Grant {
+        /// The plugin
         namespace: String,
         /// A JSON file, or `-` for standard input
         file: Option<String>,
@@ -64,13 +74,25 @@ pub enum PluginCommand {
         from: ImportCommand,
     },
     /// Remove a plugin with all its versions
-    Remove { namespace: String },
+    Remove {
+        /// The plugin
+        namespace: String,
+    },
     /// Serve the version before the current one again
-    Rollback { namespace: String },
+    Rollback {
+        /// The plugin
+        namespace: String,
+    },
     /// Let the tools of a disabled plugin back in
-    Enable { namespace: String },
+    Enable {
+        /// The plugin
+        namespace: String,
+    },
     /// Keep a plugin and take its tools out of reach
-    Disable { namespace: String },
+    Disable {
+        /// The plugin
+        namespace: String,
+    },
 }
 
 pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {

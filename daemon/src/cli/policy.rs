@@ -38,11 +38,13 @@ pub struct PolicyOptions {
 pub enum PolicyCommand {
     /// Show a document, and what is odd about it with the plugins of today
     Show {
+        /// Whose document
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
     },
     /// Make a document, or replace it whole
     Put {
+        /// Whose document
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
         /// The document, as JSON; `-` for standard input
@@ -55,6 +57,7 @@ pub enum PolicyCommand {
     Explain(explain::Explain),
     /// Show what a document would change for whom; nothing is put in force
     Diff {
+        /// Whose document
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
         /// The document, as JSON; `-` for standard input

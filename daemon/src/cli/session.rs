@@ -19,8 +19,13 @@ Examples:
   toolgate session tools s_… --message 'please refund the last invoice'
   toolgate session tools s_… --format openai             as that provider takes them
   toolgate session disable s_… files/write
+  toolgate session enable s_… files/write
+  toolgate session call s_… c_…
+  toolgate session cancel s_… c_…
   toolgate session result s_… c_… '{\"answer\": \"blue\"}'
+  toolgate session result s_… c_… --failed 'nobody was there'
   toolgate session events s_… --json
+  toolgate session show s_…
   toolgate session end s_…";
 
 /// The forms that lists of tools come in.
@@ -40,11 +45,18 @@ pub enum SessionCommand {
     /// Open a session for an agent, and show its tools
     Open(Open),
     /// Show a session and the tools that can be called in it now
-    Show { id: String },
+    Show {
+        /// The session
+        id: String,
+    },
     /// End a session: its running calls are cancelled, its files removed
-    End { id: String },
+    End {
+        /// The session
+        id: String,
+    },
     /// List the tools that can be called, or those that matter for a message
     Tools {
+        /// The session
         id: String,
         /// Print them as this provider takes them
         #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
@@ -54,16 +66,38 @@ pub enum SessionCommand {
         message: Option<String>,
     },
     /// Take a tool out of a session
-    Disable { id: String, tool: String },
+    Disable {
+        /// The session
+        id: String,
+        /// The tool, like `files/write`
+        tool: String,
+    },
     /// Let a tool in again, also one that was stopped because it kept failing
-    Enable { id: String, tool: String },
+    Enable {
+        /// The session
+        id: String,
+        /// The tool, like `files/write`
+        tool: String,
+    },
     /// Ask how a call stands
-    Call { id: String, call: String },
+    Call {
+        /// The session
+        id: String,
+        /// The call
+        call: String,
+    },
     /// Cancel a call
-    Cancel { id: String, call: String },
+    Cancel {
+        /// The session
+        id: String,
+        /// The call
+        call: String,
+    },
     /// Hand in what a client did for a call that waits for it
     Result {
+        /// The session
         id: String,
+        /// The call
         call: String,
         /// What came out, as JSON, `@FILE`, or `-` for standard input
         #[arg(required_unless_present = "failed")]
@@ -73,11 +107,15 @@ pub enum SessionCommand {
         failed: Option<String>,
     },
     /// Follow what happens to the calls of a session; ends with Ctrl-C
-    Events { id: String },
+    Events {
+        /// The session
+        id: String,
+    },
 }
 
 #[derive(Args)]
 pub struct Open {
+    /// The agent
     #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
     agent: AgentName,
     /// The user that the agent acts for

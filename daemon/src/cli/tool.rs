@@ -18,11 +18,15 @@ use crate::client::{Client, escaped};
 const EXAMPLES: &str = "\
 Examples:
   toolgate tool put acme/weather weather.json
+  toolgate tool put acme weather.json                    named by its `display_name`
   toolgate tool try acme/weather/current '{\"city\": \"Paris\"}'
   toolgate tool try acme/weather/current '{\"city\": \"Paris\"}' --definition weather.json
   toolgate tool refresh acme/wiki
   toolgate tool approve acme/wiki sha256:…
-  toolgate tool list acme";
+  toolgate tool grant acme/weather hosts.json --add
+  toolgate tool list acme
+  toolgate tool show acme/weather
+  toolgate tool remove acme/weather";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -36,7 +40,11 @@ pub struct ToolOptions {
 #[derive(Subcommand)]
 pub enum ToolCommand {
     /// List the tools that an organization made
-    List { organization: String },
+    List {
+        /// The organization
+        #[arg(value_name = "ORG")]
+        organization: String,
+    },
     /// Show the definition of a tool
     Show {
         /// `organization/namespace`

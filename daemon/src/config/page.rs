@@ -13,6 +13,11 @@ use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section, Values};
 const LIMITS_MEANING: &str = "The platform's limits of one call. A plugin, an organization and an \
      agent can narrow each of them, never widen it. What stands here takes the place of the default.";
 
+/// Width of a line of the help: any terminal has it, and what is laid out here is not wrapped once more.
+const HELP_WIDTH: usize = 80;
+
+const HELP_INDENT: &str = "      ";
+
 /// The settings as `toolgate serve --help` lists them.
 pub fn help_text() -> String {
     let mut text = String::from("Settings of the file given by --config (TOML, every key optional):\n");
@@ -20,8 +25,8 @@ pub fn help_text() -> String {
         heading(&mut text, section.name);
         for key in section.keys {
             let _ = writeln!(text, "  {} = {}", key.name, default_and_range(key));
-            for line in key.meaning {
-                let _ = writeln!(text, "     {line}");
+            for line in lines(&flow(key.meaning)) {
+                let _ = writeln!(text, "{HELP_INDENT}{line}");
             }
         }
     }
@@ -150,6 +155,22 @@ fn flow(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
+/// Text in lines that fit the help.
+fn lines(text: &str) -> Vec<String> {
+    let room = HELP_WIDTH - HELP_INDENT.len();
+    let mut lines = Vec::<String>::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 fn in_a_cell(text: &str) -> String {
     flow(&text.lines().collect::<Vec<_>>()).replace('|', "\\|")
 }
@@ -182,6 +203,16 @@ mod tests {
         for row in LIMITS {
             assert!(page.contains(&format!("| `{}` |", row.name)), "{}", row.name);
         }
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_and_fills_its_lines() {
+        let help = help_text();
+        let wide = help.lines().find(|line| line.chars().count() > HELP_WIDTH);
+        assert_eq!(wide, None);
+        assert_eq!(lines("a b"), ["a b"]);
+        let filled = lines(&"word ".repeat(40));
+        assert!(filled[..filled.len() - 1].iter().all(|line| line.len() == 74), "{filled:?}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ const VERDICTS: [(&str, &str); 3] =
 
 #[derive(Args)]
 pub struct Explain {
+    /// The agent
     #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
     agent: AgentName,
     /// One tool, with every question that is asked about it; without it, all tools in short
