@@ -175,9 +175,10 @@ impl Ask<'_> {
     }
 
     async fn response(self) -> Result<Response<Incoming>, ClientError> {
+        let bytes = self.body.len();
         let request = self.request.body(Full::new(self.body)).map_err(|_| ClientError::BadRequest)?;
         let response = self.client.http.request(request).await;
-        response.map_err(|error| ClientError::of_request(&self.client.server, &error))
+        response.map_err(|error| ClientError::of_request(&self.client.server, bytes, &error))
     }
 
     fn header(mut self, name: HeaderName, value: &str) -> Self {
@@ -236,6 +237,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::testing::{Canned, FakeDaemon};
     use super::*;
@@ -310,6 +312,46 @@ mod tests {
         let (_daemon, client) = daemon(vec![Canned::hang_up()]).await;
         let error = client.get("/healthz").send().await.expect_err("broken off");
         assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
+    }
+
+    /// What a client gets that sends 16 MiB to a server which answers this without reading them, and then reads what is
+    /// still sent or closes.
+    async fn sent_too_much(answer: &'static str, reads_on: bool) -> ClientError {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let server = format!("http://{}", listener.local_addr().expect("an address"));
+        let client = Client::new(Server::parse(&server).expect("a server"), None).expect("a client");
+        let serving = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            stream.read_exact(&mut [0; 16]).await.expect("the beginning of a request");
+            stream.write_all(answer.as_bytes()).await.expect("an answer");
+            if reads_on {
+                // Until the client closes, in its way.
+                let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+            }
+        });
+        let body = Bytes::from(vec![0; 16 << 20]);
+        let sent = client.put("/v1/plugins/x").body("application/wasm", body).send().await;
+        drop(client);
+        serving.await.expect("served");
+        sent.expect_err("refused")
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_closes_on_a_large_request_names_the_limits() {
+        let error = sent_too_much("", false).await;
+        assert!(
+            error.to_string().starts_with("the connection broke off on a request of 16 MiB: "),
+            "{error}"
+        );
+        assert!(error.hint().contains("`http.plugin_bytes`"), "{}", error.hint());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_comes_before_the_request_was_sent_whole_is_read() {
+        const ANSWER: &str = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 61\r\n\r\n\
+            {\"error_type\":\"TOO_LARGE\",\"detail\":\"too large\",\"hint\":\"less\"}";
+        let error = sent_too_much(ANSWER, true).await;
+        assert_eq!((error.status(), error.to_string().as_str()), (Some(413), "too large"));
     }
 
     #[test]

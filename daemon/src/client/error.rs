@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use super::Server;
 
+/// A connection that closes on a request from this size on is likely closed for that size: less fits the buffers on the
+/// way, and the daemon's answer comes back.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// As much of a strange answer as shows what it is.
 const EXCERPT_CHARS: usize = 80;
 
@@ -26,6 +30,8 @@ pub enum ClientError {
     Unreachable { server: String, reason: String },
     #[error("the connection broke off: {reason}")]
     Lost { reason: String },
+    #[error("the connection broke off on a request of {} MiB: {reason}", .bytes >> 20)]
+    LostOnLarge { bytes: usize, reason: String },
     #[error("{}", .0.message)]
     Refused(Box<Problem>),
     #[error("the answer is not one of a daemon (status {status}): {excerpt}")]
@@ -56,6 +62,10 @@ impl ClientError {
                 "start one with `toolgate serve`, or say where it is with `--server` or TOOLGATE_SERVER"
             }
             Self::Lost { .. } => "see whether the daemon still runs; what was asked may have been done",
+            Self::LostOnLarge { .. } => {
+                "it may be more than the daemon takes: `http.plugin_bytes` is its limit of plugin files, \
+                 `http.body_bytes` of all else; if not, see whether it still runs: what was asked may have been done"
+            }
             Self::Refused(problem) if problem.error_type == "UNAUTHENTICATED" => {
                 "give a token with `--token-file FILE` or TOOLGATE_TOKEN; the first one is in DATA/operator.token"
             }
@@ -73,10 +83,13 @@ impl ClientError {
         }
     }
 
-    pub(super) fn of_request(server: &Server, error: &legacy::Error) -> Self {
+    /// What went wrong with a request whose body has `bytes`.
+    pub(super) fn of_request(server: &Server, bytes: usize, error: &legacy::Error) -> Self {
         let reason = reason(error);
         if error.is_connect() {
             Self::Unreachable { server: server.to_string(), reason }
+        } else if bytes >= LARGE_BYTES {
+            Self::LostOnLarge { bytes, reason }
         } else {
             Self::Lost { reason }
         }
@@ -129,6 +142,7 @@ fn of_kind(kind: io::ErrorKind) -> Option<&'static str> {
     match kind {
         io::ErrorKind::ConnectionRefused => Some("connection refused"),
         io::ErrorKind::ConnectionReset => Some("connection reset"),
+        io::ErrorKind::BrokenPipe => Some("connection closed"),
         io::ErrorKind::TimedOut => Some("it does not answer in time"),
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => Some("there is no way to it"),
         _ => None,
