@@ -14,12 +14,12 @@ pub const KEY_BYTES: usize = 32;
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read or made.
-    #[error("the key file `{path}` cannot be used: {error}")]
+    #[error("the key file `{path}` cannot be used: {source}")]
     Io {
         /// Which one.
         path: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// The file is there and holds something else.
     #[error(
@@ -53,7 +53,7 @@ fn make(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> KeyError {
-    move |error| KeyError::Io { path: path.to_owned(), error }
+    move |source| KeyError::Io { path: path.to_owned(), source }
 }
 
 #[cfg(test)]

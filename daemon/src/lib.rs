@@ -40,6 +40,7 @@ pub mod cli;
 pub mod client;
 pub mod quickstart;
 pub mod workbench;
+pub mod temporary;
 pub mod scaffold;
 
 /// A call makes some hundred small allocations, on a thread that another one frees them from.

@@ -1,9 +1,9 @@
 //! The daemon's own log: lines on standard error, for people or for machines.
 //!
-//! What plugins and callers say reaches it only escaped, since whoever reads a log reads it in a terminal.
+//! What plugins and callers say reaches it only escaped, since whoever reads a log reads it in a terminal. It has
+//! colours where what the commands print has them: `NO_COLOR` holds for both.
 
-use std::io::IsTerminal;
-
+use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, LogLevel};
@@ -15,7 +15,7 @@ pub fn start(format: LogFormat, level: LogLevel) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never);
     let started = match format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().try_init(),

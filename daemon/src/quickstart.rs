@@ -4,7 +4,7 @@
 //! is printed is what came back. One call works; one is refused by the gate, one by its schema, one is
 //! stopped by fuel. With `--once` the exit status says whether all four came out as they should.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -15,6 +15,7 @@ use crate::client::{Client, Server};
 use crate::config::{Audit, Config};
 use crate::plugins::Progress;
 use crate::serve::{Prepared, Running, runtime, stop_signal};
+use crate::temporary;
 
 /// Fuel of the agent that is stopped: enough to start, not enough to finish.
 const SCARCE_FUEL: u64 = 150_000;
@@ -31,7 +32,7 @@ struct Stop {
 
 /// Runs the tour, and then serves unless `once`.
 pub fn run(once: bool) -> Result<()> {
-    let folder = tempfile::tempdir().context("no temporary folder can be made")?;
+    let folder = temporary::folder()?;
     let config = Config {
         data: folder.path().join("data"),
         listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -133,7 +134,7 @@ fn report(stop: &Stop, result: &Value, took: Duration) -> bool {
     let came = error_type.or(result["status"].as_str()).unwrap_or("nothing");
     let right = came == stop.expected;
     let (mark, color) = if right { ("✔", AnsiColor::Green) } else { ("✘", AnsiColor::Red) };
-    let style = styled(Style::new().bold().fg_color(Some(color.into())));
+    let style = Style::new().bold().fg_color(Some(color.into()));
     say(&format!("{style}{mark} {}{style:#} ({})", stop.title, shown(took)));
     say(&format!("    {} {}", stop.tool, stop.arguments));
     match error_type {
@@ -165,13 +166,9 @@ fn print_next_steps(running: &Running) {
     say("Stop it with Ctrl-C; everything it made is then removed.");
 }
 
-fn styled(style: Style) -> Style {
-    if std::io::stdout().is_terminal() { style } else { Style::new() }
-}
-
 fn say(line: &str) {
     // A closed pipe is the reader's wish not to hear more.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(anstream::stdout(), "{line}");
 }
 
 fn shown(time: Duration) -> String {

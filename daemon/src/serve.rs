@@ -1,6 +1,6 @@
 //! Start and stop: wires the rooms together, in the order that confining the process needs.
 //!
-//! Files are opened, the address is bound and the engine is made while this is the only thread; then the
+//! The address is bound, files are opened and the engine is made while this is the only thread; then the
 //! runtime is built. What restricts a thread (Landlock does) must come between the two, or the runtime's
 //! threads would be free of it.
 
@@ -125,9 +125,11 @@ pub async fn stop_signal() -> Result<()> {
 }
 
 impl Prepared {
-    /// Takes the data folder, makes the engine, binds the address. `worker` is the binary that compiles.
+    /// Binds the address, takes the data folder, makes the engine. `worker` is the binary that compiles.
     pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
         raise_open_files(&config);
+        // Bound before anything is made: a start at a port in use leaves nothing behind.
+        let listener = bind(config.listen)?;
         let folder = DataFolder::open(&config.data)?;
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
@@ -137,7 +139,6 @@ impl Prepared {
             },
         })?;
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
-        let listener = bind(config.listen)?;
         Ok(Self { config, folder, sandbox, listener, worker })
     }
 
@@ -147,7 +148,9 @@ impl Prepared {
         let audit = self.open_audit().await?;
         let identity = Identity::load(store.clone()).await?;
         let operator_token = self.folder.operator_token();
-        identity.make_first_token(&operator_token, now_ms()).await?;
+        if identity.make_first_token(&operator_token, now_ms()).await? {
+            tracing::info!(file = %operator_token.display(), "the operator's token was made, and is in this file alone");
+        }
         let limits = self.config.limits.clone();
         let registry = Registry::new(limits.clone());
         let plugins = self.plugins(&store, &registry)?;
@@ -420,7 +423,9 @@ fn raise_open_files(config: &Config) {
 fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
     std::net::TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another program listens there; give another with `--listen`",
+            std::io::ErrorKind::AddrInUse => {
+                "a daemon or another program listens there; give another with `--listen`"
+            }
             std::io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need a right that the daemon does not want"
             }

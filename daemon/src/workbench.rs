@@ -22,6 +22,7 @@ use toolgate_sandbox::{
 
 use crate::audit::Sha256;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
+use crate::temporary;
 
 /// What compiling may use here: an author has one plugin and a machine for it.
 const WORKER_LIMITS: WorkerLimits =
@@ -65,7 +66,7 @@ impl Workbench {
     pub async fn open(file: &[u8], worker: PathBuf) -> Result<Self, CallError> {
         let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
         let sandbox = Sandbox::new(&settings).map_err(|error| here(&error))?;
-        let folder = tempfile::tempdir().map_err(|error| here(&error))?;
+        let folder = temporary::folder()?;
         let command = WorkerCommand {
             program: worker,
             arguments: vec!["compile-worker".into()],

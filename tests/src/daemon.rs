@@ -202,8 +202,19 @@ impl Drop for Daemon {
 
 /// Runs the program to its end.
 pub fn run_to_end(program: &str, arguments: &[&str], folder: &Path) -> Ended {
+    run_to_end_in(program, arguments, folder, &[])
+}
+
+/// The same with variables of the environment.
+pub fn run_to_end_in(
+    program: &str,
+    arguments: &[&str],
+    folder: &Path,
+    environment: &[(&str, &str)],
+) -> Ended {
     let done = Command::new(program)
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()

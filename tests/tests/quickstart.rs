@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use toolgate_tests::daemon::run_to_end;
+use toolgate_tests::daemon::{run_to_end, run_to_end_in};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -18,4 +18,15 @@ fn quickstart_comes_out_as_it_should() {
     }
     assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal: {:?}", ended.stdout);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "it leaves nothing behind");
+}
+
+#[test]
+fn without_a_folder_for_temporary_files_the_variable_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nowhere = folder.path().join("nowhere").display().to_string();
+    let environment = [("TMPDIR", nowhere.as_str())];
+    let ended = run_to_end_in(PROGRAM, &["quickstart", "--once"], folder.path(), &environment);
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(ended.stderr.contains("no temporary folder can be made"), "{}", ended.stderr);
+    assert!(ended.stderr.contains(" hint: ") && ended.stderr.contains("`TMPDIR`"), "{}", ended.stderr);
 }

@@ -12,7 +12,7 @@ use crate::audit::StartError;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::identity::FirstTokenError;
-use crate::store::{FolderError, StoreError};
+use crate::store::{FolderError, StoreError, Trouble};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
@@ -121,19 +121,36 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the start of the daemon ran into: the whole chain of causes in one line,
-/// and the hint of the first cause that has one.
+/// What the start of the daemon ran into: the chain of causes in one line, and the hint of the
+/// first cause that has one.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
-            Err(error) => Self::new(format!("{error:#}"), hint_of(&error)),
+            Err(error) => Self::new(message_of(&error), hint_of(&error)),
         }
     }
 }
 
+/// A cause that those above it have in their own words already is not told again.
+fn message_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => told,
+        said => format!("{said}: {cause}"),
+    })
+}
+
+/// A full disk has one way out, whichever file found it full.
 fn hint_of(error: &anyhow::Error) -> String {
+    if error.chain().any(is_full_disk) {
+        return Trouble::DiskFull.hint().to_owned();
+    }
     error.chain().find_map(hint_of_cause).unwrap_or_default()
+}
+
+fn is_full_disk(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 
 fn hint_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
@@ -218,6 +235,26 @@ mod tests {
         let failure = Failure::from(refused.context("cannot start").expect_err("refused"));
         assert_eq!(failure.message, "cannot start: t.toml:1:1: unknown key `lisen`");
         assert_eq!(failure.hint, "did you mean `listen`?");
+    }
+
+    #[test]
+    fn a_cause_that_was_told_is_not_told_again() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let unusable = FolderError::Unusable { path: "/proc/x".into(), source: missing() };
+        let told = Failure::from(anyhow::Error::from(unusable)).message;
+        assert_eq!(told, format!("cannot use the data folder `/proc/x`: {}", missing()));
+        let told = Failure::from(anyhow::Error::from(missing()).context("cannot start")).message;
+        assert_eq!(told, format!("cannot start: {}", missing()));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_to_be_made_room_on() {
+        let hint = |kind: io::ErrorKind| {
+            let unusable = FolderError::Unusable { path: "/d".into(), source: kind.into() };
+            Failure::from(anyhow::Error::from(unusable)).hint
+        };
+        assert!(hint(io::ErrorKind::StorageFull).contains("free space"));
+        assert!(hint(io::ErrorKind::PermissionDenied).contains("`--data`"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use toolgate_admission::{Descriptor, LimitName, LimitsPatch};
 use super::document::arguments_from;
 use super::failure::Failure;
 use super::print::Printer;
+use crate::temporary;
 use crate::workbench::{Circumstances, Ran, Workbench};
 
 const EXAMPLES: &str = "\
@@ -57,7 +58,7 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
         false => format!("{}/{}", descriptor.namespace, options.tool),
     };
     let rules = bench.rules(descriptor, LimitsPatch::from_iter(options.limits));
-    let thrown_away = tempfile::tempdir()?;
+    let thrown_away = temporary::folder()?;
     let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
     let ran = bench.call(&rules, &tool, &arguments, &Circumstances::of_a_run(Some(workspace))).await;
     match printer.json() {

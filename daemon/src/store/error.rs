@@ -36,6 +36,7 @@ pub enum StoreError {
 pub enum Trouble {
     DiskFull,
     ReadOnly,
+    NoFolder,
     Busy,
     Disk,
     Damaged,
@@ -46,7 +47,10 @@ impl StoreError {
     pub(super) fn cannot_open(path: &Path, error: std::io::Error) -> Self {
         let trouble = match error.kind() {
             std::io::ErrorKind::StorageFull => Trouble::DiskFull,
-            std::io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
+            std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+                Trouble::ReadOnly
+            }
+            std::io::ErrorKind::NotFound => Trouble::NoFolder,
             _ => Trouble::Disk,
         };
         let named = std::io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
@@ -90,6 +94,7 @@ impl Trouble {
         match self {
             Self::DiskFull => "the disk of the store is full",
             Self::ReadOnly => "the store cannot be written",
+            Self::NoFolder => "the folder of the store is not there",
             Self::Busy => "the store is busy",
             Self::Disk => "the disk of the store fails",
             Self::Damaged => "the store is damaged",
@@ -97,10 +102,11 @@ impl Trouble {
         }
     }
 
-    fn hint(self) -> &'static str {
+    pub(crate) fn hint(self) -> &'static str {
         match self {
             Self::DiskFull => "free space on the disk of the data folder; nothing was changed",
-            Self::ReadOnly => "let the daemon's user write the data folder; nothing was changed",
+            Self::ReadOnly => "let the daemon's user write the store and its folder; nothing was changed",
+            Self::NoFolder => "make it, with `mkdir -p`, or give another place with `--store`",
             Self::Busy => "try again; if it stays so, see whether another program holds the store",
             Self::Disk => "see the daemon's log and the system's for the disk's error",
             Self::Damaged => "put back a backup of the store, or give another data folder",
@@ -143,9 +149,17 @@ fn trouble_of(error: &sqlx::Error) -> Trouble {
     }
 }
 
+/// SQLITE_IOERR_SHMSIZE: the index of the write-ahead log cannot grow. A start on a full disk meets it first, before a
+/// write that would say `SQLITE_FULL` (sqlite.org/rescode.html#ioerr_shmsize).
+const SHARED_MEMORY_CANNOT_GROW: u32 = 4874;
+
 /// The low byte of an extended result code is the primary one (sqlite.org/rescode.html).
 fn trouble_of_code(code: &str) -> Trouble {
-    match code.parse::<u32>().map(|code| code & 0xff) {
+    let code = code.parse::<u32>();
+    if code == Ok(SHARED_MEMORY_CANNOT_GROW) {
+        return Trouble::DiskFull;
+    }
+    match code.map(|code| code & 0xff) {
         Ok(5 | 6) => Trouble::Busy,
         Ok(8) => Trouble::ReadOnly,
         Ok(10 | 14) => Trouble::Disk,
@@ -170,9 +184,21 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_opened_is_not_taken_for_a_disk_that_fails() {
+        let trouble = |kind: std::io::ErrorKind| match StoreError::cannot_open(Path::new("/s"), kind.into()) {
+            StoreError::Unavailable { trouble, .. } => trouble,
+            other => panic!("{other}"),
+        };
+        assert_eq!(trouble(std::io::ErrorKind::NotFound), Trouble::NoFolder);
+        assert_eq!(trouble(std::io::ErrorKind::PermissionDenied), Trouble::ReadOnly);
+        assert_eq!(trouble(std::io::ErrorKind::Other), Trouble::Disk);
+    }
+
+    #[test]
     fn codes_of_sqlite_are_told_apart_by_their_low_byte() {
         assert_eq!(trouble_of_code("13"), Trouble::DiskFull);
         assert_eq!(trouble_of_code("778"), Trouble::Disk);
+        assert_eq!(trouble_of_code("4874"), Trouble::DiskFull);
         assert_eq!(trouble_of_code("1032"), Trouble::ReadOnly);
         assert_eq!(trouble_of_code("none"), Trouble::Other);
     }

@@ -18,6 +18,7 @@ use toolgate_admission::{
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
 use super::{Circumstances, Ran, Workbench};
+use crate::temporary;
 
 /// The time at which examples run: 2025-01-01T00:00:00Z. It stands still, so that an example of a tool that
 /// reads the clock has one right answer.
@@ -347,7 +348,7 @@ async fn run_example(
     example: &Example,
     workspace: Option<&Path>,
 ) -> Result<Ran, CallError> {
-    let folder = tempfile::tempdir().map_err(|error| super::here(&error))?;
+    let folder = temporary::folder()?;
     if let Some(workspace) = workspace {
         copy_folder(workspace, folder.path()).map_err(|error| super::here(&error))?;
     }
