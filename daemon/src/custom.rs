@@ -449,7 +449,7 @@ impl CustomTools {
         let what = document.to_string();
         match precondition.judge(current) {
             Judgement::Holds => Ok(()),
-            Judgement::Fails => Err(StoreError::PreconditionFailed { what, current }.into()),
+            Judgement::Fails(unmet) => Err(StoreError::PreconditionFailed { what, unmet }.into()),
             Judgement::Required => Err(StoreError::PreconditionRequired { what }.into()),
         }
     }

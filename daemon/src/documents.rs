@@ -89,11 +89,22 @@ pub enum Precondition {
     OneOf(Vec<Revision>),
 }
 
+/// Why a precondition does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmet {
+    /// It is there, and was to be new.
+    Exists,
+    /// It is not there, and was to be replaced or deleted.
+    Gone,
+    /// It is another revision than the one that was read.
+    Changed,
+}
+
 /// What became of a precondition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Holds,
-    Fails,
+    Fails(Unmet),
     Required,
 }
 
@@ -248,13 +259,14 @@ impl Precondition {
 
     /// Whether a write may go on where the document has revision `current`, or is not there.
     pub fn judge(&self, current: Option<Revision>) -> Judgement {
-        let holds = match self {
-            Self::Missing => return Judgement::Required,
-            Self::Absent => current.is_none(),
-            Self::Present => current.is_some(),
-            Self::OneOf(revisions) => current.is_some_and(|current| revisions.contains(&current)),
-        };
-        if holds { Judgement::Holds } else { Judgement::Fails }
+        match (self, current) {
+            (Self::Missing, _) => Judgement::Required,
+            (Self::Absent, None) | (Self::Present, Some(_)) => Judgement::Holds,
+            (Self::Absent, Some(_)) => Judgement::Fails(Unmet::Exists),
+            (Self::Present | Self::OneOf(_), None) => Judgement::Fails(Unmet::Gone),
+            (Self::OneOf(revisions), Some(current)) if revisions.contains(&current) => Judgement::Holds,
+            (Self::OneOf(_), Some(_)) => Judgement::Fails(Unmet::Changed),
+        }
     }
 }
 
@@ -301,21 +313,21 @@ mod tests {
     #[test]
     fn a_new_document_must_not_be_there() {
         assert_eq!(read(None, Some("*")).judge(None), Judgement::Holds);
-        assert_eq!(read(None, Some("*")).judge(Some(Revision(1))), Judgement::Fails);
+        assert_eq!(read(None, Some("*")).judge(Some(Revision(1))), Judgement::Fails(Unmet::Exists));
     }
 
     #[test]
     fn a_star_matches_whatever_is_there() {
         assert_eq!(read(Some("*"), None).judge(Some(Revision(9))), Judgement::Holds);
-        assert_eq!(read(Some("*"), None).judge(None), Judgement::Fails);
+        assert_eq!(read(Some("*"), None).judge(None), Judgement::Fails(Unmet::Gone));
     }
 
     #[test]
     fn a_tag_matches_its_revision_alone() {
         let precondition = read(Some(&Revision(17).etag()), None);
         assert_eq!(precondition.judge(Some(Revision(17))), Judgement::Holds);
-        assert_eq!(precondition.judge(Some(Revision(18))), Judgement::Fails);
-        assert_eq!(precondition.judge(None), Judgement::Fails);
+        assert_eq!(precondition.judge(Some(Revision(18))), Judgement::Fails(Unmet::Changed));
+        assert_eq!(precondition.judge(None), Judgement::Fails(Unmet::Gone));
     }
 
     #[test]
@@ -328,7 +340,11 @@ mod tests {
     #[test]
     fn weak_and_foreign_tags_match_nothing() {
         for tags in ["W/\"17\"", "\"017\"", "\"+17\"", "\"abc\"", "\"\"", ",", "\"a,b\""] {
-            assert_eq!(read(Some(tags), None).judge(Some(Revision(17))), Judgement::Fails, "{tags}");
+            assert_eq!(
+                read(Some(tags), None).judge(Some(Revision(17))),
+                Judgement::Fails(Unmet::Changed),
+                "{tags}"
+            );
         }
     }
 

@@ -102,18 +102,30 @@ impl Plugins {
         }))
     }
 
-    /// Every loaded plugin, by namespace.
+    /// Every plugin that is loaded or on its way, or that could not be loaded unasked, by namespace.
     pub async fn list(&self) -> Vec<PluginView> {
-        self.0.loaded.lock().await.iter().map(|(namespace, history)| history.view(namespace)).collect()
+        let loaded = self.0.loaded.lock().await;
+        let mut views: BTreeMap<Namespace, PluginView> = self.pending().clone();
+        views.extend(loaded.iter().map(|(name, history)| (name.clone(), self.shown(name, history))));
+        views.into_values().collect()
     }
 
     /// One plugin with all its versions.
     pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         let loaded = self.0.loaded.lock().await;
         match loaded.get(namespace) {
-            Some(history) => Ok(history.view(namespace)),
+            Some(history) => Ok(self.shown(namespace, history)),
             None => self.pending().get(namespace).cloned().ok_or_else(|| unknown(namespace)),
         }
+    }
+
+    /// A loaded plugin, with what is to replace it and is not there yet, or could not be.
+    fn shown(&self, namespace: &Namespace, history: &History) -> PluginView {
+        let mut view = history.view(namespace);
+        if let Some(pending) = self.pending().get(namespace) {
+            view.versions.insert(0, pending.as_version());
+        }
+        view
     }
 
     fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, PluginView>> {
@@ -146,7 +158,10 @@ impl Plugins {
     /// Unloads a plugin and forgets its versions. Built-in ones can be disabled, not removed.
     pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
         let mut loaded = self.0.loaded.lock().await;
-        let history = loaded.get(namespace).ok_or_else(|| unknown(namespace))?;
+        let failed = self.forget_failed(namespace);
+        let Some(history) = loaded.get(namespace) else {
+            return if failed { Ok(()) } else { Err(unknown(namespace)) };
+        };
         if history.built_in() {
             return Err(CallError::new(
                 ErrorType::Conflict,
@@ -162,6 +177,16 @@ impl Plugins {
             self.forget(&loaded, &version.plugin.digest).await;
         }
         Ok(())
+    }
+
+    /// Forgets a load that failed; one that is under way stays, and is decided by itself.
+    fn forget_failed(&self, namespace: &Namespace) -> bool {
+        let mut pending = self.pending();
+        let failed = pending.get(namespace).is_some_and(|view| view.state == PluginState::Failed);
+        if failed {
+            pending.remove(namespace);
+        }
+        failed
     }
 
     async fn change(

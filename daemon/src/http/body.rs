@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
@@ -117,14 +117,14 @@ impl FromRequest<App> for JsonText {
 /// Reads a whole body of at most `limit_bytes` within `timeout`.
 pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Bytes, Problem> {
     let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
+    if body.size_hint().lower() > limit_bytes {
+        // Nothing of it is read: who asks first whether to send it (`Expect: 100-continue`) is spared to.
+        return Err(too_large(limit_bytes));
+    }
     let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect());
     match collected.await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Problem::new(
-            ErrorType::TooLarge,
-            format!("the body is larger than {limit_bytes} bytes"),
-            "send less, or ask the operator to raise the limit",
-        )),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit_bytes)),
         Ok(Err(error)) => Err(Problem::new(
             ErrorType::InvalidRequest,
             format!("the body ended early: {error}"),
@@ -132,6 +132,14 @@ pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Byt
         )),
         Err(_) => Err(too_slow(timeout)),
     }
+}
+
+fn too_large(limit_bytes: u64) -> Problem {
+    Problem::new(
+        ErrorType::TooLarge,
+        format!("the body is larger than {limit_bytes} bytes"),
+        "send less, or ask the operator to raise the limit",
+    )
 }
 
 /// The caller's fault, unlike other deadlines: the status is 408 (RFC 9110, section 15.5.9).

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the answers of calls may take that were stopped because the time to drain ended.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// How long a client may go on sending that was refused before it had sent all.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Header fields of one request. Clients send about ten.
 const HEADER_FIELDS: usize = 100;
@@ -130,18 +133,31 @@ where
         .max_buf_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
         .serve_connection(TokioIo::new(TakenInTime::new(stream, settings.write_timeout)), service);
-    tokio::pin!(serving);
+    let mut serving = serving;
     let ended = tokio::select! {
         ended = &mut serving => ended,
         () = stop.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
+            Pin::new(&mut serving).graceful_shutdown();
+            (&mut serving).await
         }
     };
+    let stream = serving.into_parts().io.into_inner();
+    if !stop.is_cancelled() {
+        let _ = tokio::time::timeout(LINGER, swallow(stream)).await;
+    }
     if let Err(error) = ended {
         // Clients hang up, send nonsense and time out all day; none of it is this daemon's trouble.
         tracing::debug!(%error, "a connection ended early");
     }
+}
+
+/// Takes what a client still sends that has its answer: were the connection closed upon it, the kernel would throw away
+/// the answer as well, and the client would see nothing but that it broke off.
+async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    // It need not wait for the end of ours to see that its answer is whole.
+    let _ = stream.shutdown().await;
+    let mut piece = vec![0; 16 * 1024];
+    while stream.read(&mut piece).await.is_ok_and(|read| read > 0) {}
 }
 
 async fn answer(router: Router, request: Request) -> Result<axum::response::Response, Infallible> {

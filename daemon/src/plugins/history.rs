@@ -143,7 +143,7 @@ impl History {
         VersionView {
             version: version.plugin.descriptor.version.clone(),
             digest: version.plugin.digest.to_string(),
-            loaded_ms: version.loaded_ms,
+            loaded_ms: Some(version.loaded_ms),
             state,
             reason,
         }
@@ -229,6 +229,17 @@ impl PluginView {
             versions: Vec::new(),
         }
     }
+
+    /// One that is not there yet, beside the versions that are.
+    pub(super) fn as_version(&self) -> VersionView {
+        VersionView {
+            version: self.version.clone(),
+            digest: self.digest.clone(),
+            loaded_ms: None,
+            state: self.state,
+            reason: self.reason.clone(),
+        }
+    }
 }
 
 /// A tool of a loaded plugin.
@@ -289,12 +300,13 @@ impl CapabilitiesView {
 /// One kept version.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct VersionView {
-    /// As the plugin says.
+    /// As the plugin says; empty while it is not known.
     pub version: String,
     /// SHA-256 of the component.
     pub digest: String,
-    /// When it was loaded, in milliseconds since 1970.
-    pub loaded_ms: u64,
+    /// When it was loaded, in milliseconds since 1970; none of one that is not there yet, or could not be.
+    #[schema(value_type = Option<u64>, required)]
+    pub loaded_ms: Option<u64>,
     /// What it is doing.
     pub state: PluginState,
     /// Why, where there is something to say.

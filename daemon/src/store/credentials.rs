@@ -200,7 +200,9 @@ async fn judged(
     let current = row.map(|(revision,)| Revision(from_sql(revision)));
     match precondition.judge(current) {
         Judgement::Holds | Judgement::Required => Ok(current),
-        Judgement::Fails => Err(StoreError::PreconditionFailed { what: what(organization, name), current }),
+        Judgement::Fails(unmet) => {
+            Err(StoreError::PreconditionFailed { what: what(organization, name), unmet })
+        }
     }
 }
 

@@ -199,7 +199,7 @@ async fn judged(
     let current = current_revision(change, key).await?;
     match precondition.judge(current) {
         Judgement::Holds => Ok(current),
-        Judgement::Fails => Err(StoreError::PreconditionFailed { what: key.to_string(), current }),
+        Judgement::Fails(unmet) => Err(StoreError::PreconditionFailed { what: key.to_string(), unmet }),
         Judgement::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
     }
 }

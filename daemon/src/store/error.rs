@@ -8,13 +8,13 @@ use std::path::Path;
 use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
 
-use crate::documents::Revision;
+use crate::documents::Unmet;
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("{what} was changed in between")]
-    PreconditionFailed { what: String, current: Option<Revision> },
+    #[error("{what} {}", .unmet.words())]
+    PreconditionFailed { what: String, unmet: Unmet },
     #[error("a write of {what} must say what it replaces")]
     PreconditionRequired { what: String },
     #[error("no {what}")]
@@ -65,9 +65,7 @@ impl StoreError {
     /// The way out.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::PreconditionFailed { .. } => {
-                "read it again, and send `If-Match` with the new `ETag`, or `If-None-Match: *` for a new document"
-            }
+            Self::PreconditionFailed { unmet, .. } => unmet.hint(),
             Self::PreconditionRequired { .. } => {
                 "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
             }
@@ -85,6 +83,24 @@ impl StoreError {
             Self::NotFound { .. } => ErrorType::NotFound,
             Self::TooMany { .. } => ErrorType::QuotaExceeded,
             Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
+        }
+    }
+}
+
+impl Unmet {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Exists => "is there already",
+            Self::Gone => "is not there",
+            Self::Changed => "was changed in between",
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::Exists => "read it, and send `If-Match` with its `ETag` to replace it",
+            Self::Gone => "check the name; a new one is made with `If-None-Match: *`",
+            Self::Changed => "read it again, and send `If-Match` with the new `ETag`",
         }
     }
 }
@@ -178,7 +194,7 @@ mod tests {
         let what = || "agent `acme/bot`".to_owned();
         let required = CallError::from(StoreError::PreconditionRequired { what: what() });
         assert_eq!(required.details, Some(json!({"precondition": "required"})));
-        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), current: None });
+        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), unmet: Unmet::Changed });
         assert_eq!(failed.details, Some(json!({"precondition": "failed"})));
         assert_eq!(CallError::from(StoreError::NotFound { what: what() }).details, None);
     }

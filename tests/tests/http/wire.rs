@@ -2,6 +2,8 @@
 
 use super::*;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Statuses of the answers that came, in order.
@@ -48,6 +50,31 @@ fn a_body_that_is_too_large_is_refused() {
         let mut fits = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#.to_vec();
         fits.resize(1 << 20, b' ');
         operator.send("POST", &session.path("/calls"), &headers, &fits).expect(200);
+    });
+}
+
+/// Whoever says how much will come is told at once, and whoever sends it all the same finds the answer: a connection that
+/// is closed upon what still comes would lose it.
+#[test]
+fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let head = |bytes: usize| {
+            format!("{}Content-Length: {bytes}\r\n\r\n", head_of_call(&operator, "/v1/plugins/huge"))
+        };
+        let asked =
+            head(1_000_000_000).replace("POST", "PUT").replace("application/json", "application/wasm");
+        operator.raw(asked.as_bytes()).reply().refused(413, "TOO_LARGE");
+        let large = vec![0; 32 << 20];
+        let mut whole = asked.replace("1000000000", &large.len().to_string()).into_bytes();
+        whole.extend_from_slice(&large);
+        for _ in 0..5 {
+            let mut stream = TcpStream::connect(operator.address).expect("a connection");
+            stream.write_all(&whole).expect("all of it is taken");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+        }
     });
 }
 

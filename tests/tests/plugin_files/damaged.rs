@@ -15,6 +15,44 @@ fn a_damaged_file_is_refused() {
     });
 }
 
+/// Whoever does not wait finds what became of it: beside what still serves, and alone where there was nothing before.
+#[test]
+fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let sound = PluginFile::new("unasked").build();
+        let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
+        let failed = || {
+            let damaged = operator.send("PUT", "/v1/plugins/unasked", &headers, &sound[..sound.len() / 2]);
+            let digest = damaged.expect(202).json()["digest"].clone();
+            wait::until("it to fail", || {
+                let shown = operator.get("/v1/plugins/unasked").expect(200).json();
+                let versions = shown["versions"].as_array().expect("versions").iter();
+                let failed = |view: &&Value| view["digest"] == digest && view["state"] == "failed";
+                let found = versions.chain([&shown]).find(failed).cloned();
+                found.map(|failed| (shown, failed))
+            })
+        };
+        let is_listed = || {
+            let all = operator.get("/v1/plugins").expect(200).json();
+            all["plugins"].as_array().expect("plugins").iter().any(|plugin| plugin["namespace"] == "unasked")
+        };
+        let (_, alone) = failed();
+        assert!(alone["reason"].is_string() && is_listed(), "{alone}");
+        operator.delete("/v1/plugins/unasked").expect(204);
+        operator.get("/v1/plugins/unasked").refused(404, "NOT_FOUND");
+        assert!(!is_listed());
+        operator.load("unasked", &sound);
+        let (shown, beside) = failed();
+        assert_eq!((&shown["state"], beside["reason"].is_string()), (&json!("active"), true), "{shown}");
+        assert!(beside["loaded_ms"].is_null(), "{beside}");
+        operator.load("unasked", &sound);
+        let shown = operator.get("/v1/plugins/unasked").expect(200).json();
+        assert_eq!(shown["versions"].as_array().map(Vec::len), Some(1), "{shown}");
+        operator.delete("/v1/plugins/unasked").expect(204);
+    });
+}
+
 /// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
 #[test]
 fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {

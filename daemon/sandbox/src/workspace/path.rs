@@ -19,7 +19,7 @@ pub(crate) const RESERVED_PREFIX: &str = ".toolgate-replace-";
 pub enum Refusal {
     /// It is empty.
     Empty,
-    /// It is longer than 4096 bytes.
+    /// It is longer than 4096 bytes, or one of its names than 255.
     TooLong,
     /// It contains a NUL byte.
     Nul,
@@ -74,7 +74,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Empty => "it is empty",
-            Self::TooLong => "it is longer than 4096 bytes",
+            Self::TooLong => "it is longer than 4096 bytes, or one of its names than 255",
             Self::Nul => "it contains a NUL byte",
             Self::Absolute => "it is absolute",
             Self::Escapes => "it leads out of the workspace",
