@@ -5,6 +5,8 @@
 //! are integral numbers written as integers, and read once more. The common call pays nothing for it, and it holds for
 //! every type, also where serde looks at numbers without knowing what it will need (untagged enums, flattened structs).
 
+mod misfit;
+
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
@@ -16,18 +18,17 @@ const MAX_INTEGER_DIGITS: usize = 40;
 
 /// Reads a call's arguments from JSON text.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
-    match serde_json::from_str(text) {
-        Ok(arguments) => Ok(arguments),
-        Err(error) => parse_with_integers(text).ok_or_else(|| Error::invalid(error.to_string())),
-    }
+    serde_json::from_str(text).or_else(|error| parse_with_integers(text, &error))
 }
 
 #[cold]
-fn parse_with_integers<T: DeserializeOwned>(text: &str) -> Option<T> {
-    match write_integers(text) {
+fn parse_with_integers<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> Result<T, Error> {
+    let written = write_integers(text);
+    let again = match &written {
         Cow::Borrowed(_) => None,
-        Cow::Owned(text) => serde_json::from_str(&text).ok(),
-    }
+        Cow::Owned(written) => serde_json::from_str(written).ok(),
+    };
+    again.ok_or_else(|| misfit::explain::<T>(&written).unwrap_or_else(|| Error::invalid(error.to_string())))
 }
 
 /// Writes each integral number of a JSON text as an integer: `1.0` as `1`, `25e-1` as it is.
