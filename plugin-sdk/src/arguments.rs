@@ -21,6 +21,12 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).or_else(|error| parse_with_integers(text, &error))
 }
 
+/// Reads arguments of which a parameter is flattened. To serde one that may be missing is missing where it does not fit, so
+/// nothing fails that could be read once more: integers are written first.
+pub fn parse_flattened<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    parse(&write_integers(text))
+}
+
 #[cold]
 fn parse_with_integers<T: DeserializeOwned>(text: &str, error: &serde_json::Error) -> Result<T, Error> {
     let written = write_integers(text);

@@ -32,6 +32,8 @@
 
 mod tool;
 
+mod given;
+
 mod arguments;
 mod context;
 mod error;
@@ -71,13 +73,14 @@ pub use {schemars, serde, serde_json};
 /// What the macros write into a plugin. Not for use by hand, and not stable.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::arguments::parse as parse_arguments;
+    pub use crate::arguments::{parse as parse_arguments, parse_flattened as parse_flattened_arguments};
+    pub use crate::given::{Given, GivenAsIs};
     pub use crate::schema::{
         any_result, input as input_schema, result as output_schema, settings as settings_schema,
     };
     pub use crate::tool::{
-        Answer, Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts,
-        are_distinct, client, output, wire_name_fits,
+        Answer, Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts, client,
+        is_first_of_its_name, output, wire_name_fits,
     };
 
     #[cfg(target_family = "wasm")]

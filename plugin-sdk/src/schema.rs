@@ -6,12 +6,26 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
 
+/// `f32::MAX` in the fewest digits, as it is written in JSON.
+const LARGEST_F32: f64 = 3.402_823_5e38;
+
 /// The schema of a tool's arguments, from the struct that the macro makes of the parameters.
 pub fn input<T: JsonSchema>() -> Schema {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_deserialize());
     // Some providers of models refuse an object that does not list its properties, even if it has none.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    close(schema.ensure_object());
     schema
+}
+
+/// Says that there are no other arguments, where no flattened parameter takes them.
+fn close(object: &mut Map<String, Value>) {
+    if ["additionalProperties", "unevaluatedProperties"].iter().any(|keyword| object.contains_key(*keyword)) {
+        return;
+    }
+    let has_forms = ["oneOf", "anyOf", "allOf"].iter().any(|keyword| object.contains_key(*keyword));
+    let keyword = if has_forms { "unevaluatedProperties" } else { "additionalProperties" };
+    object.insert(keyword.to_owned(), Value::Bool(false));
 }
 
 /// The schema of a tool's result.
@@ -48,25 +62,24 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Schema {
 /// Replaces the names of Rust's number types, which JSON Schema does not know, by what they mean.
 fn bound_numbers(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
-    let bounds = match object.get("format").and_then(Value::as_str) {
-        Some("int8") => Some((i64::from(i8::MIN), i64::from(i8::MAX))),
-        Some("uint8") => Some((0, i64::from(u8::MAX))),
-        Some("int16") => Some((i64::from(i16::MIN), i64::from(i16::MAX))),
-        Some("uint16") => Some((0, i64::from(u16::MAX))),
-        Some("int32") => Some((i64::from(i32::MIN), i64::from(i32::MAX))),
-        Some("uint32") => Some((0, i64::from(u32::MAX))),
-        // Wider bounds are beyond what many readers of schemas represent exactly. The host refuses such numbers.
-        Some("int64" | "uint64" | "int128" | "uint128" | "int" | "uint" | "float" | "double") => None,
+    let bounds: Option<(Value, Value)> = match object.get("format").and_then(Value::as_str) {
+        Some("int8") => Some((i8::MIN.into(), i8::MAX.into())),
+        Some("uint8") => Some((0.into(), u8::MAX.into())),
+        Some("int16") => Some((i16::MIN.into(), i16::MAX.into())),
+        Some("uint16") => Some((0.into(), u16::MAX.into())),
+        // A guest has 32 bits, also where its description is made in a native test.
+        Some("int32" | "int") => Some((i32::MIN.into(), i32::MAX.into())),
+        Some("uint32" | "uint") => Some((0.into(), u32::MAX.into())),
+        Some("int64") => Some((i64::MIN.into(), i64::MAX.into())),
+        Some("float") => Some(((-LARGEST_F32).into(), LARGEST_F32.into())),
+        // What lies beyond these no reader of JSON represents exactly, and the host refuses.
+        Some("uint64" | "int128" | "uint128" | "double") => None,
         _ => return,
     };
     object.remove("format");
     if let Some((minimum, maximum)) = bounds {
-        keep_or_insert(object, "minimum", minimum);
-        keep_or_insert(object, "maximum", maximum);
+        // A bound that the author gave is the narrower one.
+        object.entry("minimum").or_insert(minimum);
+        object.entry("maximum").or_insert(maximum);
     }
-}
-
-/// A bound that the author gave is the narrower one.
-fn keep_or_insert(object: &mut Map<String, Value>, key: &str, bound: i64) {
-    object.entry(key).or_insert_with(|| bound.into());
 }

@@ -9,6 +9,10 @@ use serde::Serialize;
 
 use crate::{Context, Error};
 
+/// For a result that is infinite, or not a number.
+const NOT_FINITE: &str = "the result is no number that JSON can say, since it is infinite or undefined: try other arguments \
+                          (who writes the tool can give an `Option<f64>`, or a failure)";
+
 /// A function with `#[tool]` on it. The attribute makes a type of the function's name that implements this.
 pub trait Tool {
     /// The name under which the plugin describes it.
@@ -143,8 +147,13 @@ pub fn client<T: Serialize>(payload: &T) -> Result<Answer, Error> {
 }
 
 fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
-    serde_json::to_string(value)
-        .map_err(|error| Error::new(format!("the result cannot be written as JSON: {error}")))
+    let text = serde_json::to_string(value)
+        .map_err(|error| Error::new(format!("the result cannot be written as JSON: {error}")))?;
+    // What is no number to JSON stands as null, which the schema of a number does not take.
+    match std::any::type_name::<T>() {
+        "f32" | "f64" if text == "null" => Err(Error::new(NOT_FINITE)),
+        _ => Ok(text),
+    }
 }
 
 /// Whether `call_NAMESPACE_TOOL` is a name that every provider of models takes.
@@ -152,18 +161,14 @@ pub const fn wire_name_fits(namespace: &str, tool: &str) -> bool {
     "call_".len() + namespace.len() + "_".len() + tool.len() <= 64
 }
 
-/// Whether no two tools have the same name.
-pub const fn are_distinct(tools: &[ToolFacts]) -> bool {
-    let mut first = 0;
-    while first < tools.len() {
-        let mut second = first + 1;
-        while second < tools.len() {
-            if are_equal(tools[first].name.as_bytes(), tools[second].name.as_bytes()) {
-                return false;
-            }
-            second += 1;
+/// Whether no tool before this one has the same name.
+pub const fn is_first_of_its_name(tools: &[ToolFacts], index: usize) -> bool {
+    let mut before = 0;
+    while before < index {
+        if are_equal(tools[before].name.as_bytes(), tools[index].name.as_bytes()) {
+            return false;
         }
-        first += 1;
+        before += 1;
     }
     true
 }

@@ -81,7 +81,7 @@ fn send_parcel(
     /// How it is paid
     payment: Option<Payment>,
     /// A word for the receiver
-    #[serde(rename = "greeting", alias = "hello")]
+    #[serde(rename = "greeting")]
     note: Option<String>,
 ) -> Result<Receipt, Error> {
     if address.street.is_empty() {
@@ -266,6 +266,26 @@ fn any_error_of_rust_is_a_failure() {
     let failure = testing::call::<fail>(&context(), json!({})).unwrap_err();
 
     assert_eq!((failure.code(), failure.message()), ("TOOL_FAILED", "no such luck"));
+}
+
+#[test]
+fn t2_a_result_that_json_cannot_say_is_a_failure_that_says_so() {
+    /// Divides.
+    #[tool(read_only)]
+    fn divide(
+        /// What
+        a: f64,
+        /// By what
+        b: f64,
+    ) -> f64 {
+        a / b
+    }
+
+    let call = |a: f64, b: f64| testing::call::<divide>(&context(), json!({"a": a, "b": b}));
+    assert_eq!(call(1.0, 2.0), Ok(json!(0.5)));
+    for failure in [call(1.0, 0.0), call(0.0, 0.0)] {
+        assert!(failure.is_err_and(|failure| failure.message().contains("infinite or undefined")));
+    }
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! Doc comments as text for a model.
+//!
+//! What stands in the comment is what rustdoc would show: the gutter of a block comment is gone, lines that were only
+//! wrapped are joined, and fenced code stays as it was written.
 
-use syn::{Attribute, Expr, Lit, Meta};
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result};
 
 /// A doc comment, cut into paragraphs.
 pub struct Docs {
@@ -9,20 +13,15 @@ pub struct Docs {
 
 impl Docs {
     /// Reads the doc comment among the attributes. None when there is none, or it says nothing.
-    pub fn read(attributes: &[Attribute]) -> Option<Self> {
-        let lines: Vec<String> = attributes.iter().filter_map(line).collect();
-        let text = lines.join("\n");
-        let lines = text.lines().map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
-
-        let mut paragraphs = vec![String::new()];
-        for line in lines {
-            match paragraphs.last_mut() {
-                Some(paragraph) if !line.is_empty() => push_line(paragraph, line),
-                _ => paragraphs.push(String::new()),
+    pub fn read(attributes: &[Attribute]) -> Result<Option<Self>> {
+        let mut paragraphs = Paragraphs::default();
+        for attribute in attributes {
+            for line in lines(&text(attribute)?) {
+                paragraphs.push(line);
             }
         }
-        paragraphs.retain(|paragraph| !paragraph.trim().is_empty());
-        (!paragraphs.is_empty()).then_some(Self { paragraphs })
+        let paragraphs = paragraphs.finish();
+        Ok((!paragraphs.is_empty()).then_some(Self { paragraphs }))
     }
 
     /// The first paragraph, on one line.
@@ -49,15 +48,97 @@ pub fn is_doc(attribute: &Attribute) -> bool {
     attribute.path().is_ident("doc")
 }
 
-fn line(attribute: &Attribute) -> Option<String> {
-    let Meta::NameValue(doc) = &attribute.meta else { return None };
-    match &doc.value {
-        Expr::Lit(value) if is_doc(attribute) => match &value.lit {
-            Lit::Str(text) => Some(text.value()),
-            _ => None,
+/// The text of a doc comment; empty for every other attribute.
+fn text(attribute: &Attribute) -> Result<String> {
+    match &attribute.meta {
+        Meta::NameValue(doc) if is_doc(attribute) => match &doc.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.value()),
+            // A macro is expanded after this one, which has to cut the text into description and usage.
+            other => Err(Error::new(
+                other.span(),
+                "a model is told what stands here: write it as `/// What it does`, not by a macro",
+            )),
         },
-        _ => None,
+        _ => Ok(String::new()),
     }
+}
+
+/// The lines of one comment: a `///`, or a block without its gutter and what all its lines are indented by.
+fn lines(text: &str) -> Vec<&str> {
+    let Some((first, block)) = text.split_once('\n') else {
+        return vec![text.strip_prefix(' ').unwrap_or(text).trim_end()];
+    };
+    let block: Vec<&str> = block.trim_end().lines().collect();
+    let has_gutter = block.iter().all(|line| line.trim_start().starts_with('*'));
+    let block: Vec<&str> = match has_gutter {
+        true => block.iter().map(|line| &line.trim_start()[1..]).collect(),
+        false => block,
+    };
+    let indented = block.iter().filter(|line| !line.trim().is_empty()).map(|line| indentation(line)).min();
+    let block = block.iter().map(|line| cut(line, indented.unwrap_or(0)));
+    std::iter::once(first.trim()).chain(block).collect()
+}
+
+/// A line without so many bytes of its indentation, or without all of a shorter one.
+fn cut(line: &str, bytes: usize) -> &str {
+    line.get(bytes..).unwrap_or(line.trim_start()).trim_end()
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Paragraphs in the making.
+#[derive(Default)]
+struct Paragraphs {
+    done: Vec<String>,
+    open: String,
+    /// What ends the code that began.
+    fence: Option<String>,
+}
+
+impl Paragraphs {
+    fn push(&mut self, line: &str) {
+        match (&self.fence, fence(line)) {
+            (Some(open), closing) => {
+                let is_end =
+                    closing.is_some_and(|closing| line.trim() == closing && closing.starts_with(open));
+                self.open.push('\n');
+                self.open.push_str(line);
+                if is_end {
+                    self.fence = None;
+                    self.end();
+                }
+            }
+            (None, Some(opening)) => {
+                self.fence = Some(opening.to_owned());
+                self.end();
+                self.open.push_str(line);
+            }
+            (None, None) if line.is_empty() => self.end(),
+            (None, None) => push_line(&mut self.open, line),
+        }
+    }
+
+    fn end(&mut self) {
+        let paragraph = std::mem::take(&mut self.open);
+        if !paragraph.trim().is_empty() {
+            self.done.push(paragraph);
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        self.end();
+        self.done
+    }
+}
+
+/// The signs with which fenced code begins or ends.
+fn fence(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let sign = line.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+    let signs = line.len() - line.trim_start_matches(sign).len();
+    (signs >= 3).then(|| &line[..signs])
 }
 
 /// A line that was only wrapped continues the one before; one that begins an item of a list, or is indented, is its own.
@@ -93,6 +174,7 @@ mod tests {
             parse_quote!(#[doc = ""]),
             parse_quote!(#[doc = " Then send."]),
         ])
+        .unwrap()
         .unwrap();
 
         assert_eq!(docs.description(), "Sends a message to somebody.");
@@ -101,13 +183,52 @@ mod tests {
 
     #[test]
     fn a_single_paragraph_is_description_and_usage() {
-        let docs = Docs::read(&[parse_quote!(#[doc = " Adds."])]).unwrap();
+        let docs = Docs::read(&[parse_quote!(#[doc = " Adds."])]).unwrap().unwrap();
 
         assert_eq!((docs.description(), docs.usage()), ("Adds.".to_owned(), "Adds.".to_owned()));
     }
 
     #[test]
     fn an_empty_comment_is_none() {
-        assert!(Docs::read(&[parse_quote!(#[doc = "  "]), parse_quote!(#[doc(hidden)])]).is_none());
+        let docs = Docs::read(&[parse_quote!(#[doc = "  "]), parse_quote!(#[doc(hidden)])]);
+
+        assert!(docs.unwrap().is_none());
+    }
+
+    fn read_item(item: &str) -> Docs {
+        Docs::read(&syn::parse_str::<syn::ItemStruct>(item).unwrap().attrs).unwrap().unwrap()
+    }
+
+    #[test]
+    fn t2_fenced_code_stays_as_it_is() {
+        let docs = read_item(
+            "/// Adds.\n/// Send it\n/// as:\n/// ```json\n/// {\n///   \"a\": 1,\n///\n///   \"b\": 2\n/// }\n/// ```\n/// Then\n/// wait.\nstruct A;",
+        );
+
+        assert_eq!(docs.description(), "Adds. Send it as:");
+        assert_eq!(docs.usage(), "```json\n{\n  \"a\": 1,\n\n  \"b\": 2\n}\n```\n\nThen wait.");
+    }
+
+    #[test]
+    fn t2_the_gutter_of_a_block_comment_is_none_of_its_text() {
+        let with_gutter = "/**\n * Adds\n * numbers.\n *\n * Ask:\n *  - which\n */\nstruct A;";
+        let without = "/** Adds\n    numbers.\n\n    Ask:\n     - which\n*/\nstruct A;";
+
+        for docs in [read_item(with_gutter), read_item(without)] {
+            assert_eq!(
+                (docs.description().as_str(), docs.usage().as_str()),
+                ("Adds numbers.", "Ask:\n - which")
+            );
+        }
+        assert_eq!(read_item("/** Adds. */ struct A;").text(), "Adds.");
+        // A list is no gutter.
+        assert_eq!(read_item("/** Takes:\n * one\n or two\n*/ struct A;").text(), "Takes:\n* one or two");
+    }
+
+    #[test]
+    fn t2_a_comment_that_is_made_by_a_macro_is_refused_with_what_to_write() {
+        let error = Docs::read(&[parse_quote!(#[doc = include_str!("x.md")])]).err().unwrap();
+
+        assert!(error.to_string().contains("write it as `/// What it does`"), "{error}");
     }
 }

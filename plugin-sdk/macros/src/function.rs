@@ -3,10 +3,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, Expr, ExprLit, FnArg, GenericArgument, Ident, ItemFn, Lit, Meta, Pat, PatType,
-    PathArguments, ReturnType, Safety, Signature, Type, Visibility,
+    PathArguments, ReturnType, Safety, Signature, Token, Type, Visibility,
 };
 
 use crate::docs::{Docs, is_doc};
@@ -50,21 +51,21 @@ pub enum ParameterDefault {
 /// What the function gives.
 pub struct Output {
     pub ty: Type,
-    pub can_fail: bool,
+    /// Where it says what comes of success, and of failure: `T` and `E` of a `Result<T, E>` that is written out.
+    pub value: Span,
+    pub failure: Span,
 }
 
 impl Function {
     /// Reads the function. Whatever is wrong with it is added to `errors`, all at once.
     pub fn read(mut item: ItemFn, errors: &mut Errors) -> Self {
-        check_signature(&item.sig, errors);
+        check_signature(&item.sig, cfg!(feature = "async"), errors);
         let tool = item.sig.ident.clone();
-        let docs = Docs::read(&item.attrs);
-        if docs.is_none() {
-            let message = format!(
+        let docs = read_docs(&item.attrs, tool.span(), errors, || {
+            format!(
                 "tool `{tool}` needs a doc comment: write `/// What it does` above it, for the model that chooses"
-            );
-            errors.push(Error::new(tool.span(), message));
-        }
+            )
+        });
         let inputs =
             item.sig.inputs.iter_mut().filter_map(|input| read_input(input, &tool, errors)).collect();
         let output = read_output(&item.sig.output, errors);
@@ -83,6 +84,11 @@ impl Function {
         self.item.sig.asyncness.is_some()
     }
 
+    /// Whether the fields of a parameter are arguments themselves.
+    pub fn is_flattened(&self) -> bool {
+        self.parameters().any(Parameter::is_flattened)
+    }
+
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.inputs.iter().filter_map(|input| match input {
             Input::Parameter(parameter) => Some(&**parameter),
@@ -99,11 +105,22 @@ impl Parameter {
 
     /// Whether serde gives it other names than its own, which only serde knows.
     pub fn is_renamed(&self) -> bool {
-        self.passed_on.iter().any(|attribute| {
-            let text = attribute.meta.to_token_stream().to_string();
-            text.contains("rename") || text.contains("alias") || text.contains("flatten")
-        })
+        self.is_flattened() || self.words().any(|word| word.path().is_ident("rename"))
     }
+
+    fn is_flattened(&self) -> bool {
+        self.words().any(|word| word.path().is_ident("flatten"))
+    }
+
+    fn words(&self) -> impl Iterator<Item = Meta> {
+        self.passed_on.iter().flat_map(words_of)
+    }
+}
+
+/// What stands in an attribute of serde or schemars. What cannot be read they refuse themselves.
+fn words_of(attribute: &Attribute) -> impl Iterator<Item = Meta> + use<> {
+    let words = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    words.unwrap_or_default().into_iter()
 }
 
 /// What is wrong so far.
@@ -134,9 +151,23 @@ impl ToTokens for Errors {
     }
 }
 
-fn check_signature(signature: &Signature, errors: &mut Errors) {
+/// The doc comment, which must be there.
+fn read_docs(
+    attributes: &[Attribute],
+    place: Span,
+    errors: &mut Errors,
+    missing: impl FnOnce() -> String,
+) -> Option<Docs> {
+    let docs = errors.take(Docs::read(attributes))?;
+    if docs.is_none() {
+        errors.push(Error::new(place, missing()));
+    }
+    docs
+}
+
+fn check_signature(signature: &Signature, may_be_async: bool, errors: &mut Errors) {
     let mut refuse = |span: Span, message: &str| errors.push(Error::new(span, message));
-    if let (Some(token), false) = (&signature.asyncness, cfg!(feature = "async")) {
+    if let (Some(token), false) = (&signature.asyncness, may_be_async) {
         refuse(
             token.span(),
             "an `async` tool needs a feature of the SDK: write `toolgate-sdk = { .., features = [\"async\"] }`",
@@ -167,14 +198,16 @@ fn read_input(input: &mut FnArg, tool: &Ident, errors: &mut Errors) -> Option<In
             return None;
         }
     };
-    if is_context(&typed.ty) {
+    if is_context(&typed.ty, errors) {
+        // Nobody but a reader of the code is told about it.
+        typed.attrs.retain(|attribute| !is_doc(attribute));
         return Some(Input::Context);
     }
     read_parameter(typed, tool, errors).map(|parameter| Input::Parameter(Box::new(parameter)))
 }
 
 fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Option<Parameter> {
-    let attributes = take_attributes(&mut typed.attrs);
+    let attributes = take_attributes(&mut typed.attrs, errors);
     let ident = match &*typed.pat {
         Pat::Ident(pattern) if pattern.by_ref.is_none() && pattern.subpat.is_none() => pattern.ident.clone(),
         other => {
@@ -185,14 +218,16 @@ fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Opt
             return None;
         }
     };
-    let docs = Docs::read(&attributes.docs);
-    if docs.is_none() {
-        let message = format!(
+    if attributes.docs.is_empty() && names_context(&typed.ty) {
+        errors.push(Error::new(typed.ty.span(), "the context of a call is lent: write `&Context`"));
+        return None;
+    }
+    let docs = read_docs(&attributes.docs, ident.span(), errors, || {
+        format!(
             "parameter `{}` of tool `{tool}` needs a doc comment: write `/// What it means` above it, for the model that fills it",
             ident.unraw()
-        );
-        errors.push(Error::new(ident.span(), message));
-    }
+        )
+    });
     check_parameter_type(&typed.ty, &ident, errors);
     let default = attributes.default.and_then(|attribute| errors.take(read_default(&attribute)));
     Some(Parameter {
@@ -211,15 +246,19 @@ struct ParameterAttributes {
     passed_on: Vec<Attribute>,
 }
 
-fn take_attributes(attributes: &mut Vec<Attribute>) -> ParameterAttributes {
+fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> ParameterAttributes {
     let mut taken = ParameterAttributes { docs: Vec::new(), default: None, passed_on: Vec::new() };
     for attribute in std::mem::take(attributes) {
         let path = attribute.path();
         if is_doc(&attribute) {
             taken.docs.push(attribute);
         } else if path.is_ident("default") {
+            if taken.default.is_some() {
+                errors.push(Error::new(attribute.span(), "`default` stands twice"));
+            }
             taken.default = Some(attribute);
         } else if path.is_ident("serde") || path.is_ident("schemars") {
+            check_passed_on(&attribute, errors);
             taken.passed_on.push(attribute);
         } else {
             attributes.push(attribute);
@@ -228,10 +267,23 @@ fn take_attributes(attributes: &mut Vec<Attribute>) -> ParameterAttributes {
     taken
 }
 
+/// What serde would take, and the schema does not name: the call is refused before serde sees it.
+fn check_passed_on(attribute: &Attribute, errors: &mut Errors) {
+    for word in words_of(attribute).filter(|word| word.path().is_ident("alias")) {
+        let message = "an argument has one name, which its schema says: leave `alias` out, and for another name than the parameter's write `#[serde(rename = \"..\")]`";
+        errors.push(Error::new(word.span(), message));
+    }
+}
+
 fn read_default(attribute: &Attribute) -> syn::Result<ParameterDefault> {
     match &attribute.meta {
         Meta::Path(_) => Ok(ParameterDefault::OfType),
-        Meta::List(list) => list.parse_args().map(|value| ParameterDefault::Value(Box::new(own_text(value)))),
+        Meta::List(list) => match list.parse_args() {
+            Ok(value) => Ok(ParameterDefault::Value(Box::new(own_text(value)))),
+            Err(error) => {
+                Err(Error::new(error.span(), "a parameter has one default: write it as `#[default(10)]`"))
+            }
+        },
         Meta::NameValue(pair) => Ok(ParameterDefault::Value(Box::new(own_text(pair.value.clone())))),
     }
 }
@@ -268,37 +320,41 @@ fn check_parameter_type(ty: &Type, parameter: &Ident, errors: &mut Errors) {
     errors.push(Error::new(ty.span(), message));
 }
 
-fn is_context(ty: &Type) -> bool {
+/// Whether the type is `&Context`. One that may change it is told so.
+fn is_context(ty: &Type, errors: &mut Errors) -> bool {
     let Type::Reference(reference) = ty else { return false };
-    match &*reference.elem {
+    let is_context = names_context(&reference.elem);
+    if let (true, Some(_)) = (is_context, &reference.mutability) {
+        errors.push(Error::new(ty.span(), "the context of a call does not change: write `&Context`"));
+    }
+    is_context
+}
+
+fn names_context(ty: &Type) -> bool {
+    match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == "Context"),
         _ => false,
     }
 }
 
 fn read_output(output: &ReturnType, errors: &mut Errors) -> Output {
-    let ty = match output {
-        ReturnType::Default => return Output { ty: syn::parse_quote!(()), can_fail: false },
-        ReturnType::Type(_, ty) => &**ty,
+    let ty: Type = match output {
+        ReturnType::Default => syn::parse_quote!(()),
+        ReturnType::Type(_, ty) => (**ty).clone(),
     };
-    match ty {
-        Type::ImplTrait(_) | Type::Reference(_) | Type::Infer(_) => {
-            errors.push(Error::new(ty.span(), "the result of a tool needs an owned type: write which, and derive `Serialize` and `JsonSchema` for it"));
-            Output { ty: syn::parse_quote!(()), can_fail: false }
-        }
-        _ => match of_result(ty) {
-            Some((value, failure)) => {
-                if let Some(failure) = failure {
-                    check_failure(failure, errors);
-                }
-                Output { ty: value.clone(), can_fail: true }
-            }
-            None => Output { ty: ty.clone(), can_fail: false },
-        },
+    let (value, failure) = of_result(&ty).unwrap_or((&ty, None));
+    if let Type::ImplTrait(_) | Type::Reference(_) | Type::Infer(_) = value {
+        let message = "the result of a tool needs an owned type: write which, and derive `Serialize` and `JsonSchema` for it";
+        errors.push(Error::new(value.span(), message));
     }
+    if let Some(failure) = failure {
+        check_failure(failure, errors);
+    }
+    let (value, failure) = (value.span(), failure.map_or(ty.span(), Spanned::span));
+    Output { ty, value, failure }
 }
 
-/// What becomes no `toolgate_sdk::Error` by `?`. Of other types the compiler knows.
+/// What becomes no `toolgate_sdk::Error`. Of other types, and behind an alias, the compiler knows.
 fn check_failure(ty: &Type, errors: &mut Errors) {
     let is_named = |path: &syn::Path, names: &[&str]| {
         path.segments.last().is_some_and(|segment| names.iter().any(|name| segment.ident == *name))
@@ -332,5 +388,24 @@ pub fn option(tokens: Option<impl ToTokens>) -> TokenStream {
     match tokens {
         Some(tokens) => quote!(::core::option::Option::Some(#tokens)),
         None => quote!(::core::option::Option::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Features are those of everything that is built together, so no build of the workspace is without this one.
+    #[test]
+    fn t2_an_async_tool_without_the_feature_is_told_which() {
+        let told = |may_be_async| {
+            let mut errors = Errors::default();
+            check_signature(&syn::parse_quote!(async fn wait()), may_be_async, &mut errors);
+            errors.0.map(|error| error.to_string())
+        };
+
+        let message = told(false).unwrap();
+        assert!(message.contains("write `toolgate-sdk = { .., features = [\"async\"] }`"), "{message}");
+        assert_eq!(told(true), None);
     }
 }

@@ -16,6 +16,32 @@ use crate::network::NetworkRule;
 const KNOWN: &str =
     "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
 
+/// Every limit of a call that the host knows.
+const LIMITS: [&str; 22] = [
+    "fuel",
+    "deadline_ms",
+    "memory_bytes",
+    "memories",
+    "tables",
+    "table_elements",
+    "instances",
+    "component_handles",
+    "resources",
+    "host_call_bytes",
+    "host_calls",
+    "random_bytes",
+    "header_bytes",
+    "output_bytes",
+    "log_bytes",
+    "arguments_bytes",
+    "arguments_depth",
+    "workspace_bytes",
+    "workspace_files",
+    "open_files",
+    "requests",
+    "egress_bytes",
+];
+
 pub fn expand(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let read = |input: ParseStream<'_>| Plugin::read(input, &mut errors);
@@ -119,7 +145,7 @@ impl Plugin {
                 self.config = Some(input.parse()?);
             }
             "capabilities" => self.capabilities = Capabilities::read(input, errors)?,
-            "limits" => self.limits = read_limits(input)?,
+            "limits" => self.limits = read_limits(input, errors)?,
             other => {
                 return Err(Error::new(word.span(), format!("a plugin knows no `{other}`, but: {KNOWN}")));
             }
@@ -205,13 +231,19 @@ impl Plugin {
                 );
             }
         });
-        let distinct = quote_spanned! {namespace.span()=>
-            const _: () = ::core::assert!(
-                ::toolgate_sdk::__private::are_distinct(<ThisPlugin as ::toolgate_sdk::__private::Plugin>::FACTS.tools),
-                "two tools of this plugin have the same name: give one of them another with `#[tool(name = \"..\")]`"
-            );
-        };
-        quote!(#(#fit)* #distinct)
+        let distinct = self.tools.iter().enumerate().map(|(index, tool)| {
+            let message = "a tool before this one has the same name: give one of them another with `#[tool(name = \"..\")]`";
+            quote_spanned! {tool.span()=>
+                const _: () = ::core::assert!(
+                    ::toolgate_sdk::__private::is_first_of_its_name(
+                        <ThisPlugin as ::toolgate_sdk::__private::Plugin>::FACTS.tools,
+                        #index
+                    ),
+                    #message
+                );
+            }
+        });
+        quote!(#(#fit)* #(#distinct)*)
     }
 }
 
@@ -238,10 +270,10 @@ impl Capabilities {
         match word.to_string().as_str() {
             "filesystem" => self.workspace = read_filesystem(input)?,
             "network" => {
-                let rules = texts(input)?;
+                let rules = texts("network = [\"https://example.com\"]", input)?;
                 self.network = rules.iter().filter_map(|rule| errors.take(NetworkRule::read(rule))).collect();
             }
-            "credentials" => self.credentials = texts(input)?,
+            "credentials" => self.credentials = texts("credentials = [\"stripe\"]", input)?,
             other => {
                 let message =
                     format!("there is no capability `{other}`, but: filesystem, network, credentials");
@@ -290,7 +322,12 @@ fn pass_over(input: ParseStream<'_>) -> Result<()> {
 }
 
 fn read_filesystem(input: ParseStream<'_>) -> Result<bool> {
-    let word: Ident = input.parse()?;
+    let word: Ident = input.parse().map_err(|error| {
+        Error::new(
+            error.span(),
+            "write it as `filesystem = workspace` or `filesystem = none`, without quotes",
+        )
+    })?;
     match word.to_string().as_str() {
         "workspace" => Ok(true),
         "none" => Ok(false),
@@ -301,7 +338,7 @@ fn read_filesystem(input: ParseStream<'_>) -> Result<bool> {
     }
 }
 
-fn read_limits(input: ParseStream<'_>) -> Result<Vec<(Ident, LitInt)>> {
+fn read_limits(input: ParseStream<'_>, errors: &mut Errors) -> Result<Vec<(Ident, LitInt)>> {
     let content;
     parenthesized!(content in input);
     let limit = |input: ParseStream<'_>| {
@@ -309,7 +346,12 @@ fn read_limits(input: ParseStream<'_>) -> Result<Vec<(Ident, LitInt)>> {
         input.parse::<Token![=]>()?;
         Ok((name, input.parse()?))
     };
-    Ok(content.parse_terminated(limit, Token![,])?.into_iter().collect())
+    let limits: Vec<(Ident, LitInt)> = content.parse_terminated(limit, Token![,])?.into_iter().collect();
+    for (name, _) in limits.iter().filter(|(name, _)| !LIMITS.contains(&name.to_string().as_str())) {
+        let message = format!("there is no limit `{name}`, but: {}", LIMITS.join(", "));
+        errors.push(Error::new(name.span(), message));
+    }
+    Ok(limits)
 }
 
 fn text(input: ParseStream<'_>) -> Result<LitStr> {
@@ -321,7 +363,11 @@ fn text(input: ParseStream<'_>) -> Result<LitStr> {
     Ok(text)
 }
 
-fn texts(input: ParseStream<'_>) -> Result<Vec<LitStr>> {
+/// Texts in brackets. `form` is how to write them.
+fn texts(form: &str, input: ParseStream<'_>) -> Result<Vec<LitStr>> {
+    if !input.peek(token::Bracket) {
+        return Err(Error::new(input.span(), format!("write it as `{form}`")));
+    }
     let content;
     bracketed!(content in input);
     Ok(Punctuated::<LitStr, Token![,]>::parse_terminated(&content)?.into_iter().collect())
@@ -331,5 +377,28 @@ fn or_of_package(given: Option<&LitStr>, variable: &str) -> TokenStream {
     match given {
         Some(text) => quote!(#text),
         None => quote!(::core::env!(#variable)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The host's table has a row for each, which begins with its name.
+    #[test]
+    fn the_limits_are_those_of_the_host() {
+        let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../daemon/admission/src/limits.rs");
+        let table = std::fs::read_to_string(table).unwrap();
+        let (_, rows) = table.split_once("\nlimits! {\n").unwrap();
+        let (rows, _) = rows.split_once("\n}\n").unwrap();
+        let names: Vec<&str> = rows
+            .lines()
+            .filter(|line| line.contains(" = ") && !line.trim_start().starts_with('"'))
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+
+        assert_eq!(names, LIMITS);
     }
 }

@@ -3,15 +3,15 @@
 //! The twin has the function's name. Types and functions live in different namespaces, so both are reached by one path,
 //! and `plugin!` finds the tool where the author wrote the function.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Ident, Item, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized};
+use syn::{Error, Ident, Item, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized, token};
 
-use crate::function::{Errors, Function, Input, Parameter, ParameterDefault, option};
+use crate::function::{Errors, Function, Input, Output, Parameter, ParameterDefault, option};
 use crate::json::{Json, Object};
 use crate::name;
 
@@ -20,10 +20,12 @@ const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage
                      integrations, examples, redact";
 
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    let item: ItemFn = match syn::parse2(item.clone()) {
+    let mut item: ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
         Err(error) => return refuse_item(item, error),
     };
+    // Lints may ask for references where a tool must own what it takes.
+    item.attrs.push(syn::parse_quote!(#[allow(clippy::needless_pass_by_value)]));
     let mut errors = Errors::default();
     let settings = errors.take(Settings::read.parse2(attribute)).unwrap_or_default();
     let function = Function::read(item, &mut errors);
@@ -97,15 +99,15 @@ impl Settings {
             "destructive" => self.destructive = Some(flag(word, input)?),
             "idempotent" => self.idempotent = Some(flag(word, input)?),
             "open_world" => self.open_world = Some(flag(word, input)?),
-            "name" => self.name = Some(value(input)?),
-            "usage" => self.usage = Some(value(input)?),
-            "mode" => self.mode = Some(value(input)?),
-            "result" => self.result = Some(value(input)?),
-            "tags" => self.tags = list(input)?,
-            "prerequisites" => self.prerequisites = list(input)?,
-            "integrations" => self.integrations = list(input)?,
-            "examples" => self.examples = list(input)?,
-            "redact" => self.redact = list(input)?,
+            "name" => self.name = Some(value("name = \"..\"", input)?),
+            "usage" => self.usage = Some(value("usage = \"..\"", input)?),
+            "mode" => self.mode = Some(value("mode = \"client\"", input)?),
+            "result" => self.result = Some(value("result = Type", input)?),
+            "tags" => self.tags = texts(word, input)?,
+            "prerequisites" => self.prerequisites = texts(word, input)?,
+            "integrations" => self.integrations = texts(word, input)?,
+            "examples" => self.examples = list("examples({\"a\": 1} => 2)", input)?,
+            "redact" => self.redact = texts(word, input)?,
             other => return Err(Error::new(word.span(), format!("a tool knows no `{other}`, but: {KNOWN}"))),
         }
         Ok(())
@@ -191,18 +193,36 @@ impl Parse for Example {
 }
 
 fn flag(word: &Ident, input: ParseStream<'_>) -> Result<LitBool> {
-    if input.peek(Token![=]) { value(input) } else { Ok(LitBool::new(true, word.span())) }
+    if input.peek(Token![=]) {
+        value(&format!("{word}` or `{word} = false"), input)
+    } else {
+        Ok(LitBool::new(true, word.span()))
+    }
 }
 
-fn value<T: Parse>(input: ParseStream<'_>) -> Result<T> {
-    input.parse::<Token![=]>()?;
-    input.parse()
+/// What stands after an equals sign. `form` is how to write it.
+fn value<T: Parse>(form: &str, input: ParseStream<'_>) -> Result<T> {
+    let parsed = input.parse::<Token![=]>().and_then(|_| input.parse());
+    parsed.map_err(|error| to_write(error.span(), form))
 }
 
-fn list<T: Parse>(input: ParseStream<'_>) -> Result<Vec<T>> {
+fn texts(word: &Ident, input: ParseStream<'_>) -> Result<Vec<LitStr>> {
+    let form = format!("{word}(\"..\")");
+    list(&form, input).map_err(|error| to_write(error.span(), &form))
+}
+
+/// What stands in parentheses. `form` is how to write it.
+fn list<T: Parse>(form: &str, input: ParseStream<'_>) -> Result<Vec<T>> {
+    if !input.peek(token::Paren) {
+        return Err(to_write(input.span(), form));
+    }
     let content;
     parenthesized!(content in input);
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+fn to_write(place: Span, form: &str) -> Error {
+    Error::new(place, format!("write it as `{form}`"))
 }
 
 fn check_name(function: &Function, settings: &Settings, errors: &mut Errors) -> String {
@@ -270,6 +290,9 @@ fn write_twin(function: &Function, settings: &Settings, name: &str) -> TokenStre
         #declaration
 
         const _: () = {
+            #[allow(unused_imports)]
+            use ::toolgate_sdk::__private::GivenAsIs as _;
+
             #arguments
 
             impl ::toolgate_sdk::Tool for #ident {
@@ -294,9 +317,11 @@ fn write_arguments(function: &Function) -> TokenStream {
         }
     });
     let defaults = function.parameters().filter_map(write_default_function);
+    // serde cannot tell what is unknown from what a flattened parameter takes. The schema does.
+    let closed = (!function.is_flattened()).then(|| quote!(, deny_unknown_fields));
     quote! {
         #[derive(::toolgate_sdk::serde::Deserialize, ::toolgate_sdk::schemars::JsonSchema)]
-        #[serde(crate = "::toolgate_sdk::serde", deny_unknown_fields)]
+        #[serde(crate = "::toolgate_sdk::serde" #closed)]
         #[schemars(crate = "::toolgate_sdk::schemars")]
         struct __ToolgateArguments {
             #(#fields)*
@@ -370,10 +395,11 @@ fn write_facts(function: &Function, settings: &Settings) -> TokenStream {
 
 /// A tool of mode `client` gives a payload; its result is what the client posts back.
 fn write_output_schema(function: &Function, settings: &Settings) -> TokenStream {
-    let result = if settings.is_client() { settings.result.as_ref() } else { Some(&function.output.ty) };
-    match result {
-        Some(ty) => quote_spanned!(ty.span()=> ::toolgate_sdk::__private::output_schema::<#ty>),
-        None => quote!(::toolgate_sdk::__private::any_result),
+    let Output { ty, value, .. } = &function.output;
+    match (settings.is_client(), &settings.result) {
+        (false, _) => quote_spanned!(*value=> ::toolgate_sdk::__private::Given::<#ty>::schema),
+        (true, Some(ty)) => quote_spanned!(ty.span()=> ::toolgate_sdk::__private::output_schema::<#ty>),
+        (true, None) => quote!(::toolgate_sdk::__private::any_result),
     }
 }
 
@@ -398,12 +424,13 @@ fn write_call(function: &Function, settings: &Settings) -> TokenStream {
     if function.is_async() {
         result = quote!(::toolgate_sdk::__private::block_on(#result));
     }
-    if function.output.can_fail {
-        result = quote!(#result?);
-    }
+    let parse =
+        if function.is_flattened() { quote!(parse_flattened_arguments) } else { quote!(parse_arguments) };
+    let Output { ty, value, failure } = &function.output;
+    let settled =
+        quote_spanned!(*failure=> ::toolgate_sdk::__private::Given::<#ty>::settle(__toolgate_result)?);
     let answer = if settings.is_client() { quote!(client) } else { quote!(output) };
-    let answer =
-        quote_spanned!(function.output.ty.span()=> ::toolgate_sdk::__private::#answer(&__toolgate_result));
+    let answer = quote_spanned!(*value=> ::toolgate_sdk::__private::#answer(&__toolgate_value));
     quote! {
         #[allow(unused_variables, clippy::let_unit_value)]
         fn call(
@@ -411,9 +438,31 @@ fn write_call(function: &Function, settings: &Settings) -> TokenStream {
             __toolgate_arguments: &str,
         ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
             let __toolgate_read: __ToolgateArguments =
-                ::toolgate_sdk::__private::parse_arguments(__toolgate_arguments)?;
+                ::toolgate_sdk::__private::#parse(__toolgate_arguments)?;
             let __toolgate_result = #result;
+            let __toolgate_value = #settled;
             #answer
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t2_no_lint_asks_a_tool_for_the_reference_that_it_cannot_take() {
+        let item = quote! {
+            /// Says it.
+            fn say(
+                /// What
+                text: String,
+            ) {
+            }
+        };
+
+        let written = expand(TokenStream::new(), item).to_string();
+
+        assert!(written.contains("# [allow (clippy :: needless_pass_by_value)] fn say"), "{written}");
     }
 }

@@ -8,7 +8,4 @@ fn t2_every_mistake_is_told_at_its_token_with_what_to_write() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/pass/*.rs");
     cases.compile_fail("tests/fail/*.rs");
-    if !cfg!(feature = "async") {
-        cases.compile_fail("tests/fail-without-async/*.rs");
-    }
 }

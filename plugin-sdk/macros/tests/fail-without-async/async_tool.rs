@@ -1,7 +1,0 @@
-use toolgate_sdk::tool;
-
-/// Waits.
-#[tool]
-async fn wait() {}
-
-fn main() {}
