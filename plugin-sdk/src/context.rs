@@ -28,9 +28,13 @@ pub struct Context {
 /// How much a line of the log matters.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Level {
+    /// For who looks for a fault of the tool.
     Debug,
+    /// What happened, as it should.
     Info,
+    /// What the tool went on without.
     Warn,
+    /// What the tool could not do.
     Error,
 }
 

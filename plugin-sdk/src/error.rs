@@ -64,14 +64,18 @@ impl Error {
         self.code
     }
 
+    /// What went wrong and what to do next, in words for a model. Never empty.
     pub fn message(&self) -> &str {
         &self.message
     }
 
+    /// Whether the same call can succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         self.retryable
     }
 
+    /// Detail for a program, where there is any. Of arguments that do not fit their types an object with `pointer`, the JSON
+    /// pointer of the place.
     pub fn details(&self) -> Option<&Value> {
         self.details.as_ref()
     }

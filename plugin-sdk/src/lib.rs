@@ -21,8 +21,8 @@
 //! `cargo build --target wasm32-wasip2 --release` makes of it a component. What a model is told about the tool (its
 //! name, description, usage and schemas) comes from the code and its doc comments, and cannot drift from it.
 //!
-//! The function stays a plain function: call it in a unit test, or through [`testing`] as the daemon would, with
-//! arguments in JSON. Neither needs wasm.
+//! The function stays a plain function: call it in a unit test, or through [`testing`] with arguments in JSON. Neither
+//! needs wasm.
 //!
 //! Files of the session lie in `/workspace`, for `std::fs`; requests are made with [`http`]. Both are asked for in
 //! `plugin!`: `capabilities(filesystem = workspace, network = ["GET https://api.example.com/v1/"])`.
@@ -30,8 +30,12 @@
 //! Each call runs in a fresh instance, so nothing is kept between calls but files in `/workspace`, and what runs before
 //! the tool's own code counts: a call parses its arguments straight into their types and builds no schema.
 
+#![warn(missing_docs)]
+
+#[allow(missing_docs, reason = "what the macros write, and no author reads")]
 mod tool;
 
+#[allow(missing_docs, reason = "what the macros write, and no author reads")]
 mod given;
 
 mod arguments;
@@ -44,7 +48,7 @@ mod describe;
 
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
-#[allow(unsafe_code, reason = "generated: the canonical ABI")]
+#[allow(missing_docs, unsafe_code, reason = "generated: the canonical ABI")]
 #[rustfmt::skip]
 pub mod bindings;
 #[cfg(target_family = "wasm")]

@@ -1,4 +1,9 @@
-//! Calls tools in native tests as the daemon calls them: with arguments in JSON, and a context made by hand.
+//! Calls tools in native tests: with arguments in JSON, and a context made by hand.
+//!
+//! Arguments are read and results written as in a component. What the daemon does around a call is not done here: neither
+//! schema is checked, nothing is limited, and `std::fs` reaches the files of the machine. So arguments that the daemon would
+//! refuse come to the function where its types take them, and a result may be one that the output schema does not take.
+//! `toolgate check` and `toolgate run` do all of it with the built component.
 //!
 //! ```
 //! use serde_json::json;
@@ -36,7 +41,9 @@ pub use defined::{DefinedPlugin, defined};
 #[cfg(feature = "http")]
 pub use network::{Network, Reply, Sent, network};
 
-/// Calls a tool. `arguments` is a JSON object, as a value or as text that stays as it is.
+/// Calls a tool, with a JSON object as arguments, and gives its result, or what a client of it is to perform.
+///
+/// Fails as the tool does, and with `INVALID_ARGUMENTS` where the arguments do not fit the types of its parameters.
 pub fn call<T: Tool>(context: &Context, arguments: Value) -> Result<Value, Error> {
     call_text::<T>(context, &arguments.to_string())
 }
@@ -82,8 +89,11 @@ pub fn wrong_examples<T: Tool>(context: &Context) -> Vec<WrongExample> {
 /// An example that does not say what the tool does.
 #[derive(Debug, PartialEq)]
 pub struct WrongExample {
+    /// The arguments, a JSON object.
     pub input: Value,
+    /// The result that the example gives.
     pub expected: Value,
+    /// What the tool gave.
     pub found: Result<Value, Error>,
 }
 
@@ -120,37 +130,44 @@ pub fn context() -> ContextBuilder {
     }
 }
 
-/// A [`Context`] in the making.
+/// A [`Context`] in the making. What is not said is not known, as for a tool whose host does not say it.
 pub struct ContextBuilder {
     source: Source,
 }
 
 impl ContextBuilder {
+    /// What [`Context::call_id`] answers; `call` unless said.
     pub fn call_id(mut self, id: &str) -> Self {
         self.source.call_id = id.to_owned();
         self
     }
 
+    /// What [`Context::session`] answers.
     pub fn session(self, session: &str) -> Self {
         self.fact("session", session)
     }
 
+    /// What [`Context::conversation`] answers.
     pub fn conversation(self, conversation: &str) -> Self {
         self.fact("conversation", conversation)
     }
 
+    /// What [`Context::organization`] answers.
     pub fn organization(self, organization: &str) -> Self {
         self.fact("organization", organization)
     }
 
+    /// What [`Context::agent`] answers, as `acme/clerk`.
     pub fn agent(self, agent: &str) -> Self {
         self.fact("agent", agent)
     }
 
+    /// What [`Context::user`] answers.
     pub fn user(self, user: &str) -> Self {
         self.fact("user", user)
     }
 
+    /// What [`Context::channel`] answers, as `sms`.
     pub fn channel(self, channel: &str) -> Self {
         self.fact("channel", channel)
     }
@@ -161,32 +178,36 @@ impl ContextBuilder {
         self
     }
 
+    /// What [`Context::time_left`] answers, to the millisecond; 30 seconds unless said. It does not run down.
     pub fn time_left(mut self, left: Duration) -> Self {
         self.source.deadline_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
+    /// What [`Context::settings`] reads; an empty object unless said. What cannot be written as JSON panics.
     pub fn settings(mut self, settings: impl Serialize) -> Self {
         self.source.settings = json!(settings).to_string();
         self
     }
 
+    /// What [`Context::definition`] answers, JSON text.
     pub fn definition(mut self, definition: &str) -> Self {
         self.source.definition = Some(definition.to_owned());
         self
     }
 
+    /// The context.
     pub fn build(self) -> Context {
         Context { source: self.source }
     }
 }
 
-/// What a tool wrote to its log.
+/// What a tool wrote to its log, in its order.
 pub fn logged(context: &Context) -> Vec<Line> {
     context.source.logged.borrow().clone()
 }
 
-/// What a tool reported of its progress.
+/// What a tool reported of its progress, in its order.
 pub fn reported(context: &Context) -> Vec<Report> {
     context.source.reported.borrow().clone()
 }

@@ -22,6 +22,14 @@ use proc_macro::TokenStream;
 /// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are passed on. A
 /// `&Context` may stand among the parameters. The function gives a `T` or a `Result<T, Error>`.
 ///
+/// A default stands in the schema, for the model to read, where the parameter's type is `serde::Serialize` too. With
+/// `#[serde(flatten)]` the fields of a parameter stand beside the other arguments.
+///
+/// The attribute stands on a free function, and not on one in an `impl`. Beside the function it makes a type of the same
+/// name, by which [`plugin!`] and tests find the tool. A module or type of that name in the same place is in its way: with
+/// `mod search;` name the tool by its path, `plugin!("x", search::search)`, in place of `use search::search`; and a tool
+/// that shares its name with a crate or a type of Rust is a function of another name, `#[tool(name = "uuid")] fn new_uuid()`.
+///
 /// | in the attribute | says |
 /// |---|---|
 /// | `read_only`, `idempotent` | what the tool does not do |

@@ -8,17 +8,24 @@ use crate::context::Level;
 /// One event that a tool wrote to its log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
+    /// How much it matters.
     pub level: Level,
+    /// Its short name, as `cache_miss`.
     pub event: String,
+    /// What it says.
     pub message: String,
+    /// Names with their values as text, in the order given.
     pub fields: Vec<(String, String)>,
 }
 
 /// One report of a tool's progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
+    /// How many units are finished.
     pub done: u64,
+    /// How many there are, where that is known.
     pub total: Option<u64>,
+    /// What a person is told.
     pub message: Option<String>,
 }
 

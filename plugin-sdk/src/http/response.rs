@@ -58,6 +58,7 @@ impl Response {
         &self.url
     }
 
+    /// The header fields of the answer.
     pub fn headers(&self) -> &Headers {
         &self.headers
     }

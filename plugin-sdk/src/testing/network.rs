@@ -81,6 +81,7 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// The method, in capitals.
     pub fn method(&self) -> &str {
         &self.outgoing.method
     }
@@ -90,10 +91,12 @@ impl Sent {
         &self.url
     }
 
+    /// The value of a header field.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.outgoing.headers.get(name)
     }
 
+    /// The header fields that the tool set.
     pub fn headers(&self) -> &Headers {
         &self.outgoing.headers
     }
@@ -108,6 +111,7 @@ impl Sent {
         serde_json::from_slice(self.body()).unwrap_or(Value::Null)
     }
 
+    /// After how long the tool gives up, where it said so.
     pub fn timeout(&self) -> Option<Duration> {
         self.outgoing.timeout
     }
@@ -139,15 +143,18 @@ impl Reply {
         Self::new(200).header("content-type", "application/json").body(value.to_string())
     }
 
+    /// With this status.
     pub fn status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 
+    /// With one more header field.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.append(name, value);
         self
     }
 
+    /// With this content.
     pub fn body(self, body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), ..self }
     }
