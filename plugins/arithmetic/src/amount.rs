@@ -2,7 +2,7 @@
 
 use num_bigint::BigInt;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toolgate_sdk::serde_json::Number;
 
 use crate::fraction::{Rational, power_of_ten};
@@ -11,7 +11,7 @@ use crate::fraction::{Rational, power_of_ten};
 const MAX_DIGITS: i64 = 100;
 
 /// A number, bare or as text.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Amount {
     /// As `2.5`

@@ -77,6 +77,7 @@ fn t1_the_plugin_asks_for_the_workspace_and_nothing_else() {
     assert_eq!(description["capabilities"].to_string(), r#"{"filesystem":"workspace"}"#);
     assert_eq!(description["tools"][1]["hints"]["destructive"], true);
     assert_eq!(description["tools"][1]["hints"]["open_world"], false);
+    assert_eq!(description["tools"][1]["input_schema"]["properties"]["encoding"]["default"], "text");
     assert_eq!(description["tools"][2]["input_schema"]["properties"]["path"]["default"], ".");
 }
 

@@ -74,6 +74,15 @@ fn what_is_told_of_the_tools_hides_nothing() {
 }
 
 #[test]
+fn t1_what_is_left_out_is_told_as_a_default() {
+    let description = testing::describe::<ThisPlugin>();
+    let tools = description["tools"].as_array().unwrap();
+    let write = tools.iter().find(|tool| tool["name"] == "csv_write").unwrap();
+
+    assert_eq!(write["input_schema"]["properties"]["delimiter"]["default"], "comma");
+}
+
+#[test]
 fn t1_the_tools_ask_for_nothing_and_change_nothing() {
     let description = testing::describe::<ThisPlugin>();
 

@@ -82,7 +82,8 @@ fn csv_is_written_with_every_kind_of_value() {
     assert_eq!(call("csv_write", json!({"rows": [[""], ["a"]]})), Ok(json!("\"\"\na\n")));
     assert!(problem("csv_write", json!({"rows": [{"a": 1}, [1]]})).contains("row 1 is a list"));
     assert!(
-        problem("csv_write", json!({"rows": [1]})).contains("expected a row: an object or a list of fields")
+        problem("csv_write", json!({"rows": [1]}))
+            .contains("must be a row: an object or a list of fields, not integer 1")
     );
     assert!(problem("csv_write", json!({"rows": [{}]})).contains("there are no columns"));
 }
