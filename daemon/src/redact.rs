@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use toolgate_sandbox::Effect;
 
 /// What stands in place of a secret.
@@ -23,6 +23,30 @@ pub fn redacted<'a>(arguments: &'a str, pointers: &[String]) -> Option<Cow<'a, R
         }
     }
     serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
+}
+
+/// The arguments of a call that was refused. Nobody checked them, so of a tool with secrets a secret may stand
+/// where no pointer leads: under a name in the wrong case, one level up, as the whole of the arguments. What stays
+/// are the members that the root of `schema` names and no pointer starts with.
+pub fn redacted_unchecked<'a>(
+    arguments: &'a str,
+    pointers: &[String],
+    schema: &Value,
+) -> Option<Cow<'a, RawValue>> {
+    if pointers.is_empty() {
+        return redacted(arguments, pointers);
+    }
+    let mut members: Map<String, Value> = serde_json::from_str(arguments).ok()?;
+    let named = schema.get("properties").and_then(Value::as_object);
+    members.retain(|name, _| named.is_some_and(|named| named.contains_key(name)));
+    for pointer in pointers {
+        // The root itself is secret where the pointer is empty.
+        let first = pointer.strip_prefix('/')?.split('/').next()?;
+        if let Some(secret) = members.get_mut(&first.replace("~1", "/").replace("~0", "~")) {
+            *secret = Value::String(REDACTED.to_owned());
+        }
+    }
+    serde_json::value::to_raw_value(&members).ok().map(Cow::Owned)
 }
 
 /// What `pointers` name, as it can stand in the path of a request or a file: its words and numbers, part by part.
@@ -76,6 +100,8 @@ pub fn without<'a>(effect: &'a Effect, secrets: &[String]) -> Cow<'a, str> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn shown(arguments: &str, pointers: &[&str]) -> String {
@@ -95,6 +121,36 @@ mod tests {
     #[test]
     fn arguments_without_secrets_are_recorded_byte_for_byte() {
         assert_eq!(shown("{\"n\": 1.50 }", &[]), "{\"n\": 1.50 }");
+    }
+
+    #[test]
+    fn o3_of_refused_arguments_only_what_the_schema_names_and_no_pointer_starts_with_stays() {
+        let schema = json!({"properties": {"Open": {}, "password": {}, "user": {}, "a/b": {}}});
+        let pointers = ["/password", "/user/pin", "/a~1b"].map(str::to_owned);
+        let shown = |arguments: &str, schema: &Value, pointers: &[String]| {
+            redacted_unchecked(arguments, pointers, schema).map(|shown| shown.get().to_owned())
+        };
+        for (arguments, expected) in [
+            (r#"{"Open":[1],"password":"S3CR3T"}"#, Some(r#"{"Open":[1],"password":"[redacted]"}"#)),
+            (r#"{"Password":"S3CR3T","Open":[1]}"#, Some(r#"{"Open":[1]}"#)),
+            (r#"{"user":"S3CR3T"}"#, Some(r#"{"user":"[redacted]"}"#)),
+            (r#"{"user":{"Pin":"S3CR3T"}}"#, Some(r#"{"user":"[redacted]"}"#)),
+            (r#"{"a/b":"S3CR3T"}"#, Some(r#"{"a/b":"[redacted]"}"#)),
+            (r#"{"S3CR3T":1}"#, Some("{}")),
+            (r#""S3CR3T""#, None),
+            (r#"["S3CR3T"]"#, None),
+            ("{S3CR3T", None),
+        ] {
+            assert_eq!(shown(arguments, &schema, &pointers).as_deref(), expected, "{arguments}");
+        }
+        let spelt_otherwise = r#"{"Password": "x"}"#;
+        assert_eq!(
+            shown(spelt_otherwise, &schema, &[]).as_deref(),
+            Some(spelt_otherwise),
+            "nothing is secret"
+        );
+        assert_eq!(shown(r#"{"Open":1}"#, &schema, &[String::new()]), None, "all of it is secret");
+        assert_eq!(shown(r#"{"Open":1}"#, &json!({}), &pointers).as_deref(), Some("{}"), "nothing is named");
     }
 
     #[test]

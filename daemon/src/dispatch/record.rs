@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ring::digest;
 use toolgate_admission::{
-    Admitted, Arguments, CallError, Catalogue, ErrorType, Facts, Fault, Limits, Refusal, ToolId, Verdict,
-    read_called_name,
+    Admitted, Arguments, CallError, Catalogue, ErrorType, Facts, Fault, Limits, Refusal, ToolDescriptor,
+    ToolId, Verdict, read_called_name,
 };
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, Finished, LogLevel};
@@ -17,7 +17,7 @@ use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
-use crate::redact::{redacted, secrets, without};
+use crate::redact::{redacted, redacted_unchecked, secrets, without};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
 /// What makes two calls with the same id the same call: the tool as called, and the arguments' bytes.
@@ -48,10 +48,13 @@ pub(super) fn intent<'a>(
 ) -> CallIntent<'a> {
     let seen = Seen::of(decided.catalogue, decided.verdict);
     // Of a tool that nobody knows, nobody knows either which arguments are secret.
-    let arguments = seen
-        .redact
-        .filter(|_| seen.verdict != audit::Verdict::Refused || is_readable(&call.arguments))
-        .and_then(|pointers| redacted(&call.arguments, pointers));
+    let arguments = seen.descriptor.and_then(|tool| match seen.verdict {
+        audit::Verdict::Refused if is_readable(&call.arguments) => {
+            redacted_unchecked(&call.arguments, &tool.redact, tool.input.source())
+        }
+        audit::Verdict::Refused => None,
+        audit::Verdict::Run | audit::Verdict::NeedsApproval => redacted(&call.arguments, &tool.redact),
+    });
     let recorded = by_session(session, call, seen, decided.revision, origin);
     CallIntent { arguments, arguments_sha256, ..recorded }
 }
@@ -98,7 +101,7 @@ struct Seen<'a> {
     verdict: audit::Verdict,
     reason: Reason<'a>,
     tool: Option<String>,
-    redact: Option<&'a [String]>,
+    descriptor: Option<&'a ToolDescriptor>,
     plugin: Option<PluginStamp<'a>>,
 }
 
@@ -116,7 +119,7 @@ impl<'a> Seen<'a> {
             verdict,
             reason: reason(facts.reason()),
             tool: Some(facts.id().to_string()),
-            redact: Some(&facts.tool().redact),
+            descriptor: Some(facts.tool()),
             plugin: Some(PluginStamp {
                 version: facts.plugin().descriptor.version.as_str().into(),
                 digest: facts.plugin().digest.as_str().into(),
@@ -130,7 +133,7 @@ impl<'a> Seen<'a> {
             verdict,
             reason: reason(&refusal.reason),
             tool: refusal.tool.as_ref().map(ToString::to_string),
-            redact: tool.map(|tool| tool.descriptor().redact.as_slice()),
+            descriptor: tool.map(|tool| tool.descriptor()),
             plugin: tool.map(|tool| PluginStamp {
                 version: tool.plugin().descriptor.version.as_str().into(),
                 digest: tool.plugin().digest.as_str().into(),
@@ -240,7 +243,7 @@ pub(super) fn cancelled_intent<'a>(
         WaitsFor::Person(waiting) => {
             let tool = read_called_name(&call.tool).map(|tool| tool.to_string());
             let verdict = audit::Verdict::NeedsApproval;
-            (Seen { verdict, reason, tool, redact: None, plugin: None }, waiting.arguments)
+            (Seen { verdict, reason, tool, descriptor: None, plugin: None }, waiting.arguments)
         }
     };
     let recorded = by_session(session, call, seen, policy_revision, origin);
