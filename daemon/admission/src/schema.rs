@@ -9,6 +9,7 @@
 //! find the way out from them alone.
 
 mod cost;
+mod effort;
 mod graph;
 mod hint;
 mod pattern;
@@ -22,6 +23,7 @@ pub use violation::Violation;
 
 use crate::text::show;
 use cost::Cost;
+use effort::{Search, Size};
 
 /// Longest schema as JSON text. The largest that are seen in the wild have some tens of KiB, and a
 /// thousand loaded plugins must fit a small machine.
@@ -31,9 +33,6 @@ const PATTERN_BYTES: usize = 256 * 1024;
 /// Keywords that one check may meet. At some 20 ns each this is less than half a second, in the worst case
 /// that someone can construct; an ordinary call meets a few dozen.
 const CHECK_WORK: u64 = 20_000_000;
-/// Keywords up to which every misfit is looked for, and not the first alone: collecting them
-/// visits alternatives twice at each level.
-const COLLECT_WORK: u64 = 200_000;
 /// Bytes of text times states of the patterns that may look at them: about a second in the worst case, when a
 /// pattern was made to be slow; others are a thousand times faster. A megabyte may meet 400 states.
 const TEXT_WORK: u64 = 400 << 20;
@@ -116,28 +115,33 @@ impl Schema {
     /// Like [`Schema::check`], but never shows what stands at or around the given JSON pointers.
     pub fn check_hiding(&self, instance: &Value, hidden: &[String]) -> Result<(), Vec<Violation>> {
         let size = Size::of(instance);
-        let work = size.places.saturating_mul(self.cost.weight);
-        if work > CHECK_WORK || size.text_bytes.saturating_mul(self.cost.text_weight) > TEXT_WORK {
+        let weight = &self.cost.weight;
+        if size.places.saturating_mul(weight.keywords) > CHECK_WORK
+            || size.text_bytes.saturating_mul(weight.text_states) > TEXT_WORK
+        {
             return Err(vec![Violation::beyond_checking(self.role, "too large")]);
         }
-        if size.levels.saturating_mul(self.cost.chain + 2) > STACK_STEPS {
+        if size.steps(self.cost.chain) > STACK_STEPS {
             return Err(vec![Violation::beyond_checking(self.role, "too deeply nested")]);
         }
         if self.validator.is_valid(instance) {
             return Ok(());
         }
         let teller = violation::Teller { schema: &self.source, role: self.role, hidden };
-        let mut violations = if work > COLLECT_WORK {
-            self.validator.validate(instance).err().map_or_else(Vec::new, |error| teller.tell(&error))
-        } else {
-            self.validator
+        let mut violations = match Search::affordable(&size, &self.cost) {
+            Search::All => self
+                .validator
                 .iter_errors(instance)
                 .flat_map(|error| teller.tell(&error))
                 .take(VIOLATIONS)
-                .collect()
+                .collect(),
+            Search::First => {
+                self.validator.validate(instance).err().map_or_else(Vec::new, |error| teller.tell(&error))
+            }
+            Search::Nothing => vec![teller.untold(instance)],
         };
         violations.truncate(VIOLATIONS);
-        Err(violations)
+        Err(violations.into_iter().map(Violation::within_bounds).collect())
     }
 
     /// The schema as the plugin wrote it.
@@ -190,36 +194,6 @@ fn invalid(error: &jsonschema::ValidationError<'_>) -> SchemaError {
     };
     let message = format!("the schema is not valid: {}", show(&error.to_string(), 200));
     SchemaError::new(error.instance_path().as_str(), message, hint)
-}
-
-/// How much there is of a value.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    places: u64,
-    text_bytes: u64,
-    levels: u64,
-}
-
-impl Size {
-    fn of(instance: &Value) -> Self {
-        let mut size = Self::default();
-        size.add(instance, 1);
-        size
-    }
-
-    fn add(&mut self, instance: &Value, level: u64) {
-        self.places += 1;
-        self.levels = self.levels.max(level);
-        match instance {
-            Value::String(text) => self.text_bytes += text.len() as u64,
-            Value::Array(items) => items.iter().for_each(|item| self.add(item, level + 1)),
-            Value::Object(map) => map.iter().for_each(|(key, value)| {
-                self.text_bytes += key.len() as u64;
-                self.add(value, level + 1);
-            }),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,10 @@
 //! than it is; invisible characters carry what a person does not see and a model does. None of them may
 //! stand in what a plugin says of itself, and in excerpts of what a caller sent they are written out.
 
+use std::io;
+
+use serde_json::Value;
+
 /// Whether a character is one that a reader cannot see, or that changes how its neighbours read.
 ///
 /// Tab and line feed are not: usage texts have lines. U+FE0F is not, since it belongs to common symbols.
@@ -63,6 +67,36 @@ pub(crate) fn list<'a>(words: impl Iterator<Item = &'a str>, most: usize) -> Str
     format!("{}{rest}", shown.join(", "))
 }
 
+/// The beginning of a value as JSON on one line, at most `max_chars` characters, with hidden ones written out.
+pub(crate) fn json_start(value: &Value, max_chars: usize) -> String {
+    // A character has at most four bytes, and one more than is shown tells that there is more.
+    let mut start = Start { bytes: Vec::new(), left: (max_chars + 1) * 4 };
+    // A value longer than what is shown ends the writing early, which is no failure.
+    let _ = serde_json::to_writer(&mut start, value);
+    let text = String::from_utf8_lossy(&start.bytes);
+    show(text.trim_end_matches(char::REPLACEMENT_CHARACTER), max_chars)
+}
+
+/// Keeps the first bytes that are written and refuses the rest, so that showing the start of a megabyte
+/// does not write out the megabyte.
+struct Start {
+    bytes: Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for Start {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.left);
+        self.bytes.extend(bytes.iter().take(taken));
+        self.left -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +132,13 @@ mod tests {
         assert_eq!(show("a\nb\u{202e}c", 80), "a\\nb\\u{202e}c");
         assert_eq!(show("abcdef", 3), "abc…");
         assert_eq!(show("abc", 3), "abc");
+    }
+
+    #[test]
+    fn the_start_of_a_value_is_cut_where_it_is_long() {
+        assert_eq!(json_start(&Value::from(vec![1, 2]), 5), "[1,2]");
+        assert_eq!(json_start(&Value::from("é".repeat(1_000_000)), 3), "\"éé…");
+        assert_eq!(json_start(&Value::from(vec!["x".repeat(1_000_000)]), 4), "[\"xx…");
     }
 
     #[test]

@@ -34,13 +34,38 @@ const LEVELS: usize = 128;
 /// Steps of the measuring itself.
 const STEPS: usize = 2_000_000;
 
+/// The most that meets at one place of a value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub(super) keywords: u64,
+    /// Pattern states that meet one byte of text.
+    pub(super) text_states: u64,
+    /// Errors that can come of it.
+    pub(super) errors: u64,
+    /// What the errors hold, besides what is of the value.
+    pub(super) error_bytes: u64,
+}
+
+impl Weight {
+    /// Takes the larger of each.
+    fn raise(&mut self, other: Self) {
+        self.keywords = self.keywords.max(other.keywords);
+        self.text_states = self.text_states.max(other.text_states);
+        self.errors = self.errors.max(other.errors);
+        self.error_bytes = self.error_bytes.max(other.error_bytes);
+    }
+}
+
 /// What a check can cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// The most keywords that meet at one place.
-    pub(super) weight: u64,
-    /// The most pattern states that meet one byte of text.
-    pub(super) text_weight: u64,
+    pub(super) weight: Weight,
+    /// Of it, what stands inside alternatives: its errors copy the value, and each level checks it again.
+    pub(super) alternatives: Weight,
+    /// Whether names of properties are checked, and can have errors of their own.
+    pub(super) checks_names: bool,
+    /// The longest pointer to a reference.
+    pub(super) reference_bytes: u64,
     /// The most in-place steps after each other.
     pub(super) chain: u64,
     /// Subschemas that the validator holds.
@@ -53,8 +78,27 @@ pub(super) fn measure(root: &Value) -> Result<Cost, SchemaError> {
     let (order, chain) = in_place_order(&graph)?;
     check_compiled_levels(&graph)?;
     let nodes = unrolled(&graph)?;
-    let (weight, text_weight) = Weighing::new(&graph, &order).run()?;
-    Ok(Cost { weight, text_weight, chain, nodes })
+    let (weight, alternatives) = Weighing::new(&graph, &order).run()?;
+    let referring = graph.nodes.iter().filter(|node| !node.targets.is_empty());
+    let reference_bytes = referring.map(|node| node.pointer.len() as u64).max().unwrap_or_default();
+    let checks_names = graph.nodes.iter().any(|node| !node.names.is_empty());
+    Ok(Cost { weight, alternatives, checks_names, reference_bytes, chain, nodes })
+}
+
+/// For each node whether it stands inside alternatives, or among what is copied like them.
+fn inside_alternatives(graph: &Graph<'_>) -> Vec<bool> {
+    let mut inside = vec![false; graph.nodes.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (index, node) in graph.nodes.iter().enumerate() {
+        open.extend(node.alternatives.iter().chain(&node.names));
+        open.extend(node.copies.then_some(index));
+    }
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut inside[node], true) {
+            open.extend(graph.nodes[node].inside().chain(graph.nodes[node].targets.iter().copied()));
+        }
+    }
+    inside
 }
 
 /// Places all nodes so that each stands before those that it applies in place. A schema that applies itself
@@ -206,26 +250,37 @@ impl<'a> Weighing<'a> {
         Self { graph, order, steps: 0, seen: HashSet::new(), open: VecDeque::new() }
     }
 
-    fn run(mut self) -> Result<(u64, u64), SchemaError> {
-        let (mut weight, mut text_weight) = (0, 0);
+    /// The weight of all, and that of what stands inside alternatives.
+    fn run(mut self) -> Result<(Weight, Weight), SchemaError> {
+        let inside = inside_alternatives(self.graph);
+        let (mut weight, mut alternatives) = (Weight::default(), Weight::default());
         self.visit(Meeting::from([(0, 1)]), 0);
         while let Some((seeds, level)) = self.open.pop_front() {
             let meeting = self.in_place(&seeds)?;
-            let total = |cost: fn(&Node<'_>) -> u64| {
-                let costs =
-                    meeting.iter().map(|(node, times)| cost(&self.graph.nodes[*node]).saturating_mul(*times));
-                costs.fold(0, u64::saturating_add)
-            };
-            weight = weight.max(total(|node| node.keywords));
-            text_weight = text_weight.max(total(|node| node.pattern_states));
-            if weight > WEIGHT {
+            weight.raise(self.weigh(&meeting, |_| true));
+            alternatives.raise(self.weigh(&meeting, |node| inside[node]));
+            if weight.keywords > WEIGHT {
                 return Err(multiplies());
             }
             if level < LEVELS {
                 self.inward(&meeting, level + 1)?;
             }
         }
-        Ok((weight, text_weight))
+        Ok((weight, alternatives))
+    }
+
+    fn weigh(&self, meeting: &Meeting, counts: impl Fn(usize) -> bool) -> Weight {
+        let total = |cost: fn(&Node<'_>) -> u64| {
+            let met = meeting.iter().filter(|(node, _)| counts(**node));
+            let costs = met.map(|(node, times)| cost(&self.graph.nodes[*node]).saturating_mul(*times));
+            costs.fold(0, u64::saturating_add)
+        };
+        Weight {
+            keywords: total(|node| node.keywords),
+            text_states: total(|node| node.text_states),
+            errors: total(|node| node.errors),
+            error_bytes: total(|node| node.error_bytes),
+        }
     }
 
     fn visit(&mut self, seeds: Meeting, level: usize) {

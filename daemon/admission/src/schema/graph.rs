@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 use super::SchemaError;
+use super::effort::{ERROR_BYTES, copy_bytes};
 use super::pattern;
 use crate::text::show;
 
@@ -40,10 +41,18 @@ pub(super) struct Node<'a> {
     pub(super) pointer: String,
     /// What it costs at a place by itself, in keywords.
     pub(super) keywords: u64,
-    /// What it costs for each byte of text at a place, in states of its patterns.
-    pub(super) pattern_states: u64,
+    /// What it costs for each byte of text at a place, in states of patterns.
+    pub(super) text_states: u64,
+    /// Errors that it can have at a place by itself.
+    pub(super) errors: u64,
+    /// What these hold, besides what is of the value.
+    pub(super) error_bytes: u64,
+    /// Whether its own errors hold a copy of the value.
+    pub(super) copies: bool,
     /// Apply to the same place.
     pub(super) in_place: Vec<usize>,
+    /// Of those in place, the ones whose errors are kept with a copy of the value.
+    pub(super) alternatives: Vec<usize>,
     /// Of those in place, the targets of references.
     pub(super) targets: Vec<usize>,
     /// Apply to the property of that name.
@@ -151,7 +160,13 @@ impl<'a> Graph<'a> {
         if node == NODES {
             return Err(self.too_many("subschemas", NODES));
         }
-        self.nodes.push(Node { pointer, keywords: 1, ..Node::default() });
+        self.nodes.push(Node {
+            pointer,
+            keywords: 1,
+            errors: 1,
+            error_bytes: ERROR_BYTES,
+            ..Node::default()
+        });
         self.by_address.insert(address, node);
         self.unread.push((node, schema, depth));
         Ok(node)
@@ -160,13 +175,19 @@ impl<'a> Graph<'a> {
     fn read(&mut self, node: usize, schema: &'a Map<String, Value>, depth: usize) -> Result<(), SchemaError> {
         self.check_identity(node, schema)?;
         self.nodes[node].keywords = own_cost(schema);
+        (self.nodes[node].errors, self.nodes[node].error_bytes) = own_errors(schema);
         for (keyword, value) in schema {
             let at = |graph: &Self| format!("{}/{}", graph.nodes[node].pointer, escape(keyword));
             match keyword.as_str() {
                 "$ref" => self.references.extend(value.as_str().map(|reference| (node, reference))),
                 "$anchor" => self.anchors.extend(value.as_str().map(|anchor| (anchor, node))),
-                "allOf" | "anyOf" | "oneOf" => {
+                "allOf" => {
                     let children = self.children(value, &at(self), depth)?;
+                    self.nodes[node].in_place.extend(children);
+                }
+                "anyOf" | "oneOf" => {
+                    let children = self.children(value, &at(self), depth)?;
+                    self.nodes[node].alternatives.extend(&children);
                     self.nodes[node].in_place.extend(children);
                 }
                 "not" | "if" | "then" | "else" => {
@@ -222,6 +243,7 @@ impl<'a> Graph<'a> {
                     self.nodes[node].every_item.push(child);
                 }
                 "pattern" => value.as_str().map_or(Ok(()), |pattern| self.pattern(node, pattern))?,
+                "contentEncoding" | "contentMediaType" => self.nodes[node].copies = true,
                 "uniqueItems" if value == &Value::Bool(true) => {
                     self.unique_items += 1;
                     if self.unique_items > UNIQUE_ITEMS {
@@ -260,7 +282,7 @@ impl<'a> Graph<'a> {
         if self.patterns > PATTERNS {
             return Err(self.too_many("patterns", PATTERNS));
         }
-        let states = &mut self.nodes[node].pattern_states;
+        let states = &mut self.nodes[node].text_states;
         *states = states.saturating_add(pattern::states(source));
         Ok(())
     }
@@ -337,6 +359,52 @@ fn own_cost(schema: &Map<String, Value>) -> u64 {
         + heavy("format")
         + 2 * heavy("uniqueItems")
         + heavy("const")
+}
+
+/// Keywords that have no error of their own: what they apply may have.
+const SILENT: [&str; 21] = [
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$id",
+    "$ref",
+    "$schema",
+    "allOf",
+    "default",
+    "definitions",
+    "dependentSchemas",
+    "deprecated",
+    "description",
+    "else",
+    "examples",
+    "if",
+    "patternProperties",
+    "properties",
+    "readOnly",
+    "then",
+    "title",
+    "writeOnly",
+];
+
+/// The errors that a subschema can have at a place by itself, and what they hold of the schema.
+fn own_errors(schema: &Map<String, Value>) -> (u64, u64) {
+    let mut errors = 0;
+    let mut held = 0;
+    for (keyword, value) in schema.iter().filter(|(keyword, _)| !SILENT.contains(&keyword.as_str())) {
+        let (more, bytes) = match (keyword.as_str(), value) {
+            ("required", Value::Array(names)) => (names.len() as u64, copy_bytes(value)),
+            ("dependentRequired" | "dependencies", Value::Object(lists)) => {
+                let names = lists.values().filter_map(Value::as_array).map(|names| names.len() as u64);
+                (names.sum(), copy_bytes(value))
+            }
+            ("not", schema) => (1, copy_bytes(schema)),
+            (_, Value::String(text)) => (1, text.len() as u64),
+            _ => (1, 0),
+        };
+        errors += more;
+        held += more * ERROR_BYTES + bytes;
+    }
+    (errors, held)
 }
 
 fn escape(segment: &str) -> String {

@@ -4,9 +4,11 @@
 //! required ones first, and stops when it gets long. It only ever reads, so a schema that says odd
 //! things gives an odd hint and nothing worse.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use crate::text::show;
+use crate::text::{json_start, show};
 
 /// Properties that a hint names.
 const PROPERTIES: usize = 24;
@@ -14,6 +16,8 @@ const PROPERTIES: usize = 24;
 const OPTIONS: usize = 12;
 /// Longest value shown, in characters.
 const VALUE_CHARS: usize = 40;
+/// Longest kind in words, in characters: alternatives of alternatives multiply.
+const KIND_CHARS: usize = 800;
 /// How far alternatives and references are followed.
 const DEPTH: usize = 4;
 
@@ -24,27 +28,25 @@ pub(super) fn properties(root: &Value) -> String {
     if properties.is_empty() {
         return "send an object without arguments: {}".to_owned();
     }
-    let (required, optional): (Vec<_>, Vec<_>) =
-        properties.iter().partition(|(name, _)| is_required(root, name));
-    let mut shown: Vec<String> = Vec::new();
-    for (word, group) in [("required", required), ("optional", optional)] {
-        for (name, schema) in group {
-            shown.push(format!("`{}`: {} ({word})", show(name, VALUE_CHARS), kind(root, schema)));
-        }
-    }
+    let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: &HashSet<&str> = &required.filter_map(Value::as_str).collect();
+    let of = |is_required: bool, word: &'static str| {
+        let group =
+            properties.iter().filter(move |(name, _)| required.contains(name.as_str()) == is_required);
+        group.map(move |(name, schema)| {
+            format!("`{}`: {} ({word})", show(name, VALUE_CHARS), kind(root, schema))
+        })
+    };
+    let mut shown: Vec<String> =
+        of(true, "required").chain(of(false, "optional")).take(PROPERTIES + 1).collect();
     let rest = if shown.len() > PROPERTIES { ", …" } else { "" };
     shown.truncate(PROPERTIES);
     format!("send an object with {}{rest}", shown.join(", "))
 }
 
-fn is_required(root: &Value, name: &str) -> bool {
-    let required = root.get("required").and_then(Value::as_array);
-    required.is_some_and(|required| required.iter().any(|word| word.as_str() == Some(name)))
-}
-
 /// The kind of value that a schema asks for: `string`, `integer or null`, `"a" or "b"`.
 pub(super) fn kind(root: &Value, schema: &Value) -> String {
-    kind_within(root, schema, DEPTH).unwrap_or_else(|| "any value".to_owned())
+    kind_within(root, schema, DEPTH).map_or_else(|| "any value".to_owned(), |kind| show(&kind, KIND_CHARS))
 }
 
 fn kind_within(root: &Value, schema: &Value, depth: usize) -> Option<String> {
@@ -106,5 +108,5 @@ pub(super) fn distinct(words: impl Iterator<Item = String>, most: usize) -> Vec<
 
 /// A value of the schema as short JSON.
 pub(super) fn value(value: &Value) -> String {
-    show(&value.to_string(), VALUE_CHARS)
+    json_start(value, VALUE_CHARS)
 }

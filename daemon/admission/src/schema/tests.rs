@@ -255,6 +255,37 @@ fn what_came_is_shown_short_on_one_line_and_without_hidden_characters() {
 }
 
 #[test]
+fn no_part_of_a_violation_grows_with_the_value_or_the_schema() {
+    let long = "é/".repeat(20_000);
+    let many: Vec<String> = (0..300).map(|index| format!("{index}{}", "x".repeat(60))).collect();
+    let wide = json!({"enum": &many});
+    for (source, instance) in [
+        (json!({"const": long}), json!(1)),
+        (json!({"enum": [&long, [&long]]}), json!(1)),
+        (json!({"not": {"const": &long}}), json!(&long)),
+        (json!({"anyOf": vec![json!({"anyOf": vec![&wide; 3]}); 3]}), json!({})),
+        (json!({"required": &many}), json!({})),
+        (json!({"required": [&long]}), json!({})),
+        (json!({"additionalProperties": false}), json!({&long: 1, "b": 2})),
+        (json!({"additionalProperties": {"type": "null"}}), json!({&long: 1})),
+        (json!({"propertyNames": {"maxLength": 1}}), json!({&long: 1})),
+        (json!({"pattern": "x".repeat(1_000)}), json!(&long)),
+        (json!({"anyOf": [{"required": &many}, {"required": [&long]}]}), json!({})),
+    ] {
+        for told in any(&source).unwrap().check(&instance).expect_err("a misfit") {
+            let parts = [told.pointer, told.expected, told.found, told.message];
+            for part in &parts {
+                assert!(part.chars().count() <= 1_300, "{parts:?}");
+            }
+        }
+    }
+    let schema = any(&json!({"additionalProperties": {"items": {"additionalProperties": {"type": "null"}}}}));
+    let place = |name: &str| first(schema.as_ref().unwrap(), &json!({"a": [{name: 1}]})).pointer;
+    assert_eq!(place("b"), "/a/0/b");
+    assert_eq!(place(&"b".repeat(2_000)), "/a/0", "the place around it");
+}
+
+#[test]
 fn what_is_to_be_redacted_is_told_by_its_type_alone() {
     let schema = object(
         &json!({"password": {"minLength": 9}, "user": {"minLength": 9}, "login": {"type": "string"}}),

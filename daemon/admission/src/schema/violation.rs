@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::SchemaRole;
 use super::hint::{distinct, either, kind, value};
 use crate::nearest::nearest;
-use crate::text::{list, show};
+use crate::text::{json_start, list, show};
 
 /// Longest excerpt of what came, in characters.
 const EXCERPT_CHARS: usize = 80;
@@ -22,6 +22,12 @@ const EXCERPT_CHARS: usize = 80;
 const PLACE_CHARS: usize = 120;
 /// Alternatives that a sentence names.
 const OPTIONS: usize = 12;
+/// Longest list of what is expected, in characters.
+const EXPECTED_CHARS: usize = 1_000;
+/// Longest JSON pointer that is told.
+const POINTER_BYTES: usize = 1_024;
+/// Alternatives whose kinds are looked at, and fields by which they may tell themselves apart.
+const LOOKED_AT: usize = 256;
 /// How far into nested alternatives the misfit is followed.
 const DEPTH: usize = 8;
 
@@ -53,6 +59,16 @@ impl Violation {
             found: format!("a value {what}"),
             message: format!("{} {} {what} to be checked against the schema,", words.whole, words.be),
         }
+    }
+
+    /// With a pointer that can be told: where it is too long, to the deepest place around whose pointer is not.
+    pub(super) fn within_bounds(mut self) -> Self {
+        if self.pointer.len() > POINTER_BYTES {
+            let parts = self.pointer.match_indices('/').map(|(end, _)| end);
+            let end = parts.take_while(|end| *end <= POINTER_BYTES).last().unwrap_or_default();
+            self.pointer.truncate(end);
+        }
+        self
     }
 }
 
@@ -89,6 +105,17 @@ impl Teller<'_> {
         self.tell_within(error, DEPTH)
     }
 
+    /// A value that does not fit, where finding out why would take too much.
+    pub(super) fn untold(&self, instance: &Value) -> Violation {
+        let words = Words::of(self.role);
+        Violation {
+            pointer: String::new(),
+            expected: kind(self.schema, self.schema),
+            found: self.found("", instance),
+            message: format!("{} {} unfit, and too large to be told where,", words.whole, words.be),
+        }
+    }
+
     fn tell_within(&self, error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
         let pointer = error.instance_path().as_str();
         match error.kind() {
@@ -109,7 +136,8 @@ impl Teller<'_> {
                 };
                 match meant.filter(|inner| depth > 0 && !inner.is_empty()) {
                     Some(inner) => {
-                        inner.iter().flat_map(|error| self.tell_within(error, depth - 1)).collect()
+                        let told = inner.iter().flat_map(|error| self.tell_within(error, depth - 1));
+                        told.take(super::VIOLATIONS).collect()
                     }
                     None => vec![self.unfit(error, pointer, self.alternatives(error, context))],
                 }
@@ -186,6 +214,7 @@ impl Teller<'_> {
 
     fn unfit_value(&self, pointer: &str, instance: &Value, expected: String) -> Violation {
         let found = self.found(pointer, instance);
+        let expected = show(&expected, EXPECTED_CHARS);
         let words = Words::of(self.role);
         let subject = match pointer {
             "" => words.whole.to_owned(),
@@ -204,7 +233,7 @@ impl Teller<'_> {
             (kind, _) => with_article(&kind),
         };
         match self.branches(error) {
-            Some(branches) => either(branches.iter().map(kind_of), OPTIONS),
+            Some(branches) => either(branches.iter().take(LOOKED_AT).map(kind_of), OPTIONS),
             None => format!("one of {} forms", context.len()),
         }
     }
@@ -248,7 +277,7 @@ impl<'s> Tag<'s> {
             branches.iter().enumerate().filter(|(_, branch)| kind(root, branch) == "object").collect();
         let (_, first) = objects.first().filter(|_| objects.len() > 1)?;
         let names = properties(root, first).flat_map(|properties| properties.keys());
-        let by_field = names.map(String::as_str).find_map(|name| {
+        let by_field = names.take(LOOKED_AT).map(String::as_str).find_map(|name| {
             let values = objects.iter().map(|(index, branch)| Some((*index, constant(root, branch, name)?)));
             Some(Self::Field { name, values: values.collect::<Option<_>>()? })
         });
@@ -401,35 +430,7 @@ fn shown(instance: &Value) -> String {
     if instance.is_null() {
         return "null".to_owned();
     }
-    let mut start = Start { bytes: Vec::new(), left: EXCERPT_CHARS * 4 + 4 };
-    // A value longer than what is shown ends the writing early, which is no failure.
-    let _ = serde_json::to_writer(&mut start, instance);
-    let text = String::from_utf8_lossy(&start.bytes);
-    format!(
-        "{} {}",
-        type_name(instance),
-        show(text.trim_end_matches(char::REPLACEMENT_CHARACTER), EXCERPT_CHARS)
-    )
-}
-
-/// Keeps the first bytes that are written and refuses the rest, so that showing the start of a megabyte
-/// does not write out the megabyte.
-struct Start {
-    bytes: Vec<u8>,
-    left: usize,
-}
-
-impl io::Write for Start {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(self.left);
-        self.bytes.extend(bytes.iter().take(taken));
-        self.left -= taken;
-        Ok(taken)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    format!("{} {}", type_name(instance), json_start(instance, EXCERPT_CHARS))
 }
 
 fn join(pointer: &str, name: &str) -> String {
