@@ -33,8 +33,8 @@ const PATTERN_BYTES: usize = 256 * 1024;
 /// Keywords that one check may meet. At some 20 ns each this is less than half a second, in the worst case
 /// that someone can construct; an ordinary call meets a few dozen.
 const CHECK_WORK: u64 = 20_000_000;
-/// Bytes of text times states of the patterns that may look at them: about a second in the worst case, when a
-/// pattern was made to be slow; others are a thousand times faster. A megabyte may meet 400 states.
+/// Bytes of text times states of the patterns that may look at them, formats included: about a second in the worst
+/// case, when a pattern was made to be slow; others are a thousand times faster. A megabyte may meet 400 states.
 const TEXT_WORK: u64 = 400 << 20;
 /// Levels of a value times in-place steps at each: a step takes about 600 bytes of stack, so this takes one
 /// half of the 2 MiB that a thread of the runtime has.

@@ -475,6 +475,26 @@ fn a_pattern_with_many_states_is_not_run_over_a_long_text() {
     assert!(any(&json!({"pattern": "((a{100}){100}){100}"})).is_err(), "a pattern too large to compile");
 }
 
+#[test]
+fn a_text_is_not_gone_through_by_more_formats_than_by_states_of_a_pattern() {
+    let long = json!("(a)".repeat(400_000));
+    for (one, most) in [
+        (json!({"format": "email"}), 80),
+        (json!({"format": "uri-reference"}), 160),
+        (json!({"format": "json-pointer"}), 320),
+        (json!({"format": "regex"}), 8),
+        (json!({"contentMediaType": "application/json"}), 40),
+    ] {
+        let is_checked = |count: usize| {
+            let checked = any(&json!({"allOf": vec![&one; count]})).expect("a schema").check(&long);
+            checked.err().is_none_or(|violations| !violations[0].message.contains("too large to be checked"))
+        };
+        assert!(is_checked(most), "{one}");
+        assert!(!is_checked(2 * most), "{one}");
+    }
+    assert_eq!(object(&json!({"x": {"format": "email"}}), &[]).check(&json!({"x": "a@b.example"})), Ok(()));
+}
+
 /// `$defs` of `count` schemas where each refers to the next by way of `link`.
 fn chain(count: usize, link: impl Fn(Value) -> Value) -> Value {
     let mut defs: serde_json::Map<String, Value> = (0..count)

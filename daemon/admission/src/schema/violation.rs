@@ -5,8 +5,6 @@
 //! shown as its type and a short excerpt, with hidden characters written out; where the plugin asked for
 //! redaction, as its type alone.
 
-use std::io;
-
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
