@@ -38,6 +38,7 @@ mod progress;
 
 mod fold;
 mod index;
+mod onward;
 mod search;
 
 #[cfg(test)]
@@ -204,10 +205,11 @@ impl Audit {
         search::search(&self.log.index.reading, &self.log.folder, query).await
     }
 
-    /// The newest call of this id in this session, of whatever run of the daemon.
-    pub async fn lookup(&self, session: &str, call: &str) -> Result<Option<Row>, AuditError> {
+    /// The newest call of this id in this session, of whatever run of the daemon; or a damaged place of the time since
+    /// the session began, which may have had it.
+    pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
         self.index_everything().await?;
-        search::lookup(&self.log.index.reading, &self.log.folder, session, call).await
+        search::lookup(&self.log.index.reading, &self.log.folder, session, begun_ms, call).await
     }
 
     /// Reads the whole log again, up to what is on disk now.

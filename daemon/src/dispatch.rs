@@ -180,15 +180,17 @@ impl Dispatcher {
         call: &RequestedCall,
         sha256: crate::audit::Sha256,
     ) -> Option<Answer> {
-        let row = match self.0.audit.lookup(&session.setup.id, &call.id).await {
+        let setup = &session.setup;
+        let row = match self.0.audit.lookup(&setup.id, setup.created_ms, &call.id).await {
             Ok(row) => row?,
             // Nobody can tell whether it ran.
             Err(error) => return Some(Answer::refused(record::unrecordable(&error))),
         };
+        // One whose intent can no longer be read is taken for the same: it must not run again.
         let same = row
             .call
             .as_ref()
-            .is_some_and(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
+            .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !same {
             return Some(Answer::refused(id_reused(&call.id)));
         }

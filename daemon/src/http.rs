@@ -177,7 +177,11 @@ impl App {
 
     /// A call that this run of the daemon knows nothing of, from the index of the audit log.
     async fn call_of_an_earlier_run(&self, session: &Session, call: &str) -> Result<Response, Problem> {
-        let found = self.audit().lookup(&session.setup.id, call).await.map_err(audit::unavailable)?;
+        let found = self
+            .audit()
+            .lookup(&session.setup.id, session.setup.created_ms, call)
+            .await
+            .map_err(audit::unavailable)?;
         found.map(|row| audit::as_answer(call, &row)).ok_or_else(|| Problem::not_found("call"))
     }
 

@@ -68,6 +68,54 @@ fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
     assert_eq!(session.call_as("c2", "files/read", json!({"path": "a.txt"})).error_type(), Some("CONFLICT"));
 }
 
+/// One flipped byte in an old segment of the audit log, first under an index that knows the place, then without one.
+#[test]
+fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
+    let mut daemon = Daemon::start(PROGRAM, "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144");
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let write = json!({"path": "a.txt", "content": "x".repeat(100_000)});
+    for number in 0..25 {
+        session.call_as(&format!("c{number}"), "files/write", write.clone()).output();
+    }
+    let folder = daemon.data().join("audit");
+    let first = folder.join("00000001.segment");
+    assert!(folder.join("00000003.segment").exists(), "the first is not the newest");
+    let mut bytes = fs::read(&first).expect("a segment");
+    let id = br#""call":"c1""#;
+    let at = bytes.windows(id.len()).position(|window| window == id).expect("its intent");
+    bytes[at] = b'X';
+    fs::write(&first, bytes).expect("written");
+    for without_index in [false, true] {
+        daemon.terminate();
+        assert!(daemon.ended().success());
+        if without_index {
+            for file in
+                fs::read_dir(daemon.data()).expect("a folder").map(|file| file.expect("a file").path())
+            {
+                if file.to_string_lossy().contains("audit-index.db") {
+                    fs::remove_file(file).expect("removed");
+                }
+            }
+        }
+        daemon = daemon.crash_and_restart();
+        let operator = daemon.operator();
+        let session = Session { client: operator.clone(), id: session.id.clone() };
+        let error = if without_index { "UNKNOWN" } else { "EXPIRED" };
+        assert_eq!(session.look("c1").error_type(), Some(error));
+        assert_eq!(session.call_as("c1", "files/write", write.clone()).error_type(), Some(error));
+        session.call_as("c2", "files/write", write.clone()).failed("EXPIRED");
+        let rows = operator.audit("limit=500");
+        let damaged: Vec<_> = rows.iter().filter(|row| row["damaged"].is_object()).collect();
+        assert_eq!(damaged.len(), 1, "{damaged:?}");
+        assert_eq!((&damaged[0]["damaged"]["segment"], &damaged[0]["call"]), (&json!(1), &json!(null)));
+        assert_eq!(session.audited(&operator, "c2")["status"], "ok");
+        assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], false);
+        let later = operator.open_session("acme/bot");
+        later.call_as("c1", "files/write", write.clone()).output();
+    }
+    daemon.logged("the damage", |line| line.contains("the audit log is damaged"));
+}
+
 #[test]
 fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
     let (daemon, session) = started();

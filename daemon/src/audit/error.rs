@@ -50,7 +50,7 @@ impl AuditError {
             Self::TooLarge { .. } => "send smaller arguments, or raise `segment_bytes` of the audit log",
             Self::Closed => "the daemon is stopping; ask again when it is back",
             Self::Index { .. } => {
-                "ask again; if it stays so, stop the daemon, delete the index file and start: it is rebuilt"
+                "ask again; if it stays so, look at the disk that holds the data folder, then stop the daemon, delete `audit-index.db` and start: it is rebuilt from the log, past damaged places too"
             }
             Self::Unreadable { .. } => {
                 "check that the audit folder and its files belong to the daemon's user"

@@ -14,11 +14,11 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use super::format::{RecordHeader, RecordKind};
-use super::index::{BATCH_ROWS, IndexError, integer};
+use super::index::{BATCH_ROWS, integer};
 use super::place::Place;
-use super::record::{Kind, Status};
+use super::record::{AdminRecord, CallIntent, Kind, Status};
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "sequence",
     "at_ms",
     "kind",
@@ -27,6 +27,7 @@ const COLUMNS: [&str; 12] = [
     "session",
     "call",
     "tool",
+    "of_call",
     "status",
     "error_type",
     "place",
@@ -34,13 +35,32 @@ const COLUMNS: [&str; 12] = [
 ];
 
 /// What calls are found by, and what an effect or an outcome needs to know of its call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
     organization: Option<Arc<str>>,
     agent: Option<Arc<str>>,
     session: Option<Arc<str>>,
     call: Option<Arc<str>>,
     tool: Option<Arc<str>>,
+}
+
+impl From<&CallIntent<'_>> for Keys {
+    fn from(intent: &CallIntent<'_>) -> Self {
+        let text = |text: &str| Some(Arc::from(text));
+        Self {
+            organization: text(&intent.organization),
+            agent: text(&intent.agent),
+            session: text(&intent.session),
+            call: text(&intent.call),
+            tool: text(&intent.tool),
+        }
+    }
+}
+
+impl From<&AdminRecord<'_>> for Keys {
+    fn from(act: &AdminRecord<'_>) -> Self {
+        Self { organization: act.organization.as_deref().map(Arc::from), ..Self::default() }
+    }
 }
 
 impl Keys {
@@ -75,6 +95,8 @@ struct NewRow {
     at_ms: u64,
     kind: Kind,
     keys: Keys,
+    /// The call of an effect.
+    of: Option<u64>,
     status: Option<Status>,
     error_type: Option<Arc<str>>,
     place: Place,
@@ -118,19 +140,38 @@ struct AdminKeys<'a> {
 }
 
 impl Batch {
+    /// One that ends with a damaged place has room for the record behind it, which the next start knows the index
+    /// by.
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS
+        let ends_well = self.rows.last().is_none_or(|row| row.kind != Kind::Damaged);
+        ends_well && (self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS)
     }
 
+    /// Records from this one on cannot be read; what they were was recorded before this time.
+    pub fn damaged(&mut self, sequence: u64, before_ms: u64, place: Place) {
+        self.rows.push(NewRow {
+            sequence,
+            at_ms: before_ms,
+            kind: Kind::Damaged,
+            keys: Keys::default(),
+            of: None,
+            status: None,
+            error_type: None,
+            place,
+            closed: None,
+        });
+    }
+
+    /// Fails on content that is not what its kind has.
     pub fn add(
         &mut self,
         running: &Running,
         header: &RecordHeader,
         payload: &[u8],
         place: Place,
-    ) -> Result<(), IndexError> {
+    ) -> Result<(), serde_json::Error> {
         self.last = place;
-        let read = match header.kind {
+        match header.kind {
             RecordKind::CallOpen => {
                 serde_json::from_slice(payload).map(|keys| self.open(header, &keys, place))
             }
@@ -146,8 +187,7 @@ impl Batch {
                 self.rows.push(NewRow::new(header, Kind::Recovery, Keys::default(), place));
                 Ok(())
             }
-        };
-        read.map_err(|error| IndexError::Log { place, what: error.to_string() })
+        }
     }
 
     fn open(&mut self, header: &RecordHeader, keys: &IntentKeys<'_>, place: Place) {
@@ -176,7 +216,7 @@ impl Batch {
     fn effect(&mut self, running: &Running, header: &RecordHeader, place: Place) {
         let here = self.calls.get(&header.of).and_then(|index| self.rows.get(*index)).map(|row| &row.keys);
         let keys = here.or_else(|| running.get(&header.of)).cloned().unwrap_or_default();
-        self.rows.push(NewRow::new(header, Kind::Effect, keys, place));
+        self.rows.push(NewRow { of: Some(header.of), ..NewRow::new(header, Kind::Effect, keys, place) });
     }
 
     fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, place: Place) {
@@ -301,6 +341,7 @@ async fn insert(
             .bind(row.keys.session.clone())
             .bind(row.keys.call.clone())
             .bind(row.keys.tool.clone())
+            .bind(row.of.map(integer))
             .bind(row.status.map(status_code))
             .bind(row.error_type.clone())
             .bind(row.place.packed())
@@ -317,18 +358,25 @@ fn shared(before: Option<&Arc<str>>, text: &str) -> Option<Arc<str>> {
 impl NewRow {
     fn new(header: &RecordHeader, kind: Kind, keys: Keys, place: Place) -> Self {
         let RecordHeader { sequence, at_ms, .. } = *header;
-        Self { sequence, at_ms, kind, keys, status: None, error_type: None, place, closed: None }
+        Self { sequence, at_ms, kind, keys, of: None, status: None, error_type: None, place, closed: None }
     }
 }
 
-/// As it is stored; never change one, only add.
+/// As it is stored; never change one, only add. The partial index over damaged places counts on their 4.
 pub fn kind_code(kind: Kind) -> i64 {
     match kind {
         Kind::Call => 0,
         Kind::Effect => 1,
         Kind::Admin => 2,
         Kind::Recovery => 3,
+        Kind::Damaged => 4,
     }
+}
+
+pub fn kind_of(code: i64) -> Option<Kind> {
+    [Kind::Call, Kind::Effect, Kind::Admin, Kind::Recovery, Kind::Damaged]
+        .into_iter()
+        .find(|kind| kind_code(*kind) == code)
 }
 
 /// As it is stored; the partial index over running calls counts on their 0.
@@ -343,4 +391,19 @@ pub fn status_code(status: Status) -> i64 {
         Status::Crashed => 6,
         Status::Unknown => 7,
     }
+}
+
+pub fn status_of(code: i64) -> Option<Status> {
+    [
+        Status::Running,
+        Status::Ok,
+        Status::Error,
+        Status::ClientRequired,
+        Status::ApprovalRequired,
+        Status::Cancelled,
+        Status::Crashed,
+        Status::Unknown,
+    ]
+    .into_iter()
+    .find(|status| status_code(*status) == code)
 }

@@ -246,6 +246,16 @@ pub fn expected_hash(bytes: &[u8], previous: &Hash, payload_digest: &Hash) -> Ha
     chain(previous, &bytes[..CHAINED_BYTES], payload_digest)
 }
 
+/// The hash that the record at the start of `bytes` says it has, whatever else is wrong with it.
+pub fn stored_hash(bytes: &[u8]) -> Option<Hash> {
+    bytes.get(..RECORD_HEADER_BYTES).map(|head| hash_at(head, CHAINED_BYTES))
+}
+
+/// The same of a segment's header.
+pub fn stored_digest(bytes: &[u8]) -> Option<Hash> {
+    bytes.get(..SEGMENT_FIXED_BYTES).map(|fixed| hash_at(fixed, DIGEST_AT))
+}
+
 pub fn checksum(digest: &Hash) -> u64 {
     u64_at(digest, 0)
 }

@@ -7,7 +7,11 @@
 //! writes batches of up to [`BATCH_ROWS`] in one transaction together with the position reached, so it goes
 //! on after a crash where it was; a position that the log does not confirm starts it anew. The index is never
 //! synced for the sake of a call.
+//!
+//! A damaged place does not stop it: it goes on where `onward.rs` finds the next good record, says so in the log once,
+//! and keeps a row for what is missing.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,6 +24,7 @@ use super::error::{AuditError, StartError};
 use super::fold::{Batch, Inserts, Keys, Running};
 use super::folder::{Folder, remove_if_there};
 use super::head::Head;
+use super::onward;
 use super::place::Place;
 use super::progress::Progress;
 use super::reader::{Link, Reader, Step, read_one};
@@ -31,16 +36,17 @@ pub const BATCH_ROWS: usize = 2000;
 /// Pages of the write-ahead log between two checkpoints: each syncs twice, on the disk that calls wait for.
 const CHECKPOINT_PAGES: &str = "8000";
 /// Raised with every change of the tables; an index of another version is made anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const TABLES: &str = "
 CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, place INTEGER NOT NULL,
   last_place INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL, organization TEXT, agent TEXT,
-  session TEXT, call TEXT, tool TEXT, status INTEGER, error_type TEXT, place INTEGER NOT NULL, close_place INTEGER);
+  session TEXT, call TEXT, tool TEXT, of_call INTEGER, status INTEGER, error_type TEXT, place INTEGER NOT NULL, close_place INTEGER);
 CREATE INDEX rows_by_organization ON rows (organization);
 CREATE INDEX rows_by_session ON rows (session);
 CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
+CREATE INDEX rows_damaged ON rows (at_ms) WHERE kind = 4;
 CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
 ";
 
@@ -69,9 +75,16 @@ impl Index {
         let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
         let (sender, reached) = watch::channel(Reached::default());
         let own_from = progress.durable().sequence;
-        let (inserts, batch) = (Inserts::default(), Batch::default());
-        let mut indexer =
-            Indexer { connection, folder, progress: progress.clone(), own_from, inserts, batch, state: None };
+        let mut indexer = Indexer {
+            connection,
+            folder,
+            progress: progress.clone(),
+            own_from,
+            inserts: Inserts::default(),
+            batch: Batch::default(),
+            skipped: Vec::new(),
+            state: None,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let runtime = runtime.map_err(|error| StartError::Index(error.to_string()))?;
         let thread = std::thread::Builder::new()
@@ -206,6 +219,8 @@ struct Indexer {
     own_from: u64,
     inserts: Inserts,
     batch: Batch,
+    /// Damaged places of the batch, told when it is in the file.
+    skipped: Vec<Skipped>,
     /// What the file says; read again after a failure.
     state: Option<Loaded>,
 }
@@ -213,6 +228,20 @@ struct Indexer {
 struct Loaded {
     position: Position,
     running: Running,
+}
+
+struct Skipped {
+    place: Place,
+    what: String,
+    records: u64,
+}
+
+/// How far one segment could be read.
+enum Stop {
+    /// To its end, or until the batch was full.
+    Good(Position),
+    /// To here, and what is wrong with what comes next.
+    Bad(Position, String),
 }
 
 impl Indexer {
@@ -237,7 +266,7 @@ impl Indexer {
     async fn catch_up(&mut self, durable: Head, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load(&mut self.connection, &self.folder).await?,
+            None => load(&mut self.connection).await?,
         };
         loop {
             sender.send_modify(|reached| reached.sequence = state.position.sequence);
@@ -257,79 +286,114 @@ impl Indexer {
         transaction.commit().await?;
         self.batch.settle(&mut state.running);
         state.position = position;
+        for Skipped { place: Place { segment, offset }, what, records } in self.skipped.drain(..) {
+            tracing::error!(
+                event = "audit_damaged",
+                segment,
+                offset,
+                what,
+                records,
+                "the audit log is damaged; searches go on without these records. Restore the file from a backup, then delete the audit index while the daemon is stopped: it is rebuilt",
+            );
+        }
         Ok(())
     }
 
     /// Fills the batch; answers where it ends.
     fn read_batch(&mut self, state: &Loaded, durable: Head) -> Result<Position, IndexError> {
         self.batch.empty();
+        self.skipped.clear();
         let mut position = state.position;
         while position.sequence < durable.sequence && !self.batch.is_full() {
-            let next = self.read_segment(&state.running, position, durable)?;
-            if next == position {
-                let what = format!("it ends before record {}, which is on disk", durable.sequence);
-                return Err(IndexError::Log {
-                    place: Place { segment: next.segment, offset: next.offset },
-                    what,
-                });
-            }
-            position = next;
+            position = match self.read_segment(&state.running, position, durable)? {
+                Stop::Good(position) => position,
+                Stop::Bad(position, what) => self.skip(position, what, durable)?,
+            };
         }
         Ok(position)
     }
 
+    /// Goes on behind a damaged place.
+    fn skip(&mut self, bad: Position, what: String, durable: Head) -> Result<Position, IndexError> {
+        let onward = onward::find(&self.folder, bad, durable)?;
+        let place = Place { segment: bad.segment.max(1), offset: bad.offset };
+        let records = onward.from.sequence.saturating_sub(bad.sequence);
+        if records > 0 {
+            self.batch.damaged(bad.sequence + 1, onward.before_ms, place);
+        }
+        self.skipped.push(Skipped { place, what, records });
+        Ok(onward.from)
+    }
+
     /// Reads on in one segment until it ends or the batch is full.
-    fn read_segment(
-        &mut self,
-        running: &Running,
-        from: Position,
-        durable: Head,
-    ) -> Result<Position, IndexError> {
-        let limit = if from.segment == durable.segment { durable.offset } else { u64::MAX };
-        let mut reader = Reader::open(&self.folder, from.segment)?.at(from.offset).limited(limit);
+    fn read_segment(&mut self, running: &Running, from: Position, durable: Head) -> Result<Stop, IndexError> {
+        if from.segment == 0 {
+            return next_segment(&self.folder, from);
+        }
+        let mut reader = match Reader::open(&self.folder, from.segment) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Stop::Bad(from, "the file is missing".into()));
+            }
+            opened => opened?.at(from.offset),
+        };
+        if from.segment == durable.segment {
+            reader = reader.limited(durable.offset);
+        }
         if from.sequence >= self.own_from {
             reader = reader.unjudged();
         }
-        let mut link = Link { hash: from.hash.0, sequence: from.sequence + 1 };
+        let (mut link, mut position) = (Link { hash: from.hash.0, sequence: from.sequence + 1 }, from);
         while !self.batch.is_full() {
             match reader.next(&mut link)? {
                 Step::Record { offset, header, payload } => {
-                    self.batch.add(running, &header, payload, Place { segment: from.segment, offset })?
+                    let place = Place { segment: from.segment, offset };
+                    if let Err(error) = self.batch.add(running, &header, payload, place) {
+                        self.batch.damaged(header.sequence, header.at_ms, place);
+                        self.skipped.push(Skipped { place, what: error.to_string(), records: 1 });
+                    }
                 }
-                Step::Bad(what) => {
-                    return Err(IndexError::Log {
-                        place: Place { segment: from.segment, offset: reader.offset() },
-                        what,
-                    });
+                Step::Bad(what) => return Ok(Stop::Bad(position, what)),
+                // The next start knows the index by the record before its position.
+                Step::End if position.sequence == durable.sequence => break,
+                Step::End if from.segment < durable.segment => return next_segment(&self.folder, position),
+                Step::End => {
+                    let what = format!("it ends before record {}, which was on disk", durable.sequence);
+                    return Ok(Stop::Bad(position, what));
                 }
-                Step::End if from.segment < durable.segment => {
-                    return first_place(&self.folder, from.segment + 1, link.sequence - 1);
-                }
-                Step::End => break,
             }
+            position = Position {
+                sequence: link.sequence - 1,
+                offset: reader.offset(),
+                hash: Sha256(link.hash),
+                ..position
+            };
         }
-        Ok(Position {
-            sequence: link.sequence - 1,
-            segment: from.segment,
-            offset: reader.offset(),
-            hash: Sha256(link.hash),
-        })
+        Ok(Stop::Good(position))
     }
 }
 
-/// Where the first record of a segment stands.
-fn first_place(folder: &Folder, segment: u64, sequence: u64) -> Result<Position, IndexError> {
-    let mut reader = Reader::open(folder, segment)?;
-    let damaged =
-        || IndexError::Log { place: Place { segment, offset: 0 }, what: "its header is damaged".into() };
-    let (_, hash) = reader.header()?.map_err(|_| damaged())?;
-    Ok(Position { sequence, segment, offset: reader.offset(), hash: Sha256(hash) })
+/// Where the first record stands of the segment that should follow here.
+fn next_segment(folder: &Folder, end: Position) -> Result<Stop, IndexError> {
+    let segment = end.segment + 1;
+    let bad = |what: &str| Ok(Stop::Bad(end, format!("segment {segment} should follow: {what}")));
+    let mut reader = match Reader::open(folder, segment) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return bad("the file is missing"),
+        opened => opened?,
+    };
+    let Ok((header, hash)) = reader.header()? else { return bad("its header is damaged") };
+    if (header.segment, header.first_sequence, header.previous_hash)
+        != (segment, end.sequence + 1, end.hash.0)
+    {
+        return bad("it does not");
+    }
+    Ok(Stop::Good(Position { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
 }
 
-async fn load(connection: &mut SqliteConnection, folder: &Folder) -> Result<Loaded, IndexError> {
+async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
     let position = match Position::load(connection).await? {
         Some((position, _)) => position,
-        None => first_place(folder, 1, 0)?,
+        // Before the first segment.
+        None => Position { sequence: 0, segment: 0, offset: 0, hash: Sha256([0; 32]) },
     };
     let query = "SELECT sequence, organization, agent, session, call, tool FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
@@ -343,8 +407,6 @@ pub enum IndexError {
     Database(#[from] sqlx::Error),
     #[error("could not read a segment: {0}")]
     Io(#[from] std::io::Error),
-    #[error("segment {} at offset {}: {what}", place.segment, place.offset)]
-    Log { place: Place, what: String },
 }
 
 /// SQLite has no unsigned numbers; nothing here comes near the end of the signed ones.

@@ -60,7 +60,7 @@ impl Reader {
         self
     }
 
-    /// Takes records at their word, for a reader of what this process wrote and hashed a moment ago.
+    /// Takes records at their word but for their order, for a reader of what this process wrote and hashed a moment ago.
     pub fn unjudged(mut self) -> Self {
         self.judged = false;
         self
@@ -114,9 +114,8 @@ impl Reader {
     fn take(&mut self, header: RecordHeader, link: &mut Link) -> Step<'_> {
         let (offset, from) = (self.offset, self.start + RECORD_HEADER_BYTES);
         let length = header.length as usize;
-        if self.judged
-            && let Err(what) = judge(&header, self.ahead(), link)
-        {
+        let good = if self.judged { judge(&header, self.ahead(), link) } else { in_order(&header, link) };
+        if let Err(what) = good {
             return Step::Bad(what);
         }
         *link = Link { hash: header.hash, sequence: header.sequence.saturating_add(1) };
@@ -149,13 +148,9 @@ impl Reader {
     }
 }
 
-fn judge(header: &RecordHeader, bytes: &[u8], link: &Link) -> Result<(), String> {
-    if header.sequence != link.sequence {
-        return Err(format!("record {} stands where record {} belongs", header.sequence, link.sequence));
-    }
-    if header.sequence == u64::MAX {
-        return Err("no record can follow the one of the greatest number".to_owned());
-    }
+/// Whether the record at the start of `bytes` is whole and follows `link`.
+pub fn judge(header: &RecordHeader, bytes: &[u8], link: &Link) -> Result<(), String> {
+    in_order(header, link)?;
     let (payload_end, end) =
         (RECORD_HEADER_BYTES + header.length as usize, format::record_bytes(header.length as usize));
     let payload = &bytes[RECORD_HEADER_BYTES..payload_end];
@@ -170,6 +165,16 @@ fn judge(header: &RecordHeader, bytes: &[u8], link: &Link) -> Result<(), String>
         return Err(format!("something stands behind record {}", header.sequence));
     }
     Ok(())
+}
+
+fn in_order(header: &RecordHeader, link: &Link) -> Result<(), String> {
+    match header.sequence {
+        sequence if sequence != link.sequence => {
+            Err(format!("record {sequence} stands where record {} belongs", link.sequence))
+        }
+        u64::MAX => Err("no record can follow the one of the greatest number".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// One record by its place, judged by its checksum alone.

@@ -36,6 +36,8 @@ pub enum Kind {
     Admin,
     /// Written by the log itself when it started after a crash.
     Recovery,
+    /// Never written: a search shows it of records that can no longer be read, or be known from others.
+    Damaged,
 }
 
 /// An intent: this call was attempted, and this is what the gate said. A refused call has one too, closed at

@@ -4,18 +4,22 @@
 //! catch up, finds the rows there and reads their content from the segments. Scope is the caller's business:
 //! whoever may see one organization only passes it as a filter. Pages follow the order of the log, not the
 //! clock, so that none is skipped or shown twice while new ones come.
+//!
+//! The index only says where to look: what stands there is shown if it is the record that the row was made of, with
+//! the same organization and whatever else a search filters by. Anything else is a damaged place, and said to be one.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
-use sqlx::{QueryBuilder, Row as _, Sqlite, SqlitePool};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use utoipa::ToSchema;
 
 use super::error::AuditError;
-use super::fold::{kind_code, status_code};
+use super::fold::{Keys, kind_code, kind_of, status_code, status_of};
 use super::folder::Folder;
 use super::format::{RecordHeader, RecordKind};
 use super::index::{integer, natural};
@@ -45,7 +49,7 @@ pub struct Query {
     pub since_ms: Option<u64>,
     /// Before this time.
     pub until_ms: Option<u64>,
-    /// `next` of the page before.
+    /// [`Page::next`] of the page before.
     pub cursor: Option<String>,
     /// [`PAGE_ROWS`] where it is not set, at most [`PAGE_ROWS_MAX`].
     pub limit: Option<u32>,
@@ -71,8 +75,8 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// One call with what became of it, one effect, one act, or one recovery; `kind` says which of the last
-/// members are there.
+/// One call with what became of it, one effect, one act, one recovery, or records that can no longer be read;
+/// `kind` says which of the last members are there.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = AuditRecord)]
 pub struct Row {
@@ -118,6 +122,23 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Recovery, required = false)]
     pub recovery: Option<Recovery>,
+    /// What of it can no longer be read; with the kind `damaged` that may be all records up to the next row, and
+    /// whose they were is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Damaged, required = false)]
+    pub damaged: Option<Damaged>,
+}
+
+/// A place of the log that does not have what was recorded there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = AuditDamaged)]
+pub struct Damaged {
+    /// The number of the segment.
+    pub segment: u64,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What is there instead.
+    pub what: &'static str,
 }
 
 #[derive(Deserialize)]
@@ -125,18 +146,51 @@ struct Loss {
     effects_lost: Option<u64>,
 }
 
-/// A row of the index: where its records are.
+/// A row of the index: where its records are, and what they have to say to be shown.
 struct Hit {
     sequence: u64,
+    at_ms: u64,
+    kind: Kind,
+    keys: Keys,
+    of: Option<u64>,
+    status: Option<Status>,
+    error_type: Option<String>,
     opened: Place,
     closed: Option<Place>,
+}
+
+/// Why a record is not shown.
+enum Unread {
+    Damaged(&'static str),
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Damaged("its file is missing"),
+            io::ErrorKind::InvalidData => Self::Damaged("no whole record is there"),
+            _ => Self::Disk(error),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Unread {
+    fn from(_: serde_json::Error) -> Self {
+        Self::Damaged("what is recorded there is not of its kind")
+    }
+}
+
+/// What stands there must be what the index was made of, and so what was asked for.
+fn same(is: bool) -> Result<(), Unread> {
+    if is { Ok(()) } else { Err(Unread::Damaged("another record is there")) }
 }
 
 pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Result<Page, AuditError> {
     let limit = query.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
     let mut sql = select(query, cursor(query)?, limit);
     let found = sql.build().fetch_all(reading).await.map_err(AuditError::index)?;
-    let hits: Vec<Hit> = found.iter().map(Hit::from_row).collect();
+    let hits: Vec<Hit> = found.iter().filter_map(Hit::from_row).collect();
     let last = hits.last().map(|hit| hit.sequence.to_string());
     let next = match query.order {
         Order::NewestFirst => last.filter(|_| hits.len() as u64 == u64::from(limit)),
@@ -145,11 +199,13 @@ pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Res
     Ok(Page { rows: read_rows(folder, hits).await?, next })
 }
 
-/// The newest call of this id in this session.
+/// The newest call of this id in this session; where there is none, a damaged place that may have had it, since it
+/// is of the time after the session began.
 pub async fn lookup(
     reading: &SqlitePool,
     folder: &Folder,
     session: &str,
+    begun_ms: u64,
     call: &str,
 ) -> Result<Option<Row>, AuditError> {
     let query = Query {
@@ -159,8 +215,17 @@ pub async fn lookup(
         limit: Some(1),
         ..Query::default()
     };
-    Ok(search(reading, folder, &query).await?.rows.pop())
+    if let Some(row) = search(reading, folder, &query).await?.rows.pop() {
+        return Ok(Some(row));
+    }
+    let sql = format!("{SELECT} WHERE kind = 4 AND at_ms >= $1 LIMIT 1");
+    let found = sqlx::query(AssertSqlSafe(sql)).bind(integer(begun_ms)).fetch_all(reading).await;
+    let hits = found.map_err(AuditError::index)?.iter().filter_map(Hit::from_row).collect();
+    Ok(read_rows(folder, hits).await?.pop())
 }
+
+const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, of_call, \
+                      status, error_type, place, close_place FROM rows";
 
 fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
     let Some(cursor) = &query.cursor else { return Ok(None) };
@@ -168,7 +233,8 @@ fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
 }
 
 fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite> {
-    let mut sql = QueryBuilder::new("SELECT sequence, place, close_place FROM rows WHERE 1 = 1");
+    let mut sql = QueryBuilder::new(SELECT);
+    sql.push(" WHERE 1 = 1");
     let texts = [
         ("organization", query.organization.as_deref()),
         ("agent", query.agent.as_deref()),
@@ -211,13 +277,21 @@ fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite
 }
 
 impl Hit {
-    fn from_row(row: &SqliteRow) -> Self {
-        let closed: Option<i64> = row.get("close_place");
-        Self {
+    /// None of a kind that this version does not know; the index has a version of its own, so that there is none.
+    fn from_row(row: &SqliteRow) -> Option<Self> {
+        let (of, status, closed): (Option<i64>, Option<i64>, Option<i64>) =
+            (row.get("of_call"), row.get("status"), row.get("close_place"));
+        Some(Self {
             sequence: natural(row.get("sequence")),
+            at_ms: natural(row.get("at_ms")),
+            kind: kind_of(row.get("kind"))?,
+            keys: Keys::from_row(row),
+            of: of.map(natural),
+            status: status.and_then(status_of),
+            error_type: row.get("error_type"),
             opened: Place::unpacked(row.get("place")),
             closed: closed.map(Place::unpacked),
-        }
+        })
     }
 }
 
@@ -236,58 +310,98 @@ struct Content {
 }
 
 impl Content {
-    fn record(&mut self, Place { segment, offset }: Place) -> io::Result<(RecordHeader, Vec<u8>)> {
+    /// The record at this place, if it is of this kind and belongs to this call.
+    fn record(
+        &mut self,
+        Place { segment, offset }: Place,
+        kind: RecordKind,
+        of: u64,
+    ) -> Result<(RecordHeader, Vec<u8>), Unread> {
         let file = match self.files.entry(segment) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(File::open(self.folder.segment(segment))?)
-            }
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(File::open(self.folder.segment(segment))?),
         };
-        read_from(file, offset)
+        let (header, payload) = read_from(file, offset)?;
+        same((header.kind, header.of) == (kind, of))?;
+        Ok((header, payload))
     }
 
     fn row(&mut self, hit: &Hit) -> io::Result<Row> {
-        let (header, payload) = self.record(hit.opened)?;
-        let mut row = Row::empty(&header);
-        match header.kind {
-            RecordKind::CallOpen => row.call = Some(serde_json::from_slice(&payload)?),
-            RecordKind::Effect => row.effect = Some(serde_json::from_slice(&payload)?),
-            RecordKind::Admin => row.admin = Some(serde_json::from_slice(&payload)?),
-            RecordKind::Recovery => row.recovery = Some(serde_json::from_slice(&payload)?),
-            RecordKind::CallClose => {}
-        }
-        if let Some(place) = hit.closed {
-            let (header, payload) = self.record(place)?;
-            let outcome: CallOutcome<'static> = serde_json::from_slice(&payload)?;
-            (row.closed_at_ms, row.status) = (Some(header.at_ms), Some(outcome.status));
-            row.outcome = Some(outcome);
-            row.effects_lost = serde_json::from_slice::<Loss>(&payload)?.effects_lost;
+        let mut row = Row::unread(hit);
+        let read = self.open(hit, &mut row).map_err(|unread| (hit.opened, unread)).and_then(|()| {
+            let Some(place) = hit.closed else { return Ok(()) };
+            self.close(hit, place, &mut row).map_err(|unread| (place, unread))
+        });
+        match read {
+            Ok(()) => {}
+            Err((_, Unread::Disk(error))) => return Err(error),
+            Err((Place { segment, offset }, Unread::Damaged(what))) => {
+                row.damaged = Some(Damaged { segment, offset, what });
+            }
         }
         Ok(row)
+    }
+
+    fn open(&mut self, hit: &Hit, row: &mut Row) -> Result<(), Unread> {
+        let kind = match hit.kind {
+            Kind::Call => RecordKind::CallOpen,
+            Kind::Effect => RecordKind::Effect,
+            Kind::Admin => RecordKind::Admin,
+            Kind::Recovery => RecordKind::Recovery,
+            Kind::Damaged => {
+                return Err(Unread::Damaged("records that could not be read when the index was made"));
+            }
+        };
+        let (header, payload) = self.record(hit.opened, kind, hit.of.unwrap_or(0))?;
+        same((header.sequence, header.at_ms) == (hit.sequence, hit.at_ms))?;
+        match hit.kind {
+            Kind::Call => {
+                let intent: CallIntent<'static> = serde_json::from_slice(&payload)?;
+                same(Keys::from(&intent) == hit.keys)?;
+                row.call = Some(intent);
+            }
+            Kind::Admin => {
+                let act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
+                same(Keys::from(&act) == hit.keys)?;
+                row.admin = Some(act);
+            }
+            // It has no organization of its own: that of its call is known by the call's sequence.
+            Kind::Effect => row.effect = Some(serde_json::from_slice(&payload)?),
+            Kind::Recovery => row.recovery = Some(serde_json::from_slice(&payload)?),
+            Kind::Damaged => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, hit: &Hit, place: Place, row: &mut Row) -> Result<(), Unread> {
+        let (header, payload) = self.record(place, RecordKind::CallClose, hit.sequence)?;
+        let outcome: CallOutcome<'static> = serde_json::from_slice(&payload)?;
+        same(
+            (Some(outcome.status), outcome.error_type.as_deref()) == (hit.status, hit.error_type.as_deref()),
+        )?;
+        row.effects_lost = serde_json::from_slice::<Loss>(&payload)?.effects_lost;
+        (row.closed_at_ms, row.outcome) = (Some(header.at_ms), Some(outcome));
+        Ok(())
     }
 }
 
 impl Row {
-    fn empty(header: &RecordHeader) -> Self {
-        let (kind, status) = match header.kind {
-            RecordKind::CallOpen | RecordKind::CallClose => (Kind::Call, Some(Status::Running)),
-            RecordKind::Effect => (Kind::Effect, None),
-            RecordKind::Admin => (Kind::Admin, None),
-            RecordKind::Recovery => (Kind::Recovery, None),
-        };
+    /// What the index knows by itself.
+    fn unread(hit: &Hit) -> Self {
         Self {
-            sequence: header.sequence,
-            kind,
-            at_ms: header.at_ms,
-            status,
+            sequence: hit.sequence,
+            kind: hit.kind,
+            at_ms: hit.at_ms,
+            status: hit.status.filter(|_| hit.kind == Kind::Call),
             call: None,
             closed_at_ms: None,
             outcome: None,
             effects_lost: None,
-            of: (header.of > 0).then_some(header.of),
+            of: hit.of,
             effect: None,
             admin: None,
             recovery: None,
+            damaged: None,
         }
     }
 }

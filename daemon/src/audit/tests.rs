@@ -2,6 +2,7 @@
 //! about every byte is tested at every byte.
 
 mod chain;
+mod damage;
 mod recovery;
 mod search;
 mod space;
@@ -170,7 +171,7 @@ async fn call(audit: &Audit, id: &str) {
 }
 
 async fn row(audit: &Audit, id: &str) -> Row {
-    audit.lookup("s1", id).await.expect("the index answers").expect("the call is known")
+    audit.lookup("s1", 0, id).await.expect("the index answers").expect("the call is known")
 }
 
 /// Looks again until it is so; a test that waits for what never comes fails after a while.

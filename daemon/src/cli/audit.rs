@@ -55,7 +55,7 @@ pub struct Search {
     /// One of the error types, like `ACCESS_DENIED`
     #[arg(long)]
     error_type: Option<String>,
-    /// `call`, `effect`, `admin` or `recovery`
+    /// `call`, `effect`, `admin`, `recovery` or `damaged`
     #[arg(long)]
     kind: Option<String>,
     /// Not before: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
@@ -176,6 +176,7 @@ impl Search {
 
 fn row(item: &Value) -> [String; 6] {
     let text = |pointer| field(item, pointer);
+    let damaged = item.get("damaged").is_some_and(Value::is_object);
     let time = item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
     let (who, what, error) = match item.get("kind").and_then(Value::as_str) {
         Some("call") => (
@@ -194,6 +195,10 @@ fn row(item: &Value) -> [String; 6] {
             "-".into(),
         ),
         _ => ("-".into(), "-".into(), "-".into()),
+    };
+    let what = match damaged {
+        true => format!("damaged: segment {} at byte {}", text("/damaged/segment"), text("/damaged/offset")),
+        false => what,
     };
     [time, text("/kind"), text("/status"), who, what, error]
 }
@@ -262,14 +267,20 @@ mod tests {
             {"kind": "call", "at_ms": 0, "status": "error", "call": {"organization": "acme", "agent": "bot", "tool": "files/read"},
              "outcome": {"error_type": "ACCESS_DENIED"}},
             {"kind": "admin", "at_ms": 0, "admin": {"principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
+            {"kind": "damaged", "at_ms": 0, "sequence": 9, "damaged": {"segment": 3, "offset": 112, "what": "no record"}},
             {"kind": "effect", "at_ms": 0, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
         ]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": "7"}));
         let run = run_command(AuditCommand::Search(Box::new(search(&[]))), vec![page]).await;
         run.result.expect("shown");
-        for part in
-            ["acme/bot", "files/read", "ACCESS_DENIED", "plugin.load files", "file_denied ../x\\u{1b}[2J"]
-        {
+        for part in [
+            "acme/bot",
+            "files/read",
+            "ACCESS_DENIED",
+            "plugin.load files",
+            "damaged: segment 3 at byte 112",
+            "file_denied ../x\\u{1b}[2J",
+        ] {
             assert!(run.out.contains(part), "{part}: {}", run.out);
         }
         assert_eq!(run.notes, "there is more: add `--cursor 7`\n");

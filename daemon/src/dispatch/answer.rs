@@ -154,6 +154,7 @@ impl Answer {
     /// What the log knows of a call of an earlier run of the daemon. Its output is not in the log.
     pub(crate) fn of_an_earlier_run(row: &Row) -> Self {
         let (status, error) = match row.status {
+            None if row.kind == audit::Kind::Damaged => (Status::Unknown, unreadable()),
             Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
             Some(audit::Status::Cancelled) => (Status::Error, CallError::cancelled()),
             Some(audit::Status::ApprovalRequired) => {
@@ -348,6 +349,14 @@ fn unknown() -> CallError {
         ErrorType::Unknown,
         "the daemon stopped while the call ran; its outcome is unknown",
         "look at what it would have changed before you call again with a new id",
+    )
+}
+
+fn unreadable() -> CallError {
+    CallError::new(
+        ErrorType::Unknown,
+        "the audit log is damaged where this call may be recorded; whether it ran is unknown",
+        "look at what it would have changed before you call again in a new session",
     )
 }
 

@@ -71,6 +71,8 @@ pub struct AuditPage {
 ///
 /// A search sees everything that was acknowledged before it began. Owners, and auditors of one organization,
 /// see that organization alone. With `order=oldest_first` there is always a `next_cursor`, to follow the log.
+/// Records that can no longer be read, or are not the ones that were written, are marked as `damaged` and their content
+/// is not shown.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "search_audit", params(AuditQuery),
     responses(

@@ -119,7 +119,7 @@ async fn a_gap_in_what_was_never_synced_is_cut() {
     assert_eq!(recovery.unknown, 1);
     assert_eq!(recovery.cut.map(|cut| (cut.segment, cut.offset)), Some((1, found[3].offset as u64)));
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Unknown));
-    assert!(audit.lookup("s1", "c3").await.expect("it answers").is_none());
+    assert!(audit.lookup("s1", 0, "c3").await.expect("it answers").is_none());
 }
 
 #[tokio::test]

@@ -162,7 +162,7 @@ async fn the_newest_call_of_an_id_is_looked_up() {
     audit.close(entry, waiting).await.expect("it is on disk");
     call(&audit, "c1").await;
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Ok));
-    assert!(audit.lookup("s2", "c1").await.expect("it answers").is_none());
+    assert!(audit.lookup("s2", 0, "c1").await.expect("it answers").is_none());
     drop(audit);
     assert_eq!(row(&place.start().await, "c1").await.status, Some(Status::Ok));
 }

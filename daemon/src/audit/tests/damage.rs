@@ -1,0 +1,237 @@
+//! Old segments that are no longer what was written: what a search shows, and how the index gets past them.
+
+use super::*;
+
+/// Some segments of calls in two organizations whose records are equally long, an act among them.
+async fn several_segments(place: &Place) -> Audit {
+    let audit = place.start().await;
+    for number in 10..50 {
+        let organization = if number % 2 == 0 { "acme" } else { "corp" };
+        let id = number.to_string();
+        let intent = CallIntent { organization: organization.into(), ..large_intent(&id) };
+        let entry = audit.open(intent).expect("it is taken");
+        audit.close(entry, ok()).await.expect("it is on disk");
+    }
+    audit.admin(act("plugin.load")).await.expect("it is on disk");
+    assert!(audit.head().segment > 4);
+    audit
+}
+
+/// Every row, over pages, oldest first.
+async fn rows(audit: &Audit, organization: Option<&str>) -> Vec<Row> {
+    let organization = organization.map(str::to_owned);
+    let mut query = Query { organization, order: Order::OldestFirst, limit: Some(7), ..Query::default() };
+    let mut rows = Vec::new();
+    loop {
+        let page = audit.search(&query).await.expect("it answers");
+        if page.rows.is_empty() {
+            return rows;
+        }
+        rows.extend(page.rows);
+        query.cursor = page.next;
+    }
+}
+
+fn json(row: &Row) -> String {
+    serde_json::to_string(row).expect("JSON")
+}
+
+/// The rows that are not what they were, which must not show anything else.
+fn hidden(before: &[Row], after: &[Row]) -> Vec<u64> {
+    let changed = after.iter().filter(|row| !before.iter().any(|good| json(good) == json(row)));
+    changed
+        .map(|row| {
+            assert!(row.damaged.is_some(), "{}", json(row));
+            assert!(row.call.is_none() || row.outcome.is_none(), "{}", json(row));
+            row.sequence
+        })
+        .collect()
+}
+
+fn remove_index(place: &Place) {
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{end}", place.settings().index.display()));
+    }
+}
+
+fn flip(place: &Place, segment: u64, at: usize) {
+    let path = place.folder().segment(segment);
+    let mut bytes = std::fs::read(&path).expect("a segment");
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).expect("it can be written");
+}
+
+#[tokio::test]
+async fn a_changed_byte_hides_its_record_and_no_other() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let before = rows(&audit, None).await;
+    let (second, at) = (records(&place.folder(), 2), |found: &Found| found.end - 1);
+    let (opened, closed) = (&second[0], &second[3]);
+    assert_eq!((opened.header.kind, closed.header.kind), (RecordKind::CallOpen, RecordKind::CallClose));
+    for (record, row_of) in [(opened, opened.header.sequence), (closed, closed.header.of)] {
+        flip(&place, 2, at(record));
+        let after = rows(&audit, None).await;
+        assert_eq!((after.len(), hidden(&before, &after)), (before.len(), vec![row_of]));
+        let row = after.iter().find(|row| row.sequence == row_of).expect("it is marked");
+        let damaged = row.damaged.as_ref().expect("it is marked");
+        assert_eq!((damaged.segment, damaged.offset), (2, record.offset as u64));
+        assert_eq!(row.status, Some(Status::Ok), "the index knows how it ended");
+        flip(&place, 2, at(record));
+        assert_eq!(hidden(&before, &rows(&audit, None).await), Vec::<u64>::new());
+    }
+}
+
+/// In each part of a record's header, and in its content.
+#[tokio::test]
+async fn an_index_is_made_anew_past_any_changed_byte() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let before = rows(&audit, None).await;
+    drop(audit);
+    let record = &records(&place.folder(), 2)[2];
+    assert_eq!(record.header.kind, RecordKind::CallOpen);
+    for at in [0, 3, 4, 5, 8, 16, 22, 24, 32, 40, 48, 80].map(|at| record.offset + at) {
+        flip(&place, 2, at);
+        remove_index(&place);
+        let audit = place.start().await;
+        let after = rows(&audit, None).await;
+        assert_eq!(
+            (after.len(), hidden(&before, &after)),
+            (before.len(), vec![record.header.sequence]),
+            "byte {at}"
+        );
+        let row = after.iter().find(|row| row.kind == Kind::Damaged).expect("it is marked");
+        let damaged = row.damaged.as_ref().expect("it is marked");
+        assert_eq!((damaged.segment, damaged.offset), (2, record.offset as u64), "byte {at}");
+        assert!(!audit.verify().await.expect("it can be read").ok, "byte {at}");
+        flip(&place, 2, at);
+    }
+    remove_index(&place);
+    assert_eq!(hidden(&before, &rows(&place.start().await, None).await), Vec::<u64>::new());
+}
+
+#[tokio::test]
+async fn an_index_is_made_anew_past_a_header_that_is_damaged() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let before = rows(&audit, None).await;
+    drop(audit);
+    // What the first record is chained to is in the header; without that it cannot be judged.
+    let first = records(&place.folder(), 2)[0].header.sequence;
+    for (at, lost) in [(0, vec![]), (16, vec![]), (24, vec![]), (50, vec![]), (80, vec![first])] {
+        flip(&place, 2, at);
+        remove_index(&place);
+        assert_eq!(hidden(&before, &rows(&place.start().await, None).await), lost, "byte {at}");
+        flip(&place, 2, at);
+    }
+}
+
+#[tokio::test]
+async fn an_index_is_made_anew_past_zeros_and_past_a_file_that_is_gone() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let before = rows(&audit, None).await;
+    drop(audit);
+    let (second, third) = (records(&place.folder(), 2), records(&place.folder(), 3));
+    let (path, good) = (place.folder().segment(2), place.segment(2));
+    let mut bytes = good.clone();
+    bytes[second[2].offset..second[4].offset].fill(0);
+    std::fs::write(&path, bytes).expect("it can be written");
+    remove_index(&place);
+    let audit = place.start().await;
+    assert_eq!(hidden(&before, &rows(&audit, None).await), [second[2].header.sequence]);
+    drop(audit);
+
+    // A start refuses a log that lacks a segment; this one goes while the daemon runs, before the index is made.
+    std::fs::write(&path, good).expect("it can be written");
+    remove_index(&place);
+    let audit = place.start().await;
+    std::fs::remove_file(&path).expect("it can be removed");
+    let after = rows(&audit, None).await;
+    let gone = second[0].header.sequence..third[0].header.sequence;
+    assert!(hidden(&before, &after).iter().all(|sequence| gone.contains(sequence)));
+    assert!(
+        before
+            .iter()
+            .filter(|row| !gone.contains(&row.sequence))
+            .all(|row| { after.iter().any(|shown| json(shown) == json(row)) })
+    );
+}
+
+#[tokio::test]
+async fn segments_that_were_swapped_show_no_record_as_another() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let before = rows(&audit, None).await;
+    let of = |number| {
+        records(&place.folder(), number).iter().map(|found| found.header.sequence).collect::<Vec<_>>()
+    };
+    let swapped = [of(2), of(3)].concat();
+    let (second, third) = (place.folder().segment(2), place.folder().segment(3));
+    let swap = || {
+        let aside = place.dir.path().join("aside");
+        std::fs::rename(&second, &aside).expect("it can be moved");
+        std::fs::rename(&third, &second).expect("it can be moved");
+        std::fs::rename(&aside, &third).expect("it can be moved");
+    };
+    swap();
+    for organization in ["acme", "corp"] {
+        let shown = rows(&audit, Some(organization)).await;
+        let known = before
+            .iter()
+            .filter_map(|row| row.call.as_ref())
+            .filter(|call| call.organization == organization);
+        assert_eq!(shown.len(), known.count());
+        assert!(
+            shown.iter().filter_map(|row| row.call.as_ref()).all(|call| call.organization == organization)
+        );
+        assert!(hidden(&before, &shown).iter().any(|sequence| swapped.contains(sequence)));
+    }
+    for call in before.iter().filter_map(|row| row.call.as_ref()) {
+        let row = row(&audit, &call.call).await;
+        assert!(row.call.is_none_or(|shown| shown.call == call.call));
+    }
+    drop(audit);
+
+    remove_index(&place);
+    let audit = place.start().await;
+    let after = rows(&audit, None).await;
+    assert!(hidden(&before, &after).iter().all(|sequence| swapped.contains(sequence)));
+    assert!(
+        before.iter().filter(|row| !swapped.contains(&row.sequence)).all(|row| {
+            row.sequence + 1 == swapped[0] || after.iter().any(|shown| json(shown) == json(row))
+        })
+    );
+    // What was indexed past the damage is known again, and gone on with.
+    call(&audit, "later").await;
+    assert_eq!(rows(&audit, None).await.len(), after.len() + 1);
+    drop(audit);
+    let audit = place.start().await;
+    assert_eq!(rows(&audit, None).await.len(), after.len() + 1);
+    drop(audit);
+
+    swap();
+    remove_index(&place);
+    assert_eq!(rows(&place.start().await, None).await.len(), before.len() + 1);
+}
+
+/// It may have been the call that is asked for; one of a session that began later was not.
+#[tokio::test]
+async fn an_id_that_may_be_in_a_damaged_place_is_not_a_new_one() {
+    let place = Place::new();
+    let audit = several_segments(&place).await;
+    let known = row(&audit, "14").await;
+    drop(audit);
+    let found = records(&place.folder(), 2);
+    let record = found.iter().find(|found| found.header.kind == RecordKind::CallOpen).expect("an intent");
+    let id = serde_json::from_slice::<CallIntent<'_>>(&record.payload).expect("an intent").call.into_owned();
+    flip(&place, 2, record.end - 1);
+    remove_index(&place);
+    let audit = place.start().await;
+    let lookup = async |begun_ms, id: &str| audit.lookup("s1", begun_ms, id).await.expect("it answers");
+    let kind = |row: Option<Row>| row.map(|row| row.kind);
+    assert_eq!(kind(lookup(known.at_ms, &id).await), Some(Kind::Damaged));
+    assert_eq!(kind(lookup(u64::MAX, &id).await), None);
+    assert_eq!(kind(lookup(0, "49").await), Some(Kind::Call));
+}
