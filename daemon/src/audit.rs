@@ -292,7 +292,12 @@ impl Opened {
         Ok(Self { writer, queue, progress, folder, lock, recovery, unknown })
     }
 
-    async fn start(self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
+    async fn start(mut self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
+        // Before the index is made anew, since it is all that knows.
+        let known = index::known(&settings.index).await;
+        let lost = recover::lost(known.as_ref(), self.progress.durable().sequence);
+        self.recovery.lost =
+            self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
         let index = Index::start(&settings.index, folder.clone(), progress.clone()).await?;
@@ -306,6 +311,14 @@ impl Opened {
             return Ok(Recovery::default());
         }
         tracing::warn!(event = "audit_recovered", recovery = ?self.recovery, "the audit log was not closed in order");
+        if let Some(Lost { after_sequence, acknowledged_sequence, .. }) = self.recovery.lost {
+            tracing::error!(
+                event = "audit_lost",
+                after_sequence,
+                acknowledged_sequence,
+                "acknowledged records of the audit log are gone, and calls that they had may run again: to have them back, stop the daemon and restore the audit folder",
+            );
+        }
         let outcome = CallOutcome::abandoned(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
             let record = entry::encode(RecordKind::CallClose, *sequence, &outcome);

@@ -4,9 +4,10 @@
 //! hash go here, with an HMAC where the daemon has a key for it, else with a plain checksum. The file is not
 //! synced on its own (that would double the cost of a group), so after a power cut it may be older than the
 //! log, never newer. What it shows: records or whole segments missing at the end; with a key also a chain
-//! that was made anew by somebody without the key. What it cannot show: folder and anchor together put back
-//! to an older state, and, without a key, a chain and an anchor that were both made anew. Whoever needs that
-//! writes the head of `verify` down elsewhere from time to time.
+//! that was made anew by somebody without the key. What it cannot show: folder and anchor together removed
+//! or put back to an older state (the index beside the folder shows that, if it was left), and, without a key, a chain
+//! and an anchor that were both made anew. Whoever needs more writes the head of `verify` down elsewhere from time to
+//! time: where the index is gone as well, an empty folder is a new log, whatever else the data folder holds.
 
 use std::fs::File;
 use std::io;

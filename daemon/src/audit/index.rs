@@ -9,7 +9,8 @@
 //! synced for the sake of a call.
 //!
 //! A damaged place does not stop it: it goes on where `onward.rs` finds the next good record, says so in the log once,
-//! and keeps a row for what is missing.
+//! and keeps a row for what is missing. An index that knows more than the log is how a folder that was emptied or put
+//! back to an older copy is told ([`known`]); without an index beside it, an empty folder is a new log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,6 +129,14 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
+/// The last record that the index knows, of whatever version and log it is. It was on disk when it was indexed.
+pub async fn known(path: &Path) -> Option<Head> {
+    let mut connection = options(path).connect().await.ok()?;
+    let loaded = Position::load(&mut connection).await;
+    let _ = connection.close().await;
+    loaded.ok()?.map(|(position, _)| position)
+}
+
 /// Opens the index; one that cannot be read, or is not of this log or version, is made anew.
 async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
     match try_open(path, folder).await {
@@ -158,7 +167,13 @@ fn is_unreadable(error: &sqlx::Error) -> bool {
 async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
     let mut connection = options(path).create_if_missing(true).connect().await?;
     let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
-    if version != VERSION || !is_of_this_log(&mut connection, folder).await? {
+    if version != VERSION {
+        make_tables(&mut connection).await?;
+    } else if !is_of_this_log(&mut connection, folder).await? {
+        tracing::warn!(
+            event = "audit_index_rebuilt",
+            "the audit index is not of this audit log and made anew"
+        );
         make_tables(&mut connection).await?;
     }
     Ok(connection)

@@ -270,8 +270,9 @@ pub struct Recovery {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Cut, required = false)]
     pub cut: Option<Cut>,
-    /// Acknowledged records that the `head` file names and the folder no longer has. A crash cannot do this:
-    /// somebody, or a disk that lies about syncs, shortened the file.
+    /// Acknowledged records that the `head` file or the index knows and the folder no longer has. A crash cannot
+    /// do this: somebody, or a disk that lies about syncs, shortened a file, emptied the folder, or put back an
+    /// older copy of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Lost, required = false)]
     pub lost: Option<Lost>,

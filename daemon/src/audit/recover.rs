@@ -6,6 +6,7 @@
 //! | half a record, garbage, gaps; no proof of acknowledgement | a group was torn by a crash, nobody was told of it | cut, reported, noted in the chain |
 //! | the same, and a later intact record was written after this place was synced | damage in the middle | refuse to start |
 //! | nothing or half a record, but `head` names a later one | the end was cut off by something else than a crash | start (what is gone is gone), reported, noted in the chain for good |
+//! | nothing, and the index knows a later record | the folder was emptied, or put back to an older copy | the same (`audit.rs` asks the index) |
 //! | a whole record that does not belong, and `head` names it or a later one | damage or an edit at the end | refuse to start |
 //! | `head` names a segment that is not there or has no header, or numbers are missing | files were removed | refuse to start |
 //!
@@ -120,8 +121,9 @@ fn refuse_acknowledged(folder: &Folder, segment: u64, anchor: Option<&Head>) -> 
     }
 }
 
-fn lost(anchor: Option<&Head>, last_sequence: u64) -> Option<Lost> {
-    let head = anchor.filter(|head| head.sequence > last_sequence)?;
+/// What is missing behind the last record, if a later one is known.
+pub fn lost(known: Option<&Head>, last_sequence: u64) -> Option<Lost> {
+    let head = known.filter(|head| head.sequence > last_sequence)?;
     Some(Lost {
         after_sequence: last_sequence,
         acknowledged_sequence: head.sequence,

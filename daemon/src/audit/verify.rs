@@ -3,8 +3,8 @@
 //! Found: any changed bit of a record or header, a record or segment taken out, put in, moved or put back
 //! twice, anything behind the last record of a finished segment, and an end that is missing or was made anew,
 //! as far as there is an anchor: the daemon's memory while it runs, else the `head` file (`head.rs` says what
-//! that cannot show). Not found: what was never recorded, and a whole folder put back to an older state while
-//! the daemon was down. Recoveries that a crash does not explain stay in the chain and are listed.
+//! that cannot show). Not found: what was never recorded, and a whole folder put back to an older state, with the
+//! index, while the daemon was down. Recoveries that a crash does not explain stay in the chain and are listed.
 
 use std::fs::File;
 use std::io;

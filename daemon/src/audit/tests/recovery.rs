@@ -178,6 +178,49 @@ async fn an_end_that_was_cut_off_is_noted_for_good() {
     assert!(!again.is_needed(), "it is reported once: {again:?}");
 }
 
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for file in from.read_dir().expect("a list") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("it can be copied");
+    }
+}
+
+/// The anchor goes with the folder; the index beside it knows better.
+#[tokio::test]
+async fn a_folder_that_was_emptied_or_put_back_is_noted_where_the_index_knows_more() {
+    for put_back in [false, true] {
+        let place = Place::new();
+        let (dir, older) = (place.audit_dir(), place.dir.path().join("older"));
+        let audit = place.start().await;
+        call(&audit, "c1").await;
+        drop(audit);
+        copy_folder(&dir, &older);
+        let (audit, recovery) = place.start_after_crash().await;
+        assert!(!recovery.is_needed(), "an older index is none of this: {recovery:?}");
+        call(&audit, "c2").await;
+        assert_eq!(row(&audit, "c2").await.status, Some(Status::Ok));
+        let acknowledged_hash = audit.head().hash.to_string();
+        drop(audit);
+
+        std::fs::remove_dir_all(&dir).expect("it can be removed");
+        if put_back {
+            copy_folder(&older, &dir);
+        }
+        let (audit, recovery) = place.start_after_crash().await;
+        let after_sequence = if put_back { 2 } else { 0 };
+        let lost = Lost { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
+        assert_eq!(recovery, Recovery { lost: Some(lost), ..Recovery::default() });
+        let report = audit.verify().await.expect("it can be read");
+        assert!(report.ok, "the chain itself is whole");
+        assert_eq!(report.suspicious.into_iter().map(|noted| noted.recovery).collect::<Vec<_>>(), [recovery]);
+        assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
+        drop(audit);
+        let (_audit, again) = place.start_after_crash().await;
+        assert!(!again.is_needed(), "it is reported once: {again:?}");
+    }
+}
+
 #[tokio::test]
 async fn segments_that_are_missing_are_refused() {
     let place = Place::new();
