@@ -18,7 +18,7 @@ use super::index::{BATCH_ROWS, integer};
 use super::place::Place;
 use super::record::{AdminRecord, CallIntent, Kind, Status};
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "sequence",
     "at_ms",
     "kind",
@@ -27,6 +27,8 @@ const COLUMNS: [&str; 13] = [
     "session",
     "call",
     "tool",
+    "user",
+    "action",
     "of_call",
     "status",
     "error_type",
@@ -34,7 +36,7 @@ const COLUMNS: [&str; 13] = [
     "close_place",
 ];
 
-/// What calls are found by, and what an effect or an outcome needs to know of its call.
+/// What calls and acts are found by, and what an effect or an outcome needs to know of its call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
     organization: Option<Arc<str>>,
@@ -42,6 +44,8 @@ pub struct Keys {
     session: Option<Arc<str>>,
     call: Option<Arc<str>>,
     tool: Option<Arc<str>>,
+    user: Option<Arc<str>>,
+    action: Option<Arc<str>>,
 }
 
 impl From<&CallIntent<'_>> for Keys {
@@ -53,13 +57,19 @@ impl From<&CallIntent<'_>> for Keys {
             session: text(&intent.session),
             call: text(&intent.call),
             tool: text(&intent.tool),
+            user: intent.user.as_deref().and_then(text),
+            action: None,
         }
     }
 }
 
 impl From<&AdminRecord<'_>> for Keys {
     fn from(act: &AdminRecord<'_>) -> Self {
-        Self { organization: act.organization.as_deref().map(Arc::from), ..Self::default() }
+        Self {
+            organization: act.organization.as_deref().map(Arc::from),
+            action: Some(Arc::from(&*act.action)),
+            ..Self::default()
+        }
     }
 }
 
@@ -72,6 +82,8 @@ impl Keys {
             session: text("session"),
             call: text("call"),
             tool: text("tool"),
+            user: text("user"),
+            action: text("action"),
         }
     }
 }
@@ -122,6 +134,8 @@ struct IntentKeys<'a> {
     call: Cow<'a, str>,
     #[serde(borrow)]
     tool: Cow<'a, str>,
+    #[serde(borrow, default)]
+    user: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -135,6 +149,8 @@ struct OutcomeKeys<'a> {
 struct AdminKeys<'a> {
     #[serde(borrow, default)]
     organization: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    action: Cow<'a, str>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
 }
@@ -198,6 +214,11 @@ impl Batch {
             session: shared(before.and_then(|keys| keys.session.as_ref()), &keys.session),
             call: shared(None, &keys.call),
             tool: shared(before.and_then(|keys| keys.tool.as_ref()), &keys.tool),
+            user: keys
+                .user
+                .as_deref()
+                .and_then(|user| shared(before.and_then(|keys| keys.user.as_ref()), user)),
+            action: None,
         };
         self.calls.insert(header.sequence, self.rows.len());
         self.rows
@@ -220,7 +241,12 @@ impl Batch {
     }
 
     fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, place: Place) {
-        let keys = Keys { organization: act.organization.as_deref().map(Arc::from), ..Keys::default() };
+        let before = self.rows.last().and_then(|row| row.keys.action.as_ref());
+        let keys = Keys {
+            organization: act.organization.as_deref().map(Arc::from),
+            action: shared(before, &act.action),
+            ..Keys::default()
+        };
         let (status, error_type) = match &*act.outcome {
             "ok" => (Status::Ok, None),
             error => (Status::Error, Some(Arc::from(error))),
@@ -341,6 +367,8 @@ async fn insert(
             .bind(row.keys.session.clone())
             .bind(row.keys.call.clone())
             .bind(row.keys.tool.clone())
+            .bind(row.keys.user.clone())
+            .bind(row.keys.action.clone())
             .bind(row.of.map(integer))
             .bind(row.status.map(status_code))
             .bind(row.error_type.clone())

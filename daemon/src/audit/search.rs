@@ -42,6 +42,10 @@ pub struct Query {
     pub call: Option<String>,
     /// `namespace/tool`.
     pub tool: Option<String>,
+    /// Whom a session acts for.
+    pub user: Option<String>,
+    /// What an administrative act did.
+    pub action: Option<String>,
     pub status: Option<Status>,
     pub error_type: Option<String>,
     pub kind: Option<Kind>,
@@ -224,7 +228,7 @@ pub async fn lookup(
     Ok(read_rows(folder, hits).await?.pop())
 }
 
-const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, of_call, \
+const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, user, action, of_call, \
                       status, error_type, place, close_place FROM rows";
 
 fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
@@ -241,6 +245,8 @@ fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite
         ("session", query.session.as_deref()),
         ("call", query.call.as_deref()),
         ("tool", query.tool.as_deref()),
+        ("user", query.user.as_deref()),
+        ("action", query.action.as_deref()),
         ("error_type", query.error_type.as_deref()),
     ];
     for (column, text) in texts {

@@ -49,6 +49,12 @@ pub struct Search {
     /// `namespace/tool`
     #[arg(long)]
     tool: Option<String>,
+    /// Whom sessions act for
+    #[arg(long)]
+    user: Option<String>,
+    /// What an act of administration did, like `agent.put`
+    #[arg(long)]
+    action: Option<String>,
     /// `ok`, `error`, `cancelled`, `unknown`, …
     #[arg(long)]
     status: Option<String>,
@@ -159,6 +165,8 @@ impl Search {
             ("agent", self.agent.clone()),
             ("session", self.session.clone()),
             ("tool", self.tool.clone()),
+            ("user", self.user.clone()),
+            ("action", self.action.clone()),
             ("status", self.status.clone()),
             ("error_type", self.error_type.clone()),
             ("kind", self.kind.clone()),
@@ -239,6 +247,10 @@ mod tests {
             "acme",
             "--tool",
             "files/write",
+            "--user",
+            "u 1",
+            "--action",
+            "agent.put",
             "--since",
             "2h",
             "--until",
@@ -248,7 +260,7 @@ mod tests {
         ]);
         assert_eq!(
             asked.target(10_000_000),
-            "/v1/audit?organization=acme&tool=files%2Fwrite&since_ms=2800000&until_ms=7000&limit=9"
+            "/v1/audit?organization=acme&tool=files%2Fwrite&user=u%201&action=agent.put&since_ms=2800000&until_ms=7000&limit=9"
         );
     }
 

@@ -28,6 +28,10 @@ pub struct AuditQuery {
     call: Option<String>,
     /// `namespace/tool`.
     tool: Option<String>,
+    /// Calls, and their effects, of sessions that act for this user.
+    user: Option<String>,
+    /// Administrative acts of this name, like `agent.put`.
+    action: Option<String>,
     /// How calls ended.
     #[param(inline)]
     status: Option<Status>,
@@ -96,6 +100,8 @@ pub async fn search(
         session: query.session,
         call: query.call,
         tool: query.tool,
+        user: query.user,
+        action: query.action,
         status: query.status,
         error_type: query.error_type.as_deref().map(error_type).transpose()?,
         kind: query.kind,

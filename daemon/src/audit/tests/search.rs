@@ -14,6 +14,7 @@ async fn filled(place: &Place) -> Audit {
             organization: organization.into(),
             agent: agent.into(),
             session: session.into(),
+            user: (number % 5 > 0).then(|| if number % 5 == 4 { "u2".into() } else { "u1".into() }),
             tool: if number < 6 { "files/read".into() } else { "files/write".into() },
             ..intent(&id)
         };
@@ -65,6 +66,9 @@ async fn each_filter_finds_its_rows() {
         ),
         (Query { status: Some(Status::Error), ..all.clone() }, vec!["agent.put", "c5"]),
         (Query { error_type: some("TOOL_FAILED"), ..all.clone() }, vec!["c5"]),
+        (Query { user: some("u2"), ..all.clone() }, vec!["c9", "file_denied", "c4"]),
+        (Query { action: some("agent.put"), ..all.clone() }, vec!["agent.put"]),
+        (Query { action: some("agent.delete"), ..all.clone() }, vec![]),
         (Query { kind: Some(Kind::Effect), ..all.clone() }, vec!["file_denied"]),
         (Query { kind: Some(Kind::Effect), organization: some("globex"), ..all.clone() }, vec![]),
         (Query { kind: Some(Kind::Admin), organization: some("acme"), ..all.clone() }, vec!["agent.put"]),
