@@ -55,7 +55,7 @@ impl AuditError {
             Self::Unreadable { .. } => {
                 "check that the audit folder and its files belong to the daemon's user"
             }
-            Self::BadCursor { .. } => "use the `next` of the page before, or none",
+            Self::BadCursor { .. } => "use the `next_cursor` of the page before, or none",
         }
     }
 

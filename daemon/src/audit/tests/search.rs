@@ -122,7 +122,9 @@ async fn pages_show_every_row_once() {
         );
     }
     let wrong = Query { cursor: some("yesterday"), ..Query::default() };
-    assert!(matches!(audit.search(&wrong).await, Err(AuditError::BadCursor { .. })));
+    let refused = audit.search(&wrong).await.expect_err("no page gave it out");
+    assert!(matches!(refused, AuditError::BadCursor { .. }));
+    assert!(refused.hint().contains("`next_cursor`"), "{}", refused.hint());
 }
 
 #[tokio::test]
