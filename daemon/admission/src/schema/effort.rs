@@ -221,7 +221,7 @@ mod tests {
         assert!(told.found.starts_with("string \"xxx") && told.found.len() < 200, "{}", told.found);
         assert_eq!(search(&schema, &json!("x")), Search::All);
         let told = schema.check(&json!("x")).expect_err("a misfit").remove(0).message;
-        assert_eq!(told, "The result must be integer, not string \"x\",");
+        assert_eq!(told, "The result must be an integer, not string \"x\",");
     }
 
     #[test]
