@@ -189,11 +189,6 @@ impl Audit {
         }
     }
 
-    /// Whether the log has room for another call; where it has none, a call is refused.
-    pub fn takes_calls(&self) -> Result<(), AuditError> {
-        self.log.queue.takes_calls()
-    }
-
     /// Resolves when everything appended so far is on disk.
     pub fn synced(&self) -> Durable {
         self.log.queue.durable(self.log.queue.last_sequence())

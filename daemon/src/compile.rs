@@ -116,10 +116,9 @@ impl Compiler {
     }
 
     /// Removes what nobody asked for since the cache was opened. Called when all that is served has been.
-    pub async fn remove_unused(&self) {
-        let cache = self.cache.clone();
-        let removed = tokio::task::spawn_blocking(move || cache.remove_unused(SystemTime::now())).await;
-        if let Ok(Err(error)) = removed {
+    /// Nothing is served yet, so it may keep its thread waiting.
+    pub fn remove_unused(&self) {
+        if let Err(error) = self.cache.remove_unused(SystemTime::now()) {
             // It only takes room, and is tried again at the next start.
             tracing::warn!(%error, "compiled code that nobody needs cannot be removed");
         }

@@ -241,8 +241,8 @@ impl Plugins {
     }
 
     /// Forgets the compiled code that no plugin of this start needed. Called once, when all are restored.
-    pub async fn forget_unused(&self) {
-        self.0.compiler.remove_unused().await;
+    pub fn forget_unused(&self) {
+        self.0.compiler.remove_unused();
     }
 
     /// Removes the files of a version that no loaded plugin has.

@@ -172,7 +172,7 @@ impl Prepared {
             sessions: Arc::clone(&sessions),
         });
         custom.restore(tools).await;
-        plugins.forget_unused().await;
+        plugins.forget_unused();
         self.listener.set_nonblocking(true)?;
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;

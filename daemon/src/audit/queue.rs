@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 
 use super::error::AuditError;
 use super::format::RecordKind;
-use super::room::{CLOSE_BYTES_MAX, Claim, Room};
+use super::room::{Claim, Room};
 
 /// How long records without a waiter stay in memory.
 const LINGER: Duration = Duration::from_millis(2);
@@ -216,20 +216,6 @@ impl Queue {
             return Durable::decided(Err(error.clone()));
         }
         self.wait(state)
-    }
-
-    /// Whether the intent of a call would be taken now.
-    pub fn takes_calls(&self) -> Result<(), AuditError> {
-        let mut state = self.lock();
-        if let Some(error) = &state.refusal {
-            return Err(error.clone());
-        }
-        let mut room = state.room;
-        if room.place(Claim::Intent, CLOSE_BYTES_MAX, state.open_calls).is_none() {
-            self.ask_for_spare(&mut state);
-            return Err(AuditError::Full { reason: state.no_spare_because.clone() });
-        }
-        Ok(())
     }
 
     pub fn last_sequence(&self) -> u64 {

@@ -35,7 +35,7 @@ fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
         };
         let is_listed = || {
             let all = operator.get("/v1/plugins").expect(200).json();
-            all["plugins"].as_array().expect("plugins").iter().any(|plugin| plugin["namespace"] == "unasked")
+            all["items"].as_array().expect("items").iter().any(|plugin| plugin["namespace"] == "unasked")
         };
         let (_, alone) = failed();
         assert!(alone["reason"].is_string() && is_listed(), "{alone}");
