@@ -115,8 +115,8 @@ impl Compiler {
         let _ = tokio::task::spawn_blocking(move || cache.forget(&digest)).await;
     }
 
-    /// Removes what nobody asked for since the cache was opened. Called when all that is served has been.
-    /// Nothing is served yet, so it may keep its thread waiting.
+    /// Removes what nobody asked for since the cache was opened. Called when all is loaded and nothing is served yet, so
+    /// it may keep its thread waiting.
     pub fn remove_unused(&self) {
         if let Err(error) = self.cache.remove_unused(SystemTime::now()) {
             // It only takes room, and is tried again at the next start.

@@ -17,6 +17,7 @@ pub mod guests;
 pub mod office;
 pub mod process;
 pub mod scene;
+pub mod syncs;
 pub mod upstream;
 pub mod wait;
 
