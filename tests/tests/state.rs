@@ -77,6 +77,8 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
     for number in 0..25 {
         session.call_as(&format!("c{number}"), "files/write", write.clone()).output();
     }
+    // The index is written behind the calls; a search waits for it. Had it not come to the place yet, it would be without.
+    session.audited(&daemon.operator(), "c24");
     let folder = daemon.data().join("audit");
     let first = folder.join("00000001.segment");
     assert!(folder.join("00000003.segment").exists(), "the first is not the newest");
