@@ -4,8 +4,7 @@
 //! performed and recorded again; then it is answered. `batch.rs` runs several of them at the same time. No
 //! step is reached without the one before it, because each hands on a value that only it can make.
 //!
-//! Hanging up drops these futures, and that is the whole of cancelling: the instance is freed, the audit
-//! entry closes itself as cancelled, the call's id remembers that it was.
+//! A caller that hangs up or cancels stops the guest, and the call goes on to its end here like any other (`carried.rs`).
 
 mod answer;
 mod batch;
@@ -29,14 +28,14 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::workspace::Quota;
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Sandbox, Upstreams,
+    BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Queue, QueueError, Sandbox,
+    Upstreams,
 };
 
 use crate::approvals::Approvals;
 use crate::audit::{Audit, Entry};
 use crate::credentials::Credentials;
 use crate::events::Events;
-use crate::queue::{Queue, QueueError};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{CallState, Ending, Opened, Recorded, RoundsSpent, RunningCall, Session};
 use crate::store::Store;
@@ -217,7 +216,7 @@ impl Dispatcher {
             Stop { cancelled: &running.cancelled, revoked: &origin.revoked, over: parts.carrying.over() };
         let entered = tokio::select! {
             biased;
-            entered = parts.queue.enter(organization, wait_until) => entered.map(Some),
+            entered = parts.queue.enter(organization.as_str(), wait_until) => entered.map(Some),
             // Nothing runs, so it needs no place in the sandbox to be recorded.
             () = stop.comes() => Ok(None),
         };

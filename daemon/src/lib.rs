@@ -6,7 +6,6 @@
 
 // The way of a call.
 pub mod dispatch;
-pub mod queue;
 pub mod registry;
 pub mod sessions;
 pub mod approvals;

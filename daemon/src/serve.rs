@@ -20,7 +20,7 @@ use toolgate_admission::{
     AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, LimitsPatch, OrgDocument,
     PlatformDocument, Rates, SessionFacts, ToolId, ToolList,
 };
-use toolgate_sandbox::{EgressSettings, Sandbox, SandboxSettings, Upstreams};
+use toolgate_sandbox::{EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams};
 
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
@@ -40,7 +40,6 @@ use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
 use crate::plugins::{PluginParts, Plugins, Progress};
-use crate::queue::{Queue, QueueSettings};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{Beginning, Bounds, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};

@@ -21,6 +21,7 @@ use wasmtime::{
 
 use crate::component::LoadError;
 use crate::state::CallState;
+use crate::turns::Turns;
 
 /// Time between two epoch ticks, and so the longest a guest runs before it yields to the runtime.
 ///
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<CallState>,
     fingerprint: String,
+    pub(crate) turns: Turns,
     pagemap_scan: bool,
     _ticker: Ticker,
 }
@@ -111,6 +113,7 @@ impl Sandbox {
             inner: Arc::new(Shared {
                 fingerprint: fingerprint(&engine),
                 _ticker: Ticker::start(engine.clone())?,
+                turns: Turns::of_this_machine(),
                 pagemap_scan,
                 linker,
                 engine,

@@ -17,6 +17,8 @@ mod component;
 
 // The life of one call.
 mod run;
+mod turns;
+mod queue;
 mod state;
 mod limiter;
 mod moved;
@@ -43,6 +45,7 @@ pub use egress::{
 };
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
+pub use queue::{Queue, QueueError, QueueSettings, Slot};
 pub use run::{CallClock, CallContext, MadeFor};
 pub use secret::Secret;
 pub use workspace::Workspace;

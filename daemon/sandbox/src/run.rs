@@ -21,6 +21,7 @@ use crate::limiter::saturating;
 use crate::outcome::{Finished, Output, Usage};
 use crate::state::{CallState, HOST_CALL_FUEL};
 use crate::trap;
+use crate::turns::Yielded;
 use crate::workspace::Workspace;
 
 /// Limits of `describe`: it computes a text and may do nothing else.
@@ -188,13 +189,17 @@ impl Sandbox {
         ) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> Finished {
         let began = Instant::now();
+        let organization = Arc::clone(&state.context.made_for.organization);
         let mut store = self.store(state, limits);
+        let yielded = Yielded::at_every_tick(&mut store);
         let mut executed = false;
-        let running = tokio::time::timeout_at(until.deadline, async {
+        let guest = async {
             let plugin = component.plugin().instantiate_async(&mut store).await?;
             executed = true;
             call(&plugin, &mut store).await
-        });
+        };
+        let guest = self.inner.turns.take(&organization, until.deadline, &yielded, guest);
+        let running = tokio::time::timeout_at(until.deadline, guest);
         // In this order, since most calls end in their first poll, and waiting to be stopped takes locks.
         let ended = tokio::select! {
             biased;
@@ -223,8 +228,6 @@ impl Sandbox {
         store.set_hostcall_fuel(saturating(limits.host_call_bytes));
         store.set_max_component_handles(saturating(limits.component_handles));
         store.call_hook(charge_host_call);
-        store.set_epoch_deadline(1);
-        store.epoch_deadline_async_yield_and_update(1);
         // Only fails where fuel is off, and then the first instruction would trap.
         if let Err(error) = store.set_fuel(limits.fuel) {
             tracing::error!(%error, "fuel cannot be set");

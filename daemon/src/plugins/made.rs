@@ -10,11 +10,10 @@ use toolgate_admission::{
     CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, HostPattern, Namespace, NetworkRule,
     Plugin,
 };
-use toolgate_sandbox::Component;
+use toolgate_sandbox::{Component, Slot};
 
 use super::Plugins;
 use crate::audit::Sha256;
-use crate::queue::Slot;
 
 /// What a definition defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

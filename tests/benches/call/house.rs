@@ -10,7 +10,6 @@ use toolgate::audit::{Audit, AuditSettings};
 use toolgate::credentials::{self, CredentialSettings, HttpsSettings, RootKeySource, https_client};
 use toolgate::dispatch::{Dispatcher, Origin, Parts, RequestedCall, now_ms};
 use toolgate::events::Events;
-use toolgate::queue::{Queue, QueueSettings};
 use toolgate::registry::{Registry, Replacement};
 use toolgate::sessions::{Beginning, Bounds, Session, SessionSetup, Sessions};
 use toolgate::store::Store;
@@ -19,7 +18,8 @@ use toolgate_admission::{
     PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_sandbox::{
-    CallClock, CallContext, Component, EgressSettings, Sandbox, SandboxSettings, Upstreams, precompile,
+    CallClock, CallContext, Component, EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
+    Upstreams, precompile,
 };
 
 use super::ARGUMENTS;

@@ -11,8 +11,8 @@ use toolgate::audit::{
     Audit, AuditSettings, CallIntent, CallOutcome, Executed, PluginStamp, Reason, Sha256, Status, Verdict,
 };
 use toolgate::dispatch::now_ms;
-use toolgate::queue::{Queue, QueueSettings};
-use toolgate_admission::{Name, SessionFacts, ToolCall, Verdict as Decision, check, decide};
+use toolgate_admission::{SessionFacts, ToolCall, Verdict as Decision, check, decide};
+use toolgate_sandbox::{Queue, QueueSettings};
 
 use super::bare::{Bare, Call, Knobs};
 use super::house::House;
@@ -153,11 +153,10 @@ fn gate_rows(page: &mut String, runtime: &Runtime, house: &House) {
         let us = if us < 0.05 { "under 0.05".into() } else { format!("{us:.2}") };
         let _ = writeln!(page, "| {what} | {what_for} | {us} |");
     };
-    let organization = Name::parse("acme").unwrap();
     let queue = Queue::new(QueueSettings { running: 256, waiting_per_organization: 256, waiting: 4096 });
     let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
     let entering = each(1_000_000, || {
-        drop(runtime.block_on(queue.enter(&organization, deadline)).unwrap());
+        drop(runtime.block_on(queue.enter("acme", deadline)).unwrap());
     });
     row("queue", "no more calls run than there is room for, organizations take turns", entering);
 

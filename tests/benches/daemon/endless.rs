@@ -25,7 +25,7 @@ pub fn endless() {
     let quiet = operator.open_session("quiet/bot");
     let cores = std::thread::available_parallelism().unwrap().get();
     println!("{cores} cores; small call p50 / p99, /healthz p50 / p99, each on a new connection");
-    for guests in [0, cores, 2 * cores, 4 * cores] {
+    for guests in [0, cores, 2 * cores, 4 * cores, 32 * cores] {
         let stop = Arc::new(AtomicBool::new(false));
         let noisy: Vec<_> = (0..guests)
             .map(|_| {

@@ -25,13 +25,13 @@ use toolgate::http::listener::{ListenerSettings, connection};
 use toolgate::http::{App, AppParts};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
-use toolgate::queue::{Queue, QueueSettings};
 use toolgate::registry::Registry;
 use toolgate::sessions::{Bounds, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Digest, Ledger, LimitsPatch, Plugin, Rates};
 use toolgate_sandbox::{
-    Component, EgressSettings, PagemapScan, Sandbox, SandboxSettings, Upstreams, precompile,
+    Component, EgressSettings, PagemapScan, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams,
+    precompile,
 };
 
 use super::super::place;

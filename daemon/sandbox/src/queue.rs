@@ -1,7 +1,7 @@
-//! The bounded, fair queue in front of the sandbox.
+//! A bounded, fair queue: organizations take turns, and each has its own bounded line.
 //!
-//! Every wait of a call happens here, before its rules are looked at: organizations take turns, each has
-//! its own bounded line, and the deadline runs. Where nobody waits, entering is one atomic operation.
+//! There are two of them on the way of a call. In front of the sandbox every call waits for a slot, before its rules are
+//! looked at. In it, guests take turns on the processors (`turns.rs`). Where nobody waits, entering is one atomic operation.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use toolgate_admission::Name;
 
 /// How many calls run, and how many may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSettings {
-    /// Calls inside the sandbox at the same time.
+    /// Slots: what may run at the same time.
     pub running: usize,
     /// Calls of one organization that may wait.
     pub waiting_per_organization: usize,
@@ -49,9 +48,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Lines {
-    of: HashMap<Name, VecDeque<oneshot::Sender<Slot>>>,
+    of: HashMap<Arc<str>, VecDeque<oneshot::Sender<Slot>>>,
     /// Organizations with a line, in the order of their turns.
-    turns: VecDeque<Name>,
+    turns: VecDeque<Arc<str>>,
 }
 
 /// The right to run one call. Dropping it lets the next one in.
@@ -70,18 +69,27 @@ impl Queue {
     }
 
     /// Waits for a slot, at most until `deadline`.
-    pub async fn enter(&self, organization: &Name, deadline: Instant) -> Result<Slot, QueueError> {
-        if self.0.waiting.load(Ordering::Acquire) == 0
-            && let Some(slot) = self.0.try_take()
-        {
+    pub async fn enter(&self, organization: &str, deadline: Instant) -> Result<Slot, QueueError> {
+        match self.try_enter() {
+            Some(slot) => Ok(slot),
+            None => turn(self.0.line_up(organization)?, deadline).await,
+        }
+    }
+
+    /// Gives a slot to the next one that waits, if there is one, and waits behind it for another.
+    pub async fn again(&self, slot: Slot, organization: &str, deadline: Instant) -> Result<Slot, QueueError> {
+        if self.waiting() == 0 {
             return Ok(slot);
         }
-        let turn = self.0.line_up(organization)?;
-        match tokio::time::timeout_at(deadline, turn).await {
-            Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) => Err(QueueError::Full),
-            Err(_) => Err(QueueError::Deadline),
-        }
+        // It stands in line before its slot goes on; otherwise its organization would miss the turn that is its own.
+        let called = self.0.line_up(organization)?;
+        drop(slot);
+        turn(called, deadline).await
+    }
+
+    /// A slot, where one is free and nobody waits.
+    pub fn try_enter(&self) -> Option<Slot> {
+        (self.waiting() == 0).then(|| self.0.try_take()).flatten()
     }
 
     /// Calls that hold a slot.
@@ -95,6 +103,14 @@ impl Queue {
     }
 }
 
+async fn turn(called: oneshot::Receiver<Slot>, deadline: Instant) -> Result<Slot, QueueError> {
+    match tokio::time::timeout_at(deadline, called).await {
+        Ok(Ok(slot)) => Ok(slot),
+        Ok(Err(_)) => Err(QueueError::Full),
+        Err(_) => Err(QueueError::Deadline),
+    }
+}
+
 impl Shared {
     fn try_take(self: &Arc<Self>) -> Option<Slot> {
         self.running
@@ -105,7 +121,7 @@ impl Shared {
             .map(|_| Slot(Some(Arc::clone(self))))
     }
 
-    fn line_up(self: &Arc<Self>, organization: &Name) -> Result<oneshot::Receiver<Slot>, QueueError> {
+    fn line_up(self: &Arc<Self>, organization: &str) -> Result<oneshot::Receiver<Slot>, QueueError> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if self.waiting.load(Ordering::Acquire) >= self.settings.waiting {
             return Err(QueueError::Full);
@@ -115,10 +131,11 @@ impl Shared {
             return Err(QueueError::Full);
         }
         let (call_in, turn) = oneshot::channel();
+        let organization: Arc<str> = organization.into();
         if known == 0 {
-            lines.turns.push_back(organization.clone());
+            lines.turns.push_back(Arc::clone(&organization));
         }
-        lines.of.entry(organization.clone()).or_default().push_back(call_in);
+        lines.of.entry(organization).or_default().push_back(call_in);
         self.waiting.fetch_add(1, Ordering::AcqRel);
         drop(lines);
         // A slot may have become free between the look and the line.
@@ -187,10 +204,6 @@ mod tests {
 
     use super::*;
 
-    fn name(text: &str) -> Name {
-        Name::parse(text).unwrap()
-    }
-
     fn queue(running: usize, per_organization: usize) -> Queue {
         Queue::new(QueueSettings { running, waiting_per_organization: per_organization, waiting: 100 })
     }
@@ -202,7 +215,7 @@ mod tests {
     /// Starts waiting and returns once the call stands in its line.
     async fn wait_in(queue: &Queue, organization: &str) -> tokio::task::JoinHandle<Result<Slot, QueueError>> {
         let before = queue.waiting();
-        let (clone, organization) = (queue.clone(), name(organization));
+        let (clone, organization) = (queue.clone(), organization.to_owned());
         let handle = tokio::spawn(async move { clone.enter(&organization, soon()).await });
         while queue.waiting() == before {
             tokio::task::yield_now().await;
@@ -213,7 +226,7 @@ mod tests {
     #[tokio::test]
     async fn a_free_slot_is_taken_at_once_and_given_back() {
         let queue = queue(1, 1);
-        let slot = queue.enter(&name("acme"), soon()).await.unwrap();
+        let slot = queue.enter("acme", soon()).await.unwrap();
         assert_eq!(queue.running(), 1);
         drop(slot);
         assert_eq!(queue.running(), 0);
@@ -222,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn organizations_take_turns_however_long_one_line_is() {
         let queue = queue(1, 10);
-        let slot = queue.enter(&name("noisy"), soon()).await.unwrap();
+        let slot = queue.enter("noisy", soon()).await.unwrap();
         let first = wait_in(&queue, "noisy").await;
         let second = wait_in(&queue, "noisy").await;
         let quiet = wait_in(&queue, "quiet").await;
@@ -239,9 +252,9 @@ mod tests {
     #[tokio::test]
     async fn a_full_line_refuses_its_organization_and_no_other() {
         let queue = queue(1, 1);
-        let slot = queue.enter(&name("noisy"), soon()).await.unwrap();
+        let slot = queue.enter("noisy", soon()).await.unwrap();
         let waiting = wait_in(&queue, "noisy").await;
-        assert_eq!(queue.enter(&name("noisy"), soon()).await.unwrap_err(), QueueError::Full);
+        assert_eq!(queue.enter("noisy", soon()).await.unwrap_err(), QueueError::Full);
         let quiet = wait_in(&queue, "quiet").await;
         drop(slot);
         drop(waiting.await.unwrap().unwrap());
@@ -251,8 +264,8 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_ends_the_wait_and_the_slot_goes_to_the_next() {
         let queue = queue(1, 10);
-        let slot = queue.enter(&name("acme"), soon()).await.unwrap();
-        let late = queue.enter(&name("acme"), Instant::now()).await;
+        let slot = queue.enter("acme", soon()).await.unwrap();
+        let late = queue.enter("acme", Instant::now()).await;
         assert_eq!(late.unwrap_err(), QueueError::Deadline);
         let next = wait_in(&queue, "acme").await;
         drop(slot);
@@ -267,7 +280,7 @@ mod tests {
         for number in 0..2_000 {
             let queue = queue.clone();
             calls.spawn(async move {
-                let organization = name(&format!("org{}", number % 7));
+                let organization = format!("org{}", number % 7);
                 let deadline = if number % 5 == 0 { Instant::now() } else { soon() };
                 if let Ok(slot) = queue.enter(&organization, deadline).await {
                     assert!(queue.running() <= 3);
@@ -281,7 +294,7 @@ mod tests {
         }
         assert_eq!(queue.running(), 0);
         // Calls that gave up still stand in line until their turn comes; one more visitor clears them.
-        drop(queue.enter(&name("last"), soon()).await.unwrap());
+        drop(queue.enter("last", soon()).await.unwrap());
         assert_eq!(queue.waiting(), 0);
     }
 }
