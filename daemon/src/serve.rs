@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, LimitsPatch, OrgDocument,
+    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, Limits, LimitsPatch, OrgDocument,
     PlatformDocument, Rates, SessionFacts, ToolId, ToolList,
 };
 use toolgate_sandbox::{EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams};
@@ -41,7 +41,7 @@ use crate::keys;
 use crate::logging;
 use crate::plugins::{PluginParts, Plugins, Progress};
 use crate::registry::{Registry, Replacement};
-use crate::sessions::{Beginning, Bounds, SessionSetup, Sessions};
+use crate::sessions::{Beginning, Bounds, KEPT_OPEN, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
@@ -397,10 +397,10 @@ impl Running {
     }
 }
 
-/// Files that are open beside connections: the store, the audit log, and those of calls in workspaces.
+/// Files that are open beside connections and workspaces: the store and the audit log.
 const OTHER_OPEN_FILES: u64 = 1_024;
 
-/// Sessions with files hold some open, and so does each connection; the system's usual 1,024 is soon used up.
+/// Connections, workspaces and what calls hold open in them: the system's usual 1,024 is soon used up.
 fn raise_open_files(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -408,13 +408,16 @@ fn raise_open_files(config: &Config) {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let wanted = config.http.connections + config.egress.connections + OTHER_OPEN_FILES;
+    let of_calls = u64::from(config.sandbox.instances) * Limits::platform(&config.limits).open_files;
+    let workspaces = KEPT_OPEN as u64 + u64::from(config.sandbox.instances);
+    let wanted =
+        config.http.connections + config.egress.connections + of_calls + workspaces + OTHER_OPEN_FILES;
     if allowed < wanted {
         tracing::warn!(
             allowed,
             wanted,
-            "the process may open fewer files than `http.connections` and `egress.connections` take: raise its limit \
-             (`LimitNOFILE` of the service), or lower them"
+            "the process may open fewer files than `http.connections`, `egress.connections`, and `limits.open_files` of \
+             `sandbox.instances` calls take: raise its limit (`LimitNOFILE` of the service), or lower them"
         );
     }
 }

@@ -7,6 +7,7 @@
 mod calls;
 mod conduct;
 mod status;
+mod workspaces;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,11 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Name, SessionFacts};
-use toolgate_sandbox::workspace::{FilePool, Quota, WorkspaceError};
+use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{MadeFor, Workspace};
 
 pub use calls::{
@@ -27,6 +27,8 @@ pub use calls::{
 };
 pub use conduct::{Bounds, Conduct, RoundsSpent};
 pub use status::Status;
+pub use workspaces::KEPT_OPEN;
+use workspaces::{Seat, Workspaces};
 
 /// Maps that sessions are spread over. More than there are processors, so that two calls rarely meet.
 const SHARDS: usize = 64;
@@ -82,9 +84,9 @@ pub struct Session {
     last_used_ms: AtomicU64,
     ended: CancellationToken,
     telling: TaskTracker,
-    workspace: OnceCell<Workspace>,
+    seat: Seat,
     folder: PathBuf,
-    files: FilePool,
+    workspaces: Arc<Workspaces>,
 }
 
 impl Session {
@@ -108,22 +110,17 @@ impl Session {
         &self.telling
     }
 
-    /// Its files, for one who may fill them up to `quota`. The folder is made on first use, since most sessions never
-    /// have one.
+    /// Its files, for one who may fill them up to `quota`.
     pub async fn workspace(&self, quota: Quota) -> Result<Workspace, WorkspaceError> {
-        let opened = self.workspace.get_or_try_init(|| async {
-            tokio::fs::create_dir_all(&self.folder).await.map_err(WorkspaceError::Io)?;
-            // Not `quota`: whoever comes first would bind those who come after and may fill it more.
-            Workspace::open(&self.folder, Quota::UNBOUNDED, self.files.clone()).await
-        });
-        Ok(opened.await?.narrowed(quota))
+        let opened = self.workspaces.open(&self.setup.id, &self.seat, &self.folder).await?;
+        Ok(opened.narrowed(quota))
     }
 
     /// Removes its files, once it is closed.
     pub async fn remove_files(&self) {
         // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
         // being removed would keep the folder.
-        let turn = match self.workspace.get() {
+        let turn = match self.workspaces.let_go(&self.setup.id, &self.seat).await {
             Some(workspace) => Some(workspace.turn().await),
             None => None,
         };
@@ -146,8 +143,8 @@ impl Session {
 pub struct Sessions {
     shards: Vec<RwLock<HashMap<String, Arc<Session>>>>,
     hasher: RandomState,
-    workspaces: PathBuf,
-    files: FilePool,
+    folder: PathBuf,
+    workspaces: Arc<Workspaces>,
     answer_kept_ms: u64,
     bounds: Bounds,
     answer_bytes: Arc<AtomicUsize>,
@@ -164,13 +161,13 @@ pub struct Beginning {
 }
 
 impl Sessions {
-    /// No session yet. Workspaces are folders below `workspaces`; answers are kept for `answer_kept_ms`.
-    pub fn new(workspaces: &Path, answer_kept_ms: u64, bounds: Bounds) -> Self {
+    /// No session yet. Workspaces are folders below `folder`; answers are kept for `answer_kept_ms`.
+    pub fn new(folder: &Path, answer_kept_ms: u64, bounds: Bounds) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
-            workspaces: workspaces.to_owned(),
-            files: FilePool::default(),
+            folder: folder.to_owned(),
+            workspaces: Arc::new(Workspaces::new(KEPT_OPEN)),
             answer_kept_ms,
             bounds,
             answer_bytes: Arc::default(),
@@ -203,14 +200,14 @@ impl Sessions {
     fn make(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
         Arc::new(Session {
             made_for: Arc::new(setup.made_for()),
-            folder: self.workspaces.join(&setup.id),
-            files: self.files.clone(),
+            folder: self.folder.join(&setup.id),
+            workspaces: Arc::clone(&self.workspaces),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
             taken_up,
             last_used_ms: AtomicU64::new(beginning.last_used_ms),
             ended: CancellationToken::new(),
             telling: TaskTracker::new(),
-            workspace: OnceCell::new(),
+            seat: Seat::default(),
             conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,
         })
@@ -232,7 +229,7 @@ impl Sessions {
     /// Removes workspaces whose session is no more: what a crash between the end of a session and the
     /// removal of its files leaves.
     pub async fn remove_orphans(&self) {
-        let Ok(mut folders) = tokio::fs::read_dir(&self.workspaces).await else { return };
+        let Ok(mut folders) = tokio::fs::read_dir(&self.folder).await else { return };
         while let Ok(Some(folder)) = folders.next_entry().await {
             let owned = folder.file_name().to_str().is_some_and(|id| self.find(id).is_some());
             if !owned && let Err(error) = tokio::fs::remove_dir_all(folder.path()).await {

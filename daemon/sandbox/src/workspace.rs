@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -60,9 +60,22 @@ struct Shared {
     pool: FilePool,
 }
 
-/// The right to change the workspace or to walk through it. There is one.
+/// The right to change the workspace or to walk through it. There is one, and it keeps the workspace open.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
+#[expect(dead_code, reason = "held for their drop")]
+pub struct Turn(tokio::sync::OwnedMutexGuard<()>, Arc<Shared>);
+
+/// A workspace that is open as long as somebody else has it.
+#[derive(Clone, Debug, Default)]
+pub struct WeakWorkspace(Weak<Shared>);
+
+impl WeakWorkspace {
+    /// The workspace, without a quota, if it is still open.
+    pub fn upgrade(&self) -> Option<Workspace> {
+        let shared = self.0.upgrade()?;
+        Some(Workspace { shared, quota: Quota::UNBOUNDED, tells_reads: false })
+    }
+}
 
 impl Workspace {
     /// Opens a folder that exists, and counts what is in it. There must be no other `Workspace` for it that
@@ -82,6 +95,11 @@ impl Workspace {
         let turn = Arc::default();
         let shared = Arc::new(Shared { root, top, ledger, turn, pool });
         Ok(Self { shared, quota, tells_reads: false })
+    }
+
+    /// A way to it that does not keep it open.
+    pub fn downgrade(&self) -> WeakWorkspace {
+        WeakWorkspace(Arc::downgrade(&self.shared))
     }
 
     /// The same workspace for one who may fill it less.
@@ -124,7 +142,7 @@ impl Workspace {
             }
         });
         let (held, bytes) = opened.await?;
-        Ok(FileReader { held: Arc::new(held), pool: self.shared.pool.clone(), position: 0, bytes })
+        Ok(FileReader { held: Arc::new(held), workspace: self.clone(), position: 0, bytes })
     }
 
     /// Puts a whole file in place, and the folders on the way. Others see the old file or the new one, never
@@ -172,12 +190,12 @@ impl Workspace {
 
     /// Waits until nobody else works on the workspace. Costs no thread.
     pub async fn turn(&self) -> Turn {
-        Turn(Arc::clone(&self.shared.turn).lock_owned().await)
+        Turn(Arc::clone(&self.shared.turn).lock_owned().await, Arc::clone(&self.shared))
     }
 
     /// Opens for reading what the kernel has in memory, in this thread and if nobody else is at work.
     pub(crate) fn open_cached(&self, base: impl AsFd, path: &RelativePath) -> Option<Opened> {
-        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?);
+        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?, Arc::clone(&self.shared));
         cached::open(&turn, base, path, &self.shared.ledger)
     }
 
@@ -194,7 +212,7 @@ impl Workspace {
 #[derive(Debug)]
 pub struct FileReader {
     held: Arc<HeldFile>,
-    pool: FilePool,
+    workspace: Workspace,
     position: u64,
     bytes: u64,
 }
@@ -212,7 +230,7 @@ impl FileReader {
             return Ok(None);
         }
         let (held, position) = (Arc::clone(&self.held), self.position);
-        let piece = self.pool.run((), move || {
+        let piece = self.workspace.pool().run((), move || {
             let mut piece = vec![0; left];
             let read = held.file.read_at(&mut piece, position)?;
             piece.truncate(read);
