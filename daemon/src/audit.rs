@@ -194,6 +194,11 @@ impl Audit {
         self.log.queue.durable(self.log.queue.last_sequence())
     }
 
+    /// Whether the next call can be recorded; what stands in the way is looked at again by asking.
+    pub fn takes_calls(&self) -> Result<(), AuditError> {
+        self.log.queue.takes_calls()
+    }
+
     /// Finds rows; sees everything that was appended before it began, or, after a failure, what is on disk.
     pub async fn search(&self, query: &Query) -> Result<Page, AuditError> {
         self.index_everything().await?;

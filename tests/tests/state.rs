@@ -329,7 +329,8 @@ fn ends_a_call(settings: &str, stop: impl FnOnce(&Daemon)) {
 /// A disk that is full: what cannot be recorded does not run, what cannot be written is not half there.
 #[test]
 fn a_full_disk_refuses_and_leaves_nothing_half_done() {
-    let Some(disk) = SmallDisk::mount("24m") else { return };
+    // Compiled code takes a third of it; what the filler gives back must hold a segment.
+    let Some(disk) = SmallDisk::mount("64m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let mut daemon = Daemon::start_with(
         PROGRAM,
@@ -339,6 +340,7 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     let session = daemon.session_within("acme/bot", &json!({}));
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));
     assert_eq!(call().status(), "ok");
+    daemon.stranger().get("/readyz").expect(200);
     disk.fill();
     operator.upload("late", &PluginFile::new("late").build()).refused(503, "UNAVAILABLE");
     operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
@@ -352,8 +354,13 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     });
     refused.failed("UNAVAILABLE");
     assert!(daemon.lives());
-    daemon.stranger().get("/healthz").expect(200);
+    let stranger = daemon.stranger();
+    stranger.get("/healthz").expect(200);
+    let unready = stranger.get("/readyz").refused(503, "UNAVAILABLE");
+    assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
     disk.make_room();
+    // By itself: a load balancer that heeds it sends no call that could ask for the room.
+    wait::until("it to take work again", || (stranger.get("/readyz").status == 200).then_some(()));
     wait::until("calls to run again", || (call().status() == "ok").then_some(()));
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);

@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 
 use super::error::AuditError;
 use super::format::RecordKind;
-use super::room::{Claim, Room};
+use super::room::{Claim, Place, Room};
 
 /// How long records without a waiter stay in memory.
 const LINGER: Duration = Duration::from_millis(2);
@@ -148,6 +148,8 @@ struct State {
     refusal: Option<AuditError>,
     no_spare_because: Arc<str>,
     spare_asked: Option<Instant>,
+    /// The largest intent that was refused since there was room last.
+    refused_bytes: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,6 +179,7 @@ impl Queue {
             refusal: None,
             no_spare_because: "the next segment is not there yet".into(),
             spare_asked: None,
+            refused_bytes: 0,
         };
         Self {
             state: Mutex::new(state),
@@ -222,6 +225,16 @@ impl Queue {
         self.lock().last_sequence
     }
 
+    /// Whether the next call can be recorded, also one as large as those that were refused. Where there is no room it
+    /// asks for some: while no calls come, nobody else does.
+    pub fn takes_calls(&self) -> Result<(), AuditError> {
+        let mut state = self.lock();
+        let (room, bytes) = (state.room, state.refused_bytes);
+        let placed = self.place(&mut state, Claim::Intent, bytes);
+        state.room = room;
+        placed.map(drop)
+    }
+
     /// Takes no more; the writer ends when it has written what is here.
     pub fn close(&self) {
         let mut state = self.lock();
@@ -232,14 +245,7 @@ impl Queue {
     }
 
     fn push(&self, state: &mut State, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
-        if let Some(error) = &state.refusal {
-            return Err(error.clone());
-        }
-        let claim = claim_of(kind);
-        let Some(place) = state.room.place(claim, record.len() as u64, state.open_calls) else {
-            self.ask_for_spare(state);
-            return Err(AuditError::Full { reason: state.no_spare_because.clone() });
-        };
+        let Place { begins_segment } = self.place(state, claim_of(kind), record.len() as u64)?;
         match kind {
             RecordKind::CallOpen => state.open_calls += 1,
             RecordKind::CallClose => state.open_calls = state.open_calls.saturating_sub(1),
@@ -247,11 +253,24 @@ impl Queue {
         }
         state.last_sequence += 1;
         let (sequence, length) = (state.last_sequence, record.len());
-        let begins_segment = place.begins_segment;
         // Copied, so that what it was built in is free again at once, in the thread that it came from.
         state.group.bytes.extend_from_slice(record);
         state.group.records.push(Pending { length, kind, of, sequence, begins_segment });
         Ok(sequence)
+    }
+
+    fn place(&self, state: &mut State, claim: Claim, bytes: u64) -> Result<Place, AuditError> {
+        if let Some(error) = &state.refusal {
+            return Err(error.clone());
+        }
+        if let Some(place) = state.room.place(claim, bytes, state.open_calls) {
+            return Ok(place);
+        }
+        if claim == Claim::Intent {
+            state.refused_bytes = state.refused_bytes.max(bytes);
+        }
+        self.ask_for_spare(state);
+        Err(AuditError::Full { reason: state.no_spare_because.clone() })
     }
 
     fn wait(&self, mut state: MutexGuard<'_, State>) -> Durable {
@@ -375,7 +394,7 @@ impl Queue {
     pub fn set_spare(&self, spare: Result<u64, Arc<str>>) {
         let mut state = self.lock();
         match spare {
-            Ok(bytes) => state.room.spare_bytes = Some(bytes),
+            Ok(bytes) => (state.room.spare_bytes, state.refused_bytes) = (Some(bytes), 0),
             Err(reason) => state.no_spare_because = reason,
         }
     }
