@@ -34,7 +34,7 @@ pub struct Options {
     pub settings: String,
     /// The data folder, where it is not to be one of its own.
     pub data: Option<PathBuf>,
-    /// What runs the program, as `strace` does; nothing where it runs by itself.
+    /// What runs the program, as `env` does; nothing where it runs by itself.
     pub under: Vec<String>,
 }
 
@@ -125,17 +125,6 @@ impl Daemon {
     /// Tells it to stop, and does not wait.
     pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the daemon is told");
-    }
-
-    /// Kills what runs inside of `under`, which then ends too.
-    pub fn terminate_inside(mut self) {
-        let children = format!("/proc/{0}/task/{0}/children", self.child.id());
-        let children = fs::read_to_string(children).unwrap_or_default();
-        for pid in children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
-            // One that is gone already is as good.
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        let _ = self.child.wait();
     }
 
     /// Waits until it has ended by itself.

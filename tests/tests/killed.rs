@@ -1,20 +1,19 @@
 //! kill -9 at a sync: what was acknowledged is there afterwards, what was not is not half there, and nobody has to
 //! clear anything away.
 //!
-//! `strace` kills the daemon as it enters its n-th sync of a file, for every third n until it gets through all of it.
+//! The daemon is killed as it enters its n-th sync of a file, for every n until it gets through all of it.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::{Client, Daemon, Session, Value, compiled, json};
+use toolgate_tests::{Client, Daemon, Session, Value, compiled, json, syncs};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// More syncs than one thread makes for the work below.
-const SYNCS: usize = 60;
+/// More syncs than a start and the work below take.
+const SYNCS: usize = 400;
 
 /// What a client knows to have happened.
 #[derive(Default)]
@@ -30,37 +29,26 @@ struct Acknowledged {
 
 #[test]
 fn what_was_acknowledged_survives_a_kill_at_any_sync() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        eprintln!("not tried: there is no strace here");
-        return;
-    }
-    for at in (1..SYNCS).step_by(3) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let data = folder.path().join("data");
-        let acknowledged = work_until_killed(&data, at);
+    let folder = tempfile::tempdir().expect("a folder");
+    let kill_at = syncs::killer(folder.path());
+    for at in 1..SYNCS {
+        let data = folder.path().join(format!("data-{at}"));
+        let acknowledged = work_until_killed(&data, kill_at(at));
         survives(&data, &acknowledged, at);
         if acknowledged.everything {
-            assert!(at > 5, "it was hardly ever killed");
+            assert!(at > 20, "it was hardly ever killed");
             return;
         }
     }
     panic!("it never got through");
 }
 
-fn work_until_killed(data: &Path, at: usize) -> Acknowledged {
+fn work_until_killed(data: &Path, under: Vec<String>) -> Acknowledged {
     compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
-    let inject = format!("inject=fsync,fdatasync:signal=SIGKILL:when={at}");
-    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &inject];
-    let options = Options {
-        data: Some(data.to_owned()),
-        under: strace.map(str::to_owned).to_vec(),
-        ..Options::default()
-    };
+    let options = Options { data: Some(data.to_owned()), under, ..Options::default() };
     let mut acknowledged = Acknowledged::default();
     if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
         acknowledged.everything = work(&daemon.operator(), &mut acknowledged).is_some();
-        // What runs under `strace` outlives it.
-        daemon.terminate_inside();
     }
     acknowledged
 }

@@ -1,16 +1,16 @@
 //! What cannot be recorded does not leave: neither where the log has no room, nor where the disk fails under it.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{CallReply, Daemon, Options, Session, compiled, guests, json, wait};
+use toolgate_tests::{CallReply, Daemon, Options, Session, compiled, guests, json, syncs, wait};
 
 use super::{API, PROGRAM, Scene, grant, with};
 
-/// A daemon of its own, on that folder where there is one, whose plugin may reach the upstream of the scene.
-fn started(scene: &Scene, data: Option<&Path>) -> (Daemon, Session) {
+/// A daemon of its own, on that folder where there is one and under that, whose plugin may reach the upstream of the
+/// scene.
+fn started(scene: &Scene, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\n[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n",
         scene.upstream.names.address
@@ -18,7 +18,7 @@ fn started(scene: &Scene, data: Option<&Path>) -> (Daemon, Session) {
     if let Some(data) = data {
         compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
     }
-    let options = Options { settings, data: data.map(Path::to_owned), ..Options::default() };
+    let options = Options { settings, data: data.map(Path::to_owned), under };
     let daemon = Daemon::start_with(PROGRAM, options);
     daemon.operator().load("caller", guests::CALLER);
     daemon.operator().make("/v1/plugins/caller/grant", &grant(&scene.upstream)).expect(201);
@@ -37,7 +37,7 @@ fn post(session: &Session) -> CallReply {
 fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
     with(|scene| {
         let Some(disk) = SmallDisk::mount("512m") else { return };
-        let (mut daemon, session) = started(scene, Some(&disk.path().join("data")));
+        let (mut daemon, session) = started(scene, Some(&disk.path().join("data")), Vec::new());
         post(&session).output();
         disk.fill();
         let (refused, connections) = wait::until("the log to be full", || {
@@ -54,46 +54,18 @@ fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
     });
 }
 
-/// Every sync of a process fails until this is dropped.
-struct FailingSyncs(Child);
-
-impl FailingSyncs {
-    /// None where this user may not do that to a process, which is said.
-    fn begin(process: u32) -> Option<Self> {
-        let mut strace = Command::new("strace");
-        strace.args(["-f", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e"]);
-        strace.args(["inject=fsync,fdatasync:error=EIO", "-p", &process.to_string()]);
-        let attached = strace.stderr(Stdio::piped()).spawn().ok().and_then(|mut child| {
-            let mut told = BufReader::new(child.stderr.take()?).lines();
-            let is_attached = told.any(|line| line.is_ok_and(|line| line.contains("attached")));
-            // What it says later must have somewhere to go.
-            std::thread::spawn(move || told.for_each(drop));
-            is_attached.then_some(Self(child))
-        });
-        if attached.is_none() {
-            eprintln!("SKIPPED: the daemon cannot be traced here");
-        }
-        attached
-    }
-}
-
-impl Drop for FailingSyncs {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn no_request_leaves_before_the_intent_of_its_call_is_on_disk() {
     with(|scene| {
-        let (daemon, session) = started(scene, None);
+        let folder = tempfile::tempdir().expect("a folder");
+        let broken = folder.path().join("broken");
+        let (daemon, session) = started(scene, None, syncs::failing_while(folder.path(), &broken));
         post(&session).output();
-        let Some(failing) = FailingSyncs::begin(daemon.pid()) else { return };
+        fs::write(&broken, "").expect("syncs fail");
         let before = scene.upstream.connections();
         post(&session).failed("UNAVAILABLE");
         assert_eq!(scene.upstream.connections(), before, "a request left");
-        drop(failing);
+        fs::remove_file(&broken).expect("syncs succeed");
         // The disk is well again; what did not leave leaves after a start.
         let daemon = daemon.crash_and_restart();
         let session = Session { client: daemon.operator(), id: session.id };
