@@ -206,7 +206,7 @@ settings! {
     Calls in "calls" {
         /// Calls in one request.
         per_request: u64 = 32, number(1, 256);
-        /// How long an answer can be asked for again; its id never runs a second time.
+        /// How long an answer can be asked for again, until a restart at most; its id never runs a second time.
         recorded_seconds: u64 = DAY_SECONDS, number(60, 30 * DAY_SECONDS);
         /// Requests that bring new calls, in one turn of the model; it ends loops that lead nowhere.
         rounds_per_turn: u64 = 10, number(1, 1_000_000);
