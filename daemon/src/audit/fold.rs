@@ -18,7 +18,7 @@ use super::index::{BATCH_ROWS, integer};
 use super::place::Place;
 use super::record::{AdminRecord, CallIntent, Kind, Status};
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "sequence",
     "at_ms",
     "kind",
@@ -28,6 +28,7 @@ const COLUMNS: [&str; 15] = [
     "call",
     "tool",
     "user",
+    "principal",
     "action",
     "of_call",
     "status",
@@ -45,6 +46,7 @@ pub struct Keys {
     call: Option<Arc<str>>,
     tool: Option<Arc<str>>,
     user: Option<Arc<str>>,
+    principal: Option<Arc<str>>,
     action: Option<Arc<str>>,
 }
 
@@ -58,6 +60,7 @@ impl From<&CallIntent<'_>> for Keys {
             call: text(&intent.call),
             tool: text(&intent.tool),
             user: intent.user.as_deref().and_then(text),
+            principal: text(&intent.principal),
             action: None,
         }
     }
@@ -67,6 +70,7 @@ impl From<&AdminRecord<'_>> for Keys {
     fn from(act: &AdminRecord<'_>) -> Self {
         Self {
             organization: act.organization.as_deref().map(Arc::from),
+            principal: Some(Arc::from(&*act.principal)),
             action: Some(Arc::from(&*act.action)),
             ..Self::default()
         }
@@ -83,6 +87,7 @@ impl Keys {
             call: text("call"),
             tool: text("tool"),
             user: text("user"),
+            principal: text("principal"),
             action: text("action"),
         }
     }
@@ -136,6 +141,8 @@ struct IntentKeys<'a> {
     tool: Cow<'a, str>,
     #[serde(borrow, default)]
     user: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    principal: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -149,6 +156,8 @@ struct OutcomeKeys<'a> {
 struct AdminKeys<'a> {
     #[serde(borrow, default)]
     organization: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    principal: Cow<'a, str>,
     #[serde(borrow)]
     action: Cow<'a, str>,
     #[serde(borrow)]
@@ -218,6 +227,7 @@ impl Batch {
                 .user
                 .as_deref()
                 .and_then(|user| shared(before.and_then(|keys| keys.user.as_ref()), user)),
+            principal: shared(before.and_then(|keys| keys.principal.as_ref()), &keys.principal),
             action: None,
         };
         self.calls.insert(header.sequence, self.rows.len());
@@ -241,10 +251,11 @@ impl Batch {
     }
 
     fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, place: Place) {
-        let before = self.rows.last().and_then(|row| row.keys.action.as_ref());
+        let before = self.rows.last().map(|row| &row.keys);
         let keys = Keys {
             organization: act.organization.as_deref().map(Arc::from),
-            action: shared(before, &act.action),
+            principal: shared(before.and_then(|keys| keys.principal.as_ref()), &act.principal),
+            action: shared(before.and_then(|keys| keys.action.as_ref()), &act.action),
             ..Keys::default()
         };
         let (status, error_type) = match &*act.outcome {
@@ -368,6 +379,7 @@ async fn insert(
             .bind(row.keys.call.clone())
             .bind(row.keys.tool.clone())
             .bind(row.keys.user.clone())
+            .bind(row.keys.principal.clone())
             .bind(row.keys.action.clone())
             .bind(row.of.map(integer))
             .bind(row.status.map(status_code))

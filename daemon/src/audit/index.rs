@@ -37,13 +37,14 @@ pub const BATCH_ROWS: usize = 2000;
 /// Pages of the write-ahead log between two checkpoints: each syncs twice, on the disk that calls wait for.
 const CHECKPOINT_PAGES: &str = "8000";
 /// Raised with every change of the tables; an index of another version is made anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 const TABLES: &str = "
 CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, place INTEGER NOT NULL,
   last_place INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL, organization TEXT, agent TEXT,
-  session TEXT, call TEXT, tool TEXT, user TEXT, action TEXT, of_call INTEGER, status INTEGER, error_type TEXT, place INTEGER NOT NULL, close_place INTEGER);
+  session TEXT, call TEXT, tool TEXT, user TEXT, principal TEXT, action TEXT, of_call INTEGER, status INTEGER, error_type TEXT, place INTEGER NOT NULL,
+  close_place INTEGER);
 CREATE INDEX rows_by_organization ON rows (organization);
 CREATE INDEX rows_by_session ON rows (session);
 CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
@@ -411,7 +412,7 @@ async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
         None => Position { sequence: 0, segment: 0, offset: 0, hash: Sha256([0; 32]) },
     };
     let query =
-        "SELECT sequence, organization, agent, session, call, tool, user, action FROM rows WHERE status = 0";
+        "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), Keys::from_row(row))).collect();
     Ok(Loaded { position, running })

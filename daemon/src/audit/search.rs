@@ -44,6 +44,8 @@ pub struct Query {
     pub tool: Option<String>,
     /// Whom a session acts for.
     pub user: Option<String>,
+    /// The id of the token that asked or acted.
+    pub principal: Option<String>,
     /// What an administrative act did.
     pub action: Option<String>,
     pub status: Option<Status>,
@@ -228,8 +230,8 @@ pub async fn lookup(
     Ok(read_rows(folder, hits).await?.pop())
 }
 
-const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, user, action, of_call, \
-                      status, error_type, place, close_place FROM rows";
+const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, user, principal, \
+                      action, of_call, status, error_type, place, close_place FROM rows";
 
 fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
     let Some(cursor) = &query.cursor else { return Ok(None) };
@@ -246,6 +248,7 @@ fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite
         ("call", query.call.as_deref()),
         ("tool", query.tool.as_deref()),
         ("user", query.user.as_deref()),
+        ("principal", query.principal.as_deref()),
         ("action", query.action.as_deref()),
         ("error_type", query.error_type.as_deref()),
     ];

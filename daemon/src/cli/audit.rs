@@ -52,6 +52,9 @@ pub struct Search {
     /// Whom sessions act for
     #[arg(long)]
     user: Option<String>,
+    /// What the token of this id asked for or did; `toolgate` is the daemon itself
+    #[arg(long, value_name = "TOKEN_ID")]
+    principal: Option<String>,
     /// What an act of administration did, like `agent.put`
     #[arg(long)]
     action: Option<String>,
@@ -166,6 +169,7 @@ impl Search {
             ("session", self.session.clone()),
             ("tool", self.tool.clone()),
             ("user", self.user.clone()),
+            ("principal", self.principal.clone()),
             ("action", self.action.clone()),
             ("status", self.status.clone()),
             ("error_type", self.error_type.clone()),
@@ -249,6 +253,8 @@ mod tests {
             "files/write",
             "--user",
             "u 1",
+            "--principal",
+            "ab12",
             "--action",
             "agent.put",
             "--since",
@@ -260,7 +266,7 @@ mod tests {
         ]);
         assert_eq!(
             asked.target(10_000_000),
-            "/v1/audit?organization=acme&tool=files%2Fwrite&user=u%201&action=agent.put&since_ms=2800000&until_ms=7000&limit=9"
+            "/v1/audit?organization=acme&tool=files%2Fwrite&user=u%201&principal=ab12&action=agent.put&since_ms=2800000&until_ms=7000&limit=9"
         );
     }
 

@@ -30,6 +30,9 @@ pub struct AuditQuery {
     tool: Option<String>,
     /// Calls, and their effects, of sessions that act for this user.
     user: Option<String>,
+    /// What the token of this id asked for or did: calls, their effects, and administrative acts. `toolgate` is the daemon
+    /// itself.
+    principal: Option<String>,
     /// Administrative acts of this name, like `agent.put`.
     action: Option<String>,
     /// How calls ended.
@@ -101,6 +104,7 @@ pub async fn search(
         call: query.call,
         tool: query.tool,
         user: query.user,
+        principal: query.principal,
         action: query.action,
         status: query.status,
         error_type: query.error_type.as_deref().map(error_type).transpose()?,

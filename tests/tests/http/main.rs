@@ -288,6 +288,25 @@ fn a_token_of_one_agent_speaks_for_no_other() {
 }
 
 #[test]
+fn what_a_token_did_is_found_by_its_id() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let owner = json!({"role": "owner", "organization": "acme"});
+        let made = operator.post("/v1/tokens", &owner).expect(201).json();
+        let client = Client::new(operator.address, made["token"].as_str());
+        let session = client.open_session("acme/bot");
+        session.call_as("c1", "hostile/echo", json!({"text": "x"})).output();
+        client.make("/v1/orgs/acme/agents/of-a-token", &json!({"enabled": "*"})).expect(201);
+        let id = &made["id"];
+        let rows = client.audit(&format!("principal={}", id.as_str().expect("an id")));
+        assert!(rows.iter().all(|row| row["call"]["principal"] == *id || row["admin"]["principal"] == *id));
+        assert!(rows.iter().any(|row| row["call"]["call"] == "c1"), "{rows:?}");
+        assert!(rows.iter().any(|row| row["admin"]["action"] == "agent.put"), "{rows:?}");
+        assert!(client.audit("principal=nobody").is_empty());
+    });
+}
+
+#[test]
 fn a_revoked_token_is_no_longer_good() {
     scene(|scene| {
         let operator = scene.daemon.operator();

@@ -67,6 +67,11 @@ async fn each_filter_finds_its_rows() {
         (Query { status: Some(Status::Error), ..all.clone() }, vec!["agent.put", "c5"]),
         (Query { error_type: some("TOOL_FAILED"), ..all.clone() }, vec!["c5"]),
         (Query { user: some("u2"), ..all.clone() }, vec!["c9", "file_denied", "c4"]),
+        (Query { principal: some("token-0"), ..all.clone() }, vec!["agent.put"]),
+        (
+            Query { principal: some("token-1"), session: some("s0"), ..all.clone() },
+            vec!["c8", "file_denied", "c4", "c0"],
+        ),
         (Query { action: some("agent.put"), ..all.clone() }, vec!["agent.put"]),
         (Query { action: some("agent.delete"), ..all.clone() }, vec![]),
         (Query { kind: Some(Kind::Effect), ..all.clone() }, vec!["file_denied"]),
