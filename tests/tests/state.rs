@@ -110,6 +110,13 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
         let damaged: Vec<_> = rows.iter().filter(|row| row["damaged"].is_object()).collect();
         assert_eq!(damaged.len(), 1, "{damaged:?}");
         assert_eq!((&damaged[0]["damaged"]["segment"], &damaged[0]["call"]), (&json!(1), &json!(null)));
+        // Whose organization it may have been learns that something is missing, and not where in everybody's log.
+        let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+        let rows = owner.audit("limit=500");
+        let damaged: Vec<_> = rows.iter().filter_map(|row| row.get("damaged")).collect();
+        assert_eq!(damaged.len(), 1, "{damaged:?}");
+        assert_eq!(damaged[0]["records"], 1);
+        assert!(damaged[0].get("segment").or(damaged[0].get("offset")).is_none(), "{damaged:?}");
         assert_eq!(session.audited(&operator, "c2")["status"], "ok");
         assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], false);
         let later = operator.open_session("acme/bot");

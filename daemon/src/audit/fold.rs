@@ -18,7 +18,7 @@ use super::index::{BATCH_ROWS, integer};
 use super::place::Place;
 use super::record::{AdminRecord, CallIntent, Kind, Status};
 
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 17] = [
     "sequence",
     "at_ms",
     "kind",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 16] = [
     "error_type",
     "place",
     "close_place",
+    "records",
 ];
 
 /// What calls and acts are found by, and what an effect or an outcome needs to know of its call.
@@ -118,6 +119,8 @@ struct NewRow {
     error_type: Option<Arc<str>>,
     place: Place,
     closed: Option<Place>,
+    /// How many records a damaged place had.
+    records: Option<u64>,
 }
 
 struct Close {
@@ -172,8 +175,8 @@ impl Batch {
         ends_well && (self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS)
     }
 
-    /// Records from this one on cannot be read; what they were was recorded before this time.
-    pub fn damaged(&mut self, sequence: u64, before_ms: u64, place: Place) {
+    /// So many records from this one on cannot be read; what they were was recorded before this time.
+    pub fn damaged(&mut self, sequence: u64, records: u64, before_ms: u64, place: Place) {
         self.rows.push(NewRow {
             sequence,
             at_ms: before_ms,
@@ -184,6 +187,7 @@ impl Batch {
             error_type: None,
             place,
             closed: None,
+            records: Some(records),
         });
     }
 
@@ -385,7 +389,8 @@ async fn insert(
             .bind(row.status.map(status_code))
             .bind(row.error_type.clone())
             .bind(row.place.packed())
-            .bind(row.closed.map(Place::packed));
+            .bind(row.closed.map(Place::packed))
+            .bind(row.records.map(integer));
     }
     query.execute(connection).await.map(drop)
 }
@@ -398,7 +403,18 @@ fn shared(before: Option<&Arc<str>>, text: &str) -> Option<Arc<str>> {
 impl NewRow {
     fn new(header: &RecordHeader, kind: Kind, keys: Keys, place: Place) -> Self {
         let RecordHeader { sequence, at_ms, .. } = *header;
-        Self { sequence, at_ms, kind, keys, of: None, status: None, error_type: None, place, closed: None }
+        Self {
+            sequence,
+            at_ms,
+            kind,
+            keys,
+            of: None,
+            status: None,
+            error_type: None,
+            place,
+            closed: None,
+            records: None,
+        }
     }
 }
 

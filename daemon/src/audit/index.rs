@@ -44,11 +44,11 @@ CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER
   last_place INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL, organization TEXT, agent TEXT,
   session TEXT, call TEXT, tool TEXT, user TEXT, principal TEXT, action TEXT, of_call INTEGER, status INTEGER, error_type TEXT, place INTEGER NOT NULL,
-  close_place INTEGER);
+  close_place INTEGER, records INTEGER);
 CREATE INDEX rows_by_organization ON rows (organization);
 CREATE INDEX rows_by_session ON rows (session);
 CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
-CREATE INDEX rows_damaged ON rows (at_ms) WHERE kind = 4;
+CREATE INDEX rows_damaged ON rows (sequence) WHERE kind = 4;
 CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
 ";
 
@@ -364,7 +364,7 @@ impl Indexer {
                 Step::Record { offset, header, payload } => {
                     let place = Place { segment: from.segment, offset };
                     if let Err(error) = self.batch.add(running, &header, payload, place) {
-                        self.batch.damaged(header.sequence, header.at_ms, place);
+                        self.batch.damaged(header.sequence, 1, header.at_ms, place);
                         self.skipped.push(Skipped { place, what: error.to_string(), records: 1 });
                     }
                 }

@@ -128,8 +128,8 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Recovery, required = false)]
     pub recovery: Option<Recovery>,
-    /// What of it can no longer be read; with the kind `damaged` that may be all records up to the next row, and
-    /// whose they were is not known.
+    /// What of it can no longer be read; with the kind `damaged`, records between the row before and the next, and whose
+    /// they were is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Damaged, required = false)]
     pub damaged: Option<Damaged>,
@@ -139,10 +139,16 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = AuditDamaged)]
 pub struct Damaged {
-    /// The number of the segment.
-    pub segment: u64,
-    /// Where in it, in bytes.
-    pub offset: u64,
+    /// How many records cannot be read, whosever they were.
+    pub records: u64,
+    /// The number of the segment; not shown to tenants, nor of an outcome that was lost with others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub segment: Option<u64>,
+    /// Where in it, in bytes; shown with the segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub offset: Option<u64>,
     /// What is there instead.
     pub what: &'static str,
 }
@@ -163,7 +169,12 @@ struct Hit {
     error_type: Option<String>,
     opened: Place,
     closed: Option<Place>,
+    /// How many records a damaged place had.
+    records: Option<u64>,
 }
+
+/// What a damaged place has, whose records are known by their number alone.
+pub(super) const UNREADABLE: &str = "records that could not be read when the index was made";
 
 /// Why a record is not shown.
 enum Unread {
@@ -231,16 +242,43 @@ pub async fn lookup(
 }
 
 const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, user, principal, \
-                      action, of_call, status, error_type, place, close_place FROM rows";
+                      action, of_call, status, error_type, place, close_place, records FROM rows";
 
 fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
     let Some(cursor) = &query.cursor else { return Ok(None) };
     cursor.parse().map(Some).map_err(|_| AuditError::BadCursor { cursor: cursor.clone() })
 }
 
+/// What is asked for, and the damaged places that may have had some of it. Each comes in the order of the log by an
+/// index of its own, and SQLite merges the two only as far as the page goes.
 fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite> {
-    let mut sql = QueryBuilder::new(SELECT);
-    sql.push(" WHERE 1 = 1");
+    let (comparison, direction) = match query.order {
+        Order::NewestFirst => ("<", "DESC"),
+        Order::OldestFirst => (">", "ASC"),
+    };
+    let mut sql = QueryBuilder::new("");
+    let onward = |sql: &mut QueryBuilder<Sqlite>| {
+        if let Some(cursor) = cursor {
+            sql.push(format_args!(" AND sequence {comparison} ")).push_bind(integer(cursor));
+        }
+    };
+    if query.kind != Some(Kind::Damaged) {
+        select_known(&mut sql, query);
+        onward(&mut sql);
+    }
+    if query.kind.is_none() {
+        sql.push(" UNION ALL ");
+    }
+    if matches!(query.kind, None | Some(Kind::Damaged)) {
+        select_damaged(&mut sql, query);
+        onward(&mut sql);
+    }
+    sql.push(format_args!(" ORDER BY sequence {direction} LIMIT {limit}"));
+    sql
+}
+
+fn select_known(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
+    sql.push(SELECT).push(" WHERE kind <> 4");
     let texts = [
         ("organization", query.organization.as_deref()),
         ("agent", query.agent.as_deref()),
@@ -274,32 +312,38 @@ fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite
         sql.push(" AND sequence <= (SELECT max(last_sequence) FROM spans WHERE least_ms < ");
         sql.push_bind(integer(until_ms)).push(")");
     }
-    let (comparison, direction) = match query.order {
-        Order::NewestFirst => ("<", "DESC"),
-        Order::OldestFirst => (">", "ASC"),
-    };
-    if let Some(cursor) = cursor {
-        sql.push(format_args!(" AND sequence {comparison} ")).push_bind(integer(cursor));
+}
+
+/// What was there may have been of anybody and of any kind, so only its time leaves it out: it was recorded after the
+/// row before it.
+fn select_damaged(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
+    sql.push(SELECT).push(" WHERE kind = 4");
+    if let Some(since_ms) = query.since_ms {
+        sql.push(" AND at_ms >= ").push_bind(integer(since_ms));
     }
-    sql.push(format_args!(" ORDER BY sequence {direction} LIMIT {limit}"));
-    sql
+    if let Some(until_ms) = query.until_ms {
+        sql.push(
+            " AND coalesce((SELECT before.at_ms FROM rows AS before WHERE before.sequence < rows.sequence",
+        );
+        sql.push(" ORDER BY before.sequence DESC LIMIT 1), 0) < ").push_bind(integer(until_ms));
+    }
 }
 
 impl Hit {
     /// None of a kind that this version does not know; the index has a version of its own, so that there is none.
     fn from_row(row: &SqliteRow) -> Option<Self> {
-        let (of, status, closed): (Option<i64>, Option<i64>, Option<i64>) =
-            (row.get("of_call"), row.get("status"), row.get("close_place"));
+        let number = |column: &str| row.get::<Option<i64>, _>(column);
         Some(Self {
             sequence: natural(row.get("sequence")),
             at_ms: natural(row.get("at_ms")),
             kind: kind_of(row.get("kind"))?,
             keys: Keys::from_row(row),
-            of: of.map(natural),
-            status: status.and_then(status_of),
+            of: number("of_call").map(natural),
+            status: number("status").and_then(status_of),
             error_type: row.get("error_type"),
             opened: Place::unpacked(row.get("place")),
-            closed: closed.map(Place::unpacked),
+            closed: number("close_place").map(Place::unpacked),
+            records: number("records").map(natural),
         })
     }
 }
@@ -341,11 +385,13 @@ impl Content {
             let Some(place) = hit.closed else { return Ok(()) };
             self.close(hit, place, &mut row).map_err(|unread| (place, unread))
         });
+        let records = hit.records.unwrap_or(1);
         match read {
             Ok(()) => {}
             Err((_, Unread::Disk(error))) => return Err(error),
             Err((Place { segment, offset }, Unread::Damaged(what))) => {
-                row.damaged = Some(Damaged { segment, offset, what });
+                let (segment, offset) = (Some(segment), Some(offset));
+                row.damaged = Some(Damaged { records, segment, offset, what });
             }
         }
         Ok(row)
@@ -358,7 +404,7 @@ impl Content {
             Kind::Admin => RecordKind::Admin,
             Kind::Recovery => RecordKind::Recovery,
             Kind::Damaged => {
-                return Err(Unread::Damaged("records that could not be read when the index was made"));
+                return Err(Unread::Damaged(UNREADABLE));
             }
         };
         let (header, payload) = self.record(hit.opened, kind, hit.of.unwrap_or(0))?;

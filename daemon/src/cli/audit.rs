@@ -188,7 +188,6 @@ impl Search {
 
 fn row(item: &Value) -> [String; 6] {
     let text = |pointer| field(item, pointer);
-    let damaged = item.get("damaged").is_some_and(Value::is_object);
     let time = item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
     let (who, what, error) = match item.get("kind").and_then(Value::as_str) {
         Some("call") => (
@@ -208,9 +207,14 @@ fn row(item: &Value) -> [String; 6] {
         ),
         _ => ("-".into(), "-".into(), "-".into()),
     };
-    let what = match damaged {
-        true => format!("damaged: segment {} at byte {}", text("/damaged/segment"), text("/damaged/offset")),
-        false => what,
+    let what = match item.get("damaged") {
+        Some(damaged) if damaged.get("segment").is_some() => {
+            let (records, segment, offset) =
+                (text("/damaged/records"), text("/damaged/segment"), text("/damaged/offset"));
+            format!("damaged records: {records}, segment {segment} at byte {offset}")
+        }
+        Some(_) => format!("damaged records: {}", text("/damaged/records")),
+        None => what,
     };
     [time, text("/kind"), text("/status"), who, what, error]
 }
@@ -285,7 +289,8 @@ mod tests {
             {"kind": "call", "at_ms": 0, "status": "error", "call": {"organization": "acme", "agent": "bot", "tool": "files/read"},
              "outcome": {"error_type": "ACCESS_DENIED"}},
             {"kind": "admin", "at_ms": 0, "admin": {"principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
-            {"kind": "damaged", "at_ms": 0, "sequence": 9, "damaged": {"segment": 3, "offset": 112, "what": "no record"}},
+            {"kind": "damaged", "at_ms": 0, "sequence": 9, "damaged": {"records": 4, "segment": 3, "offset": 112, "what": "no record"}},
+            {"kind": "damaged", "at_ms": 0, "sequence": 20, "damaged": {"records": 5, "what": "no record"}},
             {"kind": "effect", "at_ms": 0, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
         ]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": "7"}));
@@ -296,7 +301,8 @@ mod tests {
             "files/read",
             "ACCESS_DENIED",
             "plugin.load files",
-            "damaged: segment 3 at byte 112",
+            "damaged records: 4, segment 3 at byte 112",
+            "damaged records: 5",
             "file_denied ../x\\u{1b}[2J",
         ] {
             assert!(run.out.contains(part), "{part}: {}", run.out);

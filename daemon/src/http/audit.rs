@@ -79,7 +79,8 @@ pub struct AuditPage {
 /// A search sees everything that was acknowledged before it began. Owners, and auditors of one organization,
 /// see that organization alone. With `order=oldest_first` there is always a `next_cursor`, to follow the log.
 /// Records that can no longer be read, or are not the ones that were written, are marked as `damaged` and their content
-/// is not shown.
+/// is not shown. Where nobody can tell what a place had, it is a record of the kind `damaged` in every search of its time
+/// that asks for no other kind: what is looked for may have been there.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "search_audit", params(AuditQuery),
     responses(
@@ -117,13 +118,17 @@ pub async fn search(
     };
     let mut page = app.audit().search(&query).await.map_err(unavailable)?;
     if caller.organization.is_some() {
-        page.rows.iter_mut().for_each(hide_platforms_rule);
+        page.rows.iter_mut().for_each(hide_platforms);
     }
     Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
 }
 
-/// Tenants see of the platform's layer that it decided, and not by which rule (G16).
-fn hide_platforms_rule(row: &mut Row) {
+/// Tenants see of the platform's layer that it decided, and not by which rule (G16); of a damaged place that there is
+/// one, and not where in everybody's log.
+fn hide_platforms(row: &mut Row) {
+    if let Some(damaged) = &mut row.damaged {
+        (damaged.segment, damaged.offset) = (None, None);
+    }
     if let Some(call) = &mut row.call
         && call.reason.layer == Layer::Platform.as_str()
     {

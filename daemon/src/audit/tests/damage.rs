@@ -1,10 +1,18 @@
 //! Old segments that are no longer what was written: what a search shows, and how the index gets past them.
 
+use std::slice;
+
+use super::super::search::{Damaged, UNREADABLE};
 use super::*;
 
 /// Some segments of calls in two organizations whose records are equally long, an act among them.
 async fn several_segments(place: &Place) -> Audit {
     let audit = place.start().await;
+    fill_segments(&audit).await;
+    audit
+}
+
+async fn fill_segments(audit: &Audit) {
     for number in 10..50 {
         let organization = if number % 2 == 0 { "acme" } else { "corp" };
         let id = number.to_string();
@@ -14,7 +22,6 @@ async fn several_segments(place: &Place) -> Audit {
     }
     audit.admin(act("plugin.load")).await.expect("it is on disk");
     assert!(audit.head().segment > 4);
-    audit
 }
 
 /// Every row, over pages, oldest first.
@@ -75,7 +82,7 @@ async fn a_changed_byte_hides_its_record_and_no_other() {
         assert_eq!((after.len(), hidden(&before, &after)), (before.len(), vec![row_of]));
         let row = after.iter().find(|row| row.sequence == row_of).expect("it is marked");
         let damaged = row.damaged.as_ref().expect("it is marked");
-        assert_eq!((damaged.segment, damaged.offset), (2, record.offset as u64));
+        assert_eq!((damaged.segment, damaged.offset), (Some(2), Some(record.offset as u64)));
         assert_eq!(row.status, Some(Status::Ok), "the index knows how it ended");
         flip(&place, 2, at(record));
         assert_eq!(hidden(&before, &rows(&audit, None).await), Vec::<u64>::new());
@@ -103,7 +110,7 @@ async fn an_index_is_made_anew_past_any_changed_byte() {
         );
         let row = after.iter().find(|row| row.kind == Kind::Damaged).expect("it is marked");
         let damaged = row.damaged.as_ref().expect("it is marked");
-        assert_eq!((damaged.segment, damaged.offset), (2, record.offset as u64), "byte {at}");
+        assert_eq!((damaged.segment, damaged.offset), (Some(2), Some(record.offset as u64)), "byte {at}");
         assert!(!audit.verify().await.expect("it can be read").ok, "byte {at}");
         flip(&place, 2, at);
     }
@@ -214,6 +221,53 @@ async fn segments_that_were_swapped_show_no_record_as_another() {
     swap();
     remove_index(&place);
     assert_eq!(rows(&place.start().await, None).await.len(), before.len() + 1);
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_read_is_told_to_all_whose_records_it_may_have_had() {
+    let place = Place::new();
+    drop(several_segments(&place).await);
+    let second = records(&place.folder(), 2);
+    let mut bytes = place.segment(2);
+    bytes[second[2].offset..second[4].offset].fill(0);
+    std::fs::write(place.folder().segment(2), bytes).expect("it can be written");
+    remove_index(&place);
+    let audit = place.start().await;
+    let shown = async |query: Query| {
+        let rows = audit.search(&query).await.expect("it answers").rows;
+        rows.into_iter().filter(|row| row.kind == Kind::Damaged).collect::<Vec<Row>>()
+    };
+    let all = Query { limit: Some(PAGE_ROWS_MAX), ..Query::default() };
+    // The one behind the zeros cannot be judged either.
+    let damaged =
+        Damaged { records: 3, segment: Some(2), offset: Some(second[2].offset as u64), what: UNREADABLE };
+    let of = |organization: &str| Query { organization: Some(organization.into()), ..all.clone() };
+    let of_session = Query { session: Some("s1".into()), ..of("acme") };
+    for query in [all.clone(), of("acme"), of("corp"), of_session] {
+        let places: Vec<_> = shown(query).await.into_iter().filter_map(|row| row.damaged).collect();
+        assert_eq!(places, slice::from_ref(&damaged));
+    }
+    assert!(shown(Query { kind: Some(Kind::Call), ..all.clone() }).await.is_empty());
+    let alone = audit.search(&Query { kind: Some(Kind::Damaged), ..of("acme") }).await.expect("it answers");
+    assert_eq!(alone.rows.len(), 1);
+
+    // Over pages once, where it is in the order of the log.
+    let rows = rows(&audit, Some("acme")).await;
+    assert!(rows.is_sorted_by_key(|row| row.sequence));
+    assert_eq!(rows.iter().filter(|row| row.kind == Kind::Damaged).count(), 1);
+
+    let everybodys = self::rows(&audit, None).await;
+    let at = everybodys.iter().position(|row| row.kind == Kind::Damaged).expect("it is marked");
+    let (after_ms, before_ms) = (everybodys[at - 1].at_ms, everybodys[at].at_ms);
+    for (since_ms, until_ms, is_shown) in [
+        (None, Some(after_ms), false),
+        (None, Some(after_ms + 1), true),
+        (Some(before_ms), None, true),
+        (Some(before_ms + 1), None, false),
+    ] {
+        let within = Query { since_ms, until_ms, ..of("acme") };
+        assert_eq!(!shown(within).await.is_empty(), is_shown, "{since_ms:?} to {until_ms:?}");
+    }
 }
 
 /// It may have been the call that is asked for; one of a session that began later was not.
