@@ -6,7 +6,7 @@
 //! since a copy of every name would be most of the cost.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -127,7 +127,8 @@ struct Close {
     of: u64,
     status: Status,
     error_type: Option<Arc<str>>,
-    place: Place,
+    /// None of an outcome that is lost.
+    place: Option<Place>,
 }
 
 #[derive(Deserialize)]
@@ -191,6 +192,23 @@ impl Batch {
         });
     }
 
+    /// A segment begins, and these calls are open. What else is still running here has ended, and its outcome was in a
+    /// damaged place.
+    pub fn segment(&mut self, running: &Running, open_calls: &[u64]) {
+        let has_ended = |sequence: &u64| open_calls.binary_search(sequence).is_err();
+        let unknown = || (Status::Unknown, Some(Arc::from("UNKNOWN")));
+        let running_here = self.rows.iter_mut().filter(|row| row.status == Some(Status::Running));
+        for row in running_here.filter(|row| has_ended(&row.sequence)) {
+            let (status, error_type) = unknown();
+            (row.status, row.error_type) = (Some(status), error_type);
+        }
+        let closed: HashSet<u64> = self.closes.iter().map(|close| close.of).collect();
+        for of in running.keys().copied().filter(has_ended).filter(|of| !closed.contains(of)) {
+            let (status, error_type) = unknown();
+            self.closes.push(Close { of, status, error_type, place: None });
+        }
+    }
+
     /// Fails on content that is not what its kind has.
     pub fn add(
         &mut self,
@@ -244,7 +262,7 @@ impl Batch {
             (header.of, outcome.status, outcome.error_type.as_deref().map(Arc::from));
         match self.calls.get(&of).and_then(|index| self.rows.get_mut(*index)) {
             Some(row) => (row.status, row.error_type, row.closed) = (Some(status), error_type, Some(place)),
-            None => self.closes.push(Close { of, status, error_type, place }),
+            None => self.closes.push(Close { of, status, error_type, place: Some(place) }),
         }
     }
 
@@ -312,7 +330,7 @@ impl Batch {
                 .push_bind(integer(close.of))
                 .push_bind(status_code(close.status))
                 .push_bind(close.error_type.clone())
-                .push_bind(close.place.packed());
+                .push_bind(close.place.map(Place::packed));
         });
         query.push(") WHERE sequence = column1");
         query.build().persistent(false).execute(connection).await.map(drop)

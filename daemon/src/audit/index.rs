@@ -323,19 +323,28 @@ impl Indexer {
         while position.sequence < durable.sequence && !self.batch.is_full() {
             position = match self.read_segment(&state.running, position, durable)? {
                 Stop::Good(position) => position,
-                Stop::Bad(position, what) => self.skip(position, what, durable)?,
+                Stop::Bad(position, what) => self.skip(&state.running, position, what, durable)?,
             };
         }
         Ok(position)
     }
 
     /// Goes on behind a damaged place.
-    fn skip(&mut self, bad: Position, what: String, durable: Head) -> Result<Position, IndexError> {
+    fn skip(
+        &mut self,
+        running: &Running,
+        bad: Position,
+        what: String,
+        durable: Head,
+    ) -> Result<Position, IndexError> {
         let onward = onward::find(&self.folder, bad, durable)?;
         let place = Place { segment: bad.segment.max(1), offset: bad.offset };
         let records = onward.from.sequence.saturating_sub(bad.sequence);
         if records > 0 {
-            self.batch.damaged(bad.sequence + 1, onward.before_ms, place);
+            self.batch.damaged(bad.sequence + 1, records, onward.before_ms, place);
+        }
+        if let Some(open_calls) = onward.open_calls {
+            self.batch.segment(running, &open_calls);
         }
         self.skipped.push(Skipped { place, what, records });
         Ok(onward.from)
@@ -344,7 +353,7 @@ impl Indexer {
     /// Reads on in one segment until it ends or the batch is full.
     fn read_segment(&mut self, running: &Running, from: Position, durable: Head) -> Result<Stop, IndexError> {
         if from.segment == 0 {
-            return next_segment(&self.folder, from);
+            return self.next_segment(running, from);
         }
         let mut reader = match Reader::open(&self.folder, from.segment) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -371,7 +380,7 @@ impl Indexer {
                 Step::Bad(what) => return Ok(Stop::Bad(position, what)),
                 // The next start knows the index by the record before its position.
                 Step::End if position.sequence == durable.sequence => break,
-                Step::End if from.segment < durable.segment => return next_segment(&self.folder, position),
+                Step::End if from.segment < durable.segment => return self.next_segment(running, position),
                 Step::End => {
                     let what = format!("it ends before record {}, which was on disk", durable.sequence);
                     return Ok(Stop::Bad(position, what));
@@ -386,23 +395,24 @@ impl Indexer {
         }
         Ok(Stop::Good(position))
     }
-}
 
-/// Where the first record stands of the segment that should follow here.
-fn next_segment(folder: &Folder, end: Position) -> Result<Stop, IndexError> {
-    let segment = end.segment + 1;
-    let bad = |what: &str| Ok(Stop::Bad(end, format!("segment {segment} should follow: {what}")));
-    let mut reader = match Reader::open(folder, segment) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return bad("the file is missing"),
-        opened => opened?,
-    };
-    let Ok((header, hash)) = reader.header()? else { return bad("its header is damaged") };
-    if (header.segment, header.first_sequence, header.previous_hash)
-        != (segment, end.sequence + 1, end.hash.0)
-    {
-        return bad("it does not");
+    /// Where the first record stands of the segment that should follow here.
+    fn next_segment(&mut self, running: &Running, end: Position) -> Result<Stop, IndexError> {
+        let segment = end.segment + 1;
+        let bad = |what: &str| Ok(Stop::Bad(end, format!("segment {segment} should follow: {what}")));
+        let mut reader = match Reader::open(&self.folder, segment) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return bad("the file is missing"),
+            opened => opened?,
+        };
+        let Ok((header, hash)) = reader.header()? else { return bad("its header is damaged") };
+        if (header.segment, header.first_sequence, header.previous_hash)
+            != (segment, end.sequence + 1, end.hash.0)
+        {
+            return bad("it does not");
+        }
+        self.batch.segment(running, &header.open_calls);
+        Ok(Stop::Good(Position { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
     }
-    Ok(Stop::Good(Position { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
 }
 
 async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
@@ -411,8 +421,7 @@ async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
         // Before the first segment.
         None => Position { sequence: 0, segment: 0, offset: 0, hash: Sha256([0; 32]) },
     };
-    let query =
-        "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
+    let query = "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), Keys::from_row(row))).collect();
     Ok(Loaded { position, running })

@@ -22,6 +22,8 @@ pub struct Onward {
     pub from: Head,
     /// What is missing was recorded before this time.
     pub before_ms: u64,
+    /// The calls that are open there, where it is the beginning of a segment.
+    pub open_calls: Option<Vec<u64>>,
 }
 
 /// The next good record behind `bad`, up to `durable`.
@@ -35,7 +37,7 @@ pub fn find(folder: &Folder, bad: Head, durable: Head) -> io::Result<Onward> {
             return Ok(onward);
         }
     }
-    Ok(Onward { from: durable, before_ms: super::now_ms() })
+    Ok(Onward { from: durable, before_ms: super::now_ms(), open_calls: None })
 }
 
 /// The bytes from there on; none where there is no such file.
@@ -69,7 +71,7 @@ impl Search {
             Ok((header, hash)) if self.follows(segment, &header) => {
                 let (sequence, offset) = (header.first_sequence - 1, header.bytes());
                 let from = Head { sequence, segment, offset, hash: Sha256(hash) };
-                Some(Onward { from, before_ms: header.made_at_ms })
+                Some(Onward { from, before_ms: header.made_at_ms, open_calls: Some(header.open_calls) })
             }
             Ok(_) => None,
             Err(_) => {
@@ -99,7 +101,7 @@ impl Search {
                 && judge(&header, ahead, &Link { hash, sequence }).is_ok()
             {
                 let from = Head { sequence: sequence - 1, segment, offset, hash: Sha256(hash) };
-                return Some(Onward { from, before_ms: header.at_ms });
+                return Some(Onward { from, before_ms: header.at_ms, open_calls: None });
             }
             self.hashes.insert(sequence + 1, header.hash);
         }

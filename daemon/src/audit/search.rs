@@ -387,6 +387,10 @@ impl Content {
         });
         let records = hit.records.unwrap_or(1);
         match read {
+            Ok(()) if hit.status == Some(Status::Unknown) && hit.closed.is_none() => {
+                let what = "its outcome was in a place that cannot be read";
+                row.damaged = Some(Damaged { records, segment: None, offset: None, what });
+            }
             Ok(()) => {}
             Err((_, Unread::Disk(error))) => return Err(error),
             Err((Place { segment, offset }, Unread::Damaged(what))) => {

@@ -154,7 +154,7 @@ impl Answer {
     /// What the log knows of a call of an earlier run of the daemon. Its output is not in the log.
     pub(crate) fn of_an_earlier_run(row: &Row) -> Self {
         let (status, error) = match row.status {
-            None if row.kind == audit::Kind::Damaged => (Status::Unknown, unreadable()),
+            Some(audit::Status::Unknown) | None if row.damaged.is_some() => (Status::Unknown, unreadable()),
             Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
             Some(audit::Status::Cancelled) => (Status::Error, CallError::cancelled()),
             Some(audit::Status::ApprovalRequired) => {

@@ -270,6 +270,50 @@ async fn a_place_that_cannot_be_read_is_told_to_all_whose_records_it_may_have_ha
     }
 }
 
+/// One intent in the same batch of the index as what is damaged, one in the batch before.
+#[tokio::test]
+async fn a_call_whose_outcome_is_lost_is_unknown_once_the_log_goes_on_without_it() {
+    let place = Place::new();
+    let audit = place.start().await;
+    let far = audit.open(intent("far")).expect("it is taken");
+    for number in 0..index::BATCH_ROWS + 10 {
+        drop(audit.open(intent(&number.to_string())).expect("it is taken"));
+        // So many unwritten records are more than these small segments hold.
+        if number % 20 == 0 {
+            audit.synced().await.expect("it is on disk");
+        }
+    }
+    let near = audit.open(intent("near")).expect("it is taken");
+    assert!(audit.head().segment > 4);
+    assert_eq!(row(&audit, "far").await.status, Some(Status::Running), "it is open in every segment");
+    audit.close(near, ok()).await.expect("it is on disk");
+    audit.close(far, ok()).await.expect("it is on disk");
+    let ended = audit.head().sequence;
+    fill_segments(&audit).await;
+    let (folder, newest) = (place.folder(), audit.head().segment);
+    drop(audit);
+
+    for segment in 1..=newest {
+        for record in records(&folder, segment) {
+            if [ended - 1, ended].contains(&record.header.sequence) {
+                assert_eq!(record.header.kind, RecordKind::CallClose);
+                flip(&place, segment, record.end - 1);
+            }
+        }
+    }
+    remove_index(&place);
+    let audit = place.start().await;
+    for id in ["far", "near"] {
+        let row = row(&audit, id).await;
+        assert_eq!((row.status, row.outcome.is_none()), (Some(Status::Unknown), true), "{id}");
+        assert!(row.damaged.is_some(), "{id}");
+    }
+    let kind = Some(Kind::Call);
+    let count = async |query: Query| audit.search(&query).await.expect("it answers").rows.len();
+    assert_eq!(count(Query { kind, error_type: Some("UNKNOWN".into()), ..Query::default() }).await, 2);
+    assert_eq!(count(Query { kind, status: Some(Status::Running), ..Query::default() }).await, 0);
+}
+
 /// It may have been the call that is asked for; one of a session that began later was not.
 #[tokio::test]
 async fn an_id_that_may_be_in_a_damaged_place_is_not_a_new_one() {
