@@ -13,6 +13,7 @@ pub mod compiled;
 pub mod component;
 pub mod daemon;
 pub mod disk;
+pub mod events;
 pub mod guests;
 pub mod office;
 pub mod process;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Pending, Reply};
 use crate::daemon::Daemon;
+use crate::events::Stream;
 
 /// An open session, and who speaks in it.
 #[derive(Clone, Debug)]
@@ -104,6 +105,18 @@ impl Session {
         let body = json!({"calls": [{"id": id, "tool": tool, "arguments": arguments}]}).to_string();
         let headers = [("Content-Type", "application/json")];
         self.client.start("POST", &self.path("/calls"), &headers, body.as_bytes())
+    }
+
+    /// Starts a call that sleeps for ever, and returns once its guest does.
+    pub fn start_dozing(&self, id: &str) -> Pending {
+        let mut events = Stream::open(&self.client, &self.path("/events"));
+        let pending = self.start(id, "hostile/doze", json!({}));
+        let mut began = false;
+        while !began {
+            let (name, event) = events.next().expect("an event");
+            began = name == "progress" && event["call"] == id;
+        }
+        pending
     }
 
     /// Waits until a call of that id is in the sandbox, or in line for it.

@@ -319,8 +319,7 @@ fn ends_a_call(settings: &str, stop: impl FnOnce(&Daemon)) {
     let mut daemon = Daemon::start(PROGRAM, settings);
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
-    let running = session.start("c1", "hostile/doze", json!({}));
-    session.wait_until_running("c1");
+    let running = session.start_dozing("c1");
     let began = std::time::Instant::now();
     stop(&daemon);
     let answer = running.reply().expect(200).json();

@@ -1,8 +1,8 @@
 //! Calls that wait for somebody and are not wanted any more: each has one end, and nothing runs after it (R6, G6).
 
+use toolgate_tests::events::Stream;
 use toolgate_tests::{CallReply, Reply, Value, json};
 
-use crate::events::Stream;
 use crate::{Agent, scene};
 
 fn supervised() -> Value {

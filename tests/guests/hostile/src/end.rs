@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use toolgate_sdk::{Error, tool};
+use toolgate_sdk::{Context, Error, tool};
 
-/// Sleeps in the host for ever.
+/// Says that it begins, and sleeps in the host for ever.
 #[tool(read_only)]
-pub fn doze() -> bool {
+pub fn doze(context: &Context) -> bool {
+    context.progress(0, None, Some("dozing"));
     std::thread::sleep(Duration::from_secs(u64::from(u32::MAX)));
     true
 }

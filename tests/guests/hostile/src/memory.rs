@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use toolgate_sdk::tool;
+use toolgate_sdk::{Context, tool};
 
 const MIB: usize = 1024 * 1024;
 
@@ -61,13 +61,14 @@ pub fn hide(
 /// Fills memory with a pattern and stays until it is stopped.
 #[tool(read_only)]
 pub fn hide_and_stay(
+    context: &Context,
     /// What the pattern is made of
     seed: u64,
     /// How much of it
     mebibytes: usize,
 ) -> bool {
     hide(seed, mebibytes);
-    crate::end::doze()
+    crate::end::doze(context)
 }
 
 /// Takes fresh memory and counts what of the pattern is in it, and what else is not zero.
