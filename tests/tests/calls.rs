@@ -3,9 +3,9 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use toolgate_tests::client::Pending;
+use toolgate_tests::events::Stream;
 use toolgate_tests::{Aftermath, Client, Daemon, PluginFile, Session, Shared, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -234,17 +234,23 @@ fn arguments_that_are_no_sound_json_are_that_calls_error() {
 fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
     scene(|scene| {
         let session = scene.session();
-        let rest = json!({"tool": "hostile/rest", "arguments": {"ms": 300}});
-        let began = Instant::now();
-        for reply in session.calls(&vec![rest.clone(); 32]) {
-            assert_eq!(reply.output(), 300);
+        let doze = json!({"tool": "hostile/doze", "arguments": {}});
+        let mut events = Stream::open(&session.client, &session.path("/events"));
+        let post = json!({"calls": vec![doze.clone(); 32]}).to_string();
+        let headers = [("Content-Type", "application/json")];
+        let running = session.client.start("POST", &session.path("/calls"), &headers, post.as_bytes());
+        // None of them ends by itself, so when the last begins all of them run.
+        let mut begun = Vec::new();
+        while begun.len() < 32 {
+            let (name, event) = events.next().expect("an event");
+            begun.extend((name == "progress").then(|| event["call"].clone()));
         }
-        assert!(
-            began.elapsed() < Duration::from_secs(6),
-            "one after the other takes ten: {:?}",
-            began.elapsed()
-        );
-        session.post(&json!({"calls": vec![rest; 33]})).refused(400, "INVALID_REQUEST");
+        for id in begun {
+            session.cancel(id.as_str().expect("an id")).expect(204);
+        }
+        let answer = running.reply().expect(200).json();
+        assert_eq!(answer["results"].as_array().map(Vec::len), Some(32), "{answer}");
+        session.post(&json!({"calls": vec![doze; 33]})).refused(400, "INVALID_REQUEST");
         session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
         assert_eq!(
             scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),
@@ -492,10 +498,9 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
     operator.load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
     let other = daemon.session_within("other/bot", &json!({}));
-    let busy: Vec<_> = ["r1", "r2", "w1"].map(|id| session.start(id, "hostile/doze", json!({}))).into();
-    for id in ["r1", "r2", "w1"] {
-        session.wait_until_running(id);
-    }
+    let (first, second) = (session.start_dozing("r1"), session.start_dozing("r2"));
+    let busy = [first, second, session.start("w1", "hostile/doze", json!({}))];
+    session.wait_until_running("w1");
     let refused = session.call_as("full", "hostile/echo", json!({"text": "x"})).failed("OVERLOADED");
     assert!(refused.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", refused.0);
     assert_eq!(refused.0["error"]["retryable"], true);

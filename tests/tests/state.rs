@@ -4,11 +4,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{Daemon, PluginFile, Session, guests, json, wait};
+use toolgate_tests::{Daemon, PluginFile, Session, compiled, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -338,10 +339,10 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     // Compiled code takes a third of it; what the filler gives back must hold a segment.
     let Some(disk) = SmallDisk::mount("64m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
-    let mut daemon = Daemon::start_with(
-        PROGRAM,
-        Options { settings, data: Some(disk.path().join("data")), ..Options::default() },
-    );
+    let data = disk.path().join("data");
+    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    let options = Options { settings, data: Some(data), ..Options::default() };
+    let mut daemon = Daemon::start_with(PROGRAM, options);
     let operator = daemon.operator();
     let session = daemon.session_within("acme/bot", &json!({}));
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));
