@@ -204,7 +204,9 @@ fn the_log_holds_against_being_killed_again_and_again() {
         for at in 0..8 {
             running.push(session.start(&format!("r{round}-{at}"), "hostile/rest", json!({"ms": at * 10})));
         }
-        session.wait_until_running(&format!("r{round}-7"));
+        // Known, whether it still runs or has ended: the kill meets each call at whatever it is at.
+        let last = session.path(&format!("/calls/r{round}-7"));
+        wait::until("the last call to be known", || (session.client.get(&last).status == 200).then_some(()));
         daemon = daemon.crash_and_restart();
     }
     let operator = daemon.operator();
