@@ -39,8 +39,16 @@ impl Stream {
         (count > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// The next event: its name and its data.
-    pub fn next(&mut self) -> Option<(String, Value)> {
+    pub fn names(&mut self, count: usize) -> Vec<String> {
+        (0..count).map(|_| self.next().expect("an event").0).collect()
+    }
+}
+
+/// The events that come: the name and the data of each.
+impl Iterator for Stream {
+    type Item = (String, Value);
+
+    fn next(&mut self) -> Option<Self::Item> {
         let (mut name, begun) = (None, std::time::Instant::now());
         loop {
             // A quiet stream says that it lives, so reading it never runs out of time.
@@ -52,9 +60,5 @@ impl Stream {
                 return Some((name.clone(), serde_json::from_str(data).expect("JSON")));
             }
         }
-    }
-
-    pub fn names(&mut self, count: usize) -> Vec<String> {
-        (0..count).map(|_| self.next().expect("an event").0).collect()
     }
 }
