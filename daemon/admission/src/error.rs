@@ -257,13 +257,41 @@ mod tests {
     /// The page of documentation that is made from the table.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
 
+    /// What `daemon/src/http` answers beside the statuses of the table.
+    const OTHER_STATUSES: [(u16, ErrorType, &str); 7] = [
+        (
+            405,
+            ErrorType::InvalidRequest,
+            "The address does not take the method; `Allow` says which it takes.",
+        ),
+        (408, ErrorType::DeadlineExceeded, "The head or the body of the request did not arrive in time."),
+        (
+            412,
+            ErrorType::Conflict,
+            "`If-Match` or `If-None-Match` names another state than the one that is there.",
+        ),
+        (414, ErrorType::TooLarge, "The address has more than 65,534 bytes."),
+        (422, ErrorType::InvalidOutput, "A client's result does not fit the tool's output schema."),
+        (
+            428,
+            ErrorType::InvalidRequest,
+            "Neither `If-Match` nor `If-None-Match` says what a write replaces.",
+        ),
+        (
+            431,
+            ErrorType::TooLarge,
+            "The head of the request has more than 100 header fields, or more bytes than `http.header_bytes`.",
+        ),
+    ];
+
     fn page() -> String {
         let mut page = String::from(
             "# Errors\n\n\
              Every error has an `error_type` of this list, a `message`, a `hint` that says what to do about it, `retryable`, and\n\
              for some `details`. A call's stands in its result, behind HTTP 200; one of the interface itself is\n\
-             `application/problem+json` with the HTTP status that stands here. *Again* says whether the same request can succeed\n\
-             later, unchanged; an error that knows better says so in `retryable`.\n",
+             `application/problem+json` (RFC 9457) with the HTTP status that stands here, and has its message in `detail`.\n\
+             *Again* says whether the same request can succeed later, unchanged; an error that knows better says so in\n\
+             `retryable`.\n",
         );
         for (fault, title) in [
             (Fault::Caller, "The request was wrong"),
@@ -277,6 +305,12 @@ mod tests {
                 let meaning = row.error_type.meaning();
                 page += &format!("| `{}` | {} | {again} | {meaning} |\n", row.code, row.http_status);
             }
+        }
+        page += "\n## Statuses that belong to no code\n\n\
+                 Where HTTP has a status of its own for what is wrong with a request, the refusal has that one:\n\n\
+                 | HTTP | `error_type` | |\n|---|---|---|\n";
+        for (status, error_type, meaning) in OTHER_STATUSES {
+            page += &format!("| {status} | `{}` | {meaning} |\n", error_type.as_str());
         }
         page
     }

@@ -166,9 +166,10 @@ settings! {
     Http in "http" {
         /// Connections open at the same time; more wait to be accepted.
         connections: u64 = 1024, number(1, 65_536);
-        /// Request line and headers of one request together.
+        /// The head of a request: its first line, its header fields and the empty line after them. Its fields are at
+        /// most 100.
         header_bytes: u64 = 32 * KIB, number(8 * KIB, 256 * KIB);
-        /// How long a client may take to send them.
+        /// How long a client may take to send a head; an idle connection is closed after it too.
         header_timeout_ms: u64 = 10_000, number(100, 600_000);
         /// How long a client may take to send a body.
         body_timeout_ms: u64 = 30_000, number(100, 600_000);

@@ -20,6 +20,7 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use super::listener::HEADER_FIELDS;
 use super::problem::Problem;
 use super::refusal::Refusal;
 use super::{App, header};
@@ -161,6 +162,12 @@ fn describe_common_refusals(operation: &mut Operation) {
         "the request asks for a host that the daemon does not serve, or was made by a web page of another origin",
     )
     .add_to(responses);
+    let text = format!(
+        "the head has more than {HEADER_FIELDS} header fields, or more bytes than the operator allows"
+    );
+    Refusal::under(431, ErrorType::TooLarge, &text).add_to(responses);
+    Refusal::under(408, ErrorType::DeadlineExceeded, "the head of the request did not arrive in time")
+        .add_to(responses);
     if operation.request_body.is_some() {
         Refusal::new(ErrorType::TooLarge, "the body is larger than the operator allows").add_to(responses);
         Refusal::under(408, ErrorType::DeadlineExceeded, "the body did not arrive in time").add_to(responses);

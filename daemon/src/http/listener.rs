@@ -4,6 +4,8 @@
 //! head or to take an answer, and none on the number of connections.
 
 mod taken;
+mod unreadable;
+mod withheld;
 
 use std::convert::Infallible;
 use std::io;
@@ -13,6 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,6 +28,8 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
 use taken::TakenInTime;
+use unreadable::Unreadable;
+use withheld::{AnswerBody, Answering, Requests, Withheld};
 
 /// Pause after the system refused to accept, most often for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +41,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Header fields of one request. Clients send about ten.
-const HEADER_FIELDS: usize = 100;
+pub(super) const HEADER_FIELDS: usize = 100;
 
 /// What a connection may take.
 #[derive(Clone, Copy, Debug)]
@@ -123,16 +128,19 @@ pub async fn connection<S>(stream: S, router: Router, settings: ListenerSettings
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let requests = Arc::<Requests>::default();
+    let begun = Arc::clone(&requests);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let router = router.clone();
-        async move { answer(router, request.map(Body::new)).await }
+        let (router, answering) = (router.clone(), Answering::begin(&begun));
+        async move { answer(router, request.map(Body::new), answering).await }
     });
+    let stream = Withheld::new(TakenInTime::new(stream, settings.write_timeout), requests);
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
         .max_buf_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
-        .serve_connection(TokioIo::new(TakenInTime::new(stream, settings.write_timeout)), service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut serving = serving;
     let ended = tokio::select! {
         ended = &mut serving => ended,
@@ -141,13 +149,20 @@ where
             (&mut serving).await
         }
     };
-    let stream = serving.into_parts().io.into_inner();
-    if !stop.is_cancelled() {
-        let _ = tokio::time::timeout(LINGER, swallow(stream)).await;
-    }
+    let parts = serving.into_parts();
+    let stream = parts.io.into_inner();
+    let answering = stream.is_answering();
+    let (mut stream, status) = stream.into_parts();
     if let Err(error) = ended {
         // Clients hang up, send nonsense and time out all day; none of it is this daemon's trouble.
         tracing::debug!(%error, "a connection ended early");
+        let unreadable = Unreadable { error, status, head: parts.read_buf };
+        if !answering {
+            stream = unreadable.refuse(stream, &settings).await;
+        }
+    }
+    if !stop.is_cancelled() {
+        let _ = tokio::time::timeout(LINGER, swallow(stream)).await;
     }
 }
 
@@ -160,6 +175,10 @@ async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     while stream.read(&mut piece).await.is_ok_and(|read| read > 0) {}
 }
 
-async fn answer(router: Router, request: Request) -> Result<axum::response::Response, Infallible> {
-    router.oneshot(request).await
+async fn answer(
+    router: Router,
+    request: Request,
+    answering: Answering,
+) -> Result<Response<AnswerBody>, Infallible> {
+    router.oneshot(request).await.map(|response| response.map(|body| answering.with(body)))
 }

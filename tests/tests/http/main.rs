@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod address;
+mod heads;
 mod wire;
 
 use toolgate_tests::{Aftermath, Client, Daemon, Reply, Shared, guests, json};

@@ -79,19 +79,9 @@ fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_client_that_takes_its_time_is_cut_off() {
+fn a_body_that_does_not_come_in_time_is_refused() {
     scene(|scene| {
         let stranger = scene.daemon.stranger();
-        let slow = |bytes: &str| {
-            let began = Instant::now();
-            let ended = stranger.raw(bytes.as_bytes()).try_reply();
-            (ended, began.elapsed())
-        };
-        for head in ["", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
-            let (ended, took) = slow(head);
-            assert!(ended.as_ref().map_or(true, |reply| reply.status == 408), "{ended:?}");
-            assert!(took < Duration::from_secs(10), "{took:?}");
-        }
         let operator = scene.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = format!(
@@ -102,30 +92,6 @@ fn a_client_that_takes_its_time_is_cut_off() {
         );
         let reply = stranger.raw(head.as_bytes()).reply();
         assert_eq!(reply.error_type(), "DEADLINE_EXCEEDED", "{}", reply.text());
-    });
-}
-
-#[test]
-fn headers_are_bounded_in_number_and_size() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
-        let with = |count: usize, bytes: usize| {
-            let fields: String = (0..count).map(|at| format!("X-{at}: {}\r\n", "x".repeat(bytes))).collect();
-            let head =
-                format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n");
-            stranger.raw(head.as_bytes()).try_reply()
-        };
-        assert_eq!(with(50, 10).expect("an answer").status, 200);
-        for (count, bytes) in [(200, 1), (10, 10_000), (100_000, 10)] {
-            let reply = with(count, bytes);
-            assert!(
-                reply.as_ref().map_or(true, |reply| reply.status == 431),
-                "{count} of {bytes}: {reply:?}"
-            );
-        }
-        let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(100_000));
-        let reply = stranger.raw(long.as_bytes()).try_reply();
-        assert!(reply.as_ref().map_or(true, |reply| matches!(reply.status, 414 | 431)), "{reply:?}");
     });
 }
 
@@ -152,7 +118,7 @@ fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
             let began = Instant::now();
             let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200));
             let answer = operator.raw(b"").drip(head.as_bytes(), pause).expect("an end");
-            assert!(statuses(&answer).iter().all(|status| *status == 408), "{answer:?}");
+            assert_eq!(statuses(&answer), [408], "{answer:?}");
             assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
             let head = head_of_call(&operator, &session.path("/calls")) + "Content-Length: 1000\r\n\r\n";
             let answer = operator.raw(head.as_bytes()).drip(&[b' '; 200], pause).expect("an answer");
@@ -309,11 +275,7 @@ fn a_request_that_two_readers_could_read_differently_is_refused() {
             "GET\t/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         ];
         for head in heads {
-            let reply = stranger.raw(format!("{head}{inner}").as_bytes()).try_reply();
-            assert!(
-                reply.as_ref().map_or(true, |reply| reply.status == 400 || reply.status == 505),
-                "{head:?}: {reply:?}"
-            );
+            stranger.raw(format!("{head}{inner}").as_bytes()).reply().refused(400, "INVALID_REQUEST");
         }
         // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
         let both = format!(

@@ -1,0 +1,113 @@
+//! What a client is told whose request cannot be read: why, in the form of every refusal, before the connection ends.
+//!
+//! There is no request to answer, so the answer is sent as that to one made up, by the library that frames all others.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::ready;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use bytes::Bytes;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use toolgate_admission::{CallError, ErrorType};
+
+use super::{HEADER_FIELDS, ListenerSettings};
+use crate::http::problem::Problem;
+
+/// What the answer is to.
+const MADE_UP: &[u8] = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
+
+/// The same where what came was a `HEAD`, as far as that can be seen: the answer then has no body.
+const MADE_UP_HEAD: &[u8] = b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
+
+/// Longest target of a request, in bytes; the library's own bound.
+const TARGET_BYTES: usize = 65_534;
+
+/// A head that the library gave up on.
+pub(super) struct Unreadable {
+    /// Why it did.
+    pub error: hyper::Error,
+    /// The status that it would have answered, if any.
+    pub status: Option<StatusCode>,
+    /// What came of the head. The library has dropped one that it read to its end.
+    pub head: Bytes,
+}
+
+impl Unreadable {
+    /// Tells the client, where there is something to tell, and that the connection ends with it.
+    pub(super) async fn refuse<S>(&self, stream: S, settings: &ListenerSettings) -> S
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Some((status, problem)) = self.refusal(settings) else { return stream };
+        let answer = Cell::new(Some(problem.with_status(status)));
+        let service = service_fn(move |_| ready(Ok::<_, Infallible>(answer.take().unwrap_or_default())));
+        let asked = if self.head.starts_with(b"HEAD ") { MADE_UP_HEAD } else { MADE_UP };
+        let stream = TokioIo::new(tokio::io::join(asked, stream));
+        // What was made up is over at once, which is no hanging up.
+        let mut serving = http1::Builder::new().half_close(true).serve_connection(stream, service);
+        // Who has hung up by now is told nothing.
+        let _ = (&mut serving).await;
+        serving.into_parts().io.into_inner().into_inner().1
+    }
+
+    /// An idle connection ends without a word, and one that broke has nobody to tell.
+    fn refusal(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
+        let has_begun = !self.head.is_empty();
+        Some(match self.status {
+            Some(status @ StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
+                (status, too_large(settings.header_bytes))
+            }
+            Some(status @ StatusCode::URI_TOO_LONG) => (status, too_long()),
+            None if self.error.is_timeout() && has_begun => {
+                (StatusCode::REQUEST_TIMEOUT, too_slow(settings.header_timeout))
+            }
+            None if self.error.is_incomplete_message() && has_begun => {
+                (StatusCode::BAD_REQUEST, malformed("it ended early"))
+            }
+            None if !self.error.is_parse() => return None,
+            _ => (StatusCode::BAD_REQUEST, malformed(&self.error.to_string())),
+        })
+    }
+}
+
+fn malformed(why: &str) -> Problem {
+    Problem::new(
+        ErrorType::InvalidRequest,
+        format!("the head of the request cannot be read: {why}"),
+        "send HTTP/1.1 as RFC 9112 has it; what came behind this head was not read",
+    )
+}
+
+fn too_large(header_bytes: usize) -> Problem {
+    Problem::new(
+        ErrorType::TooLarge,
+        format!(
+            "the head of the request has more than {header_bytes} bytes or more than {HEADER_FIELDS} header fields"
+        ),
+        "send fewer and shorter fields, or ask the operator to raise `http.header_bytes`",
+    )
+}
+
+fn too_long() -> Problem {
+    Problem::new(
+        ErrorType::TooLarge,
+        format!("the address in the request has more than {TARGET_BYTES} bytes"),
+        "send a shorter one",
+    )
+}
+
+fn too_slow(timeout: Duration) -> Problem {
+    let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let error = CallError::new(
+        ErrorType::DeadlineExceeded,
+        format!("the head of the request did not arrive within {timeout_ms} ms"),
+        "send it faster, or ask the operator to raise `http.header_timeout_ms`",
+    );
+    error.with_details(json!({"header_timeout_ms": timeout_ms})).into()
+}

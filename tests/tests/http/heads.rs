@@ -1,0 +1,118 @@
+//! Heads that cannot be read: each is refused as everything else is, and nothing of another answer is lost for it.
+
+use super::*;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+const GOOD: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const MALFORMED: &str = "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n";
+
+/// As the documentation says.
+const HEADER_FIELDS: usize = 100;
+
+/// A head with this many fields.
+fn with_fields(count: usize) -> String {
+    let fields: String = (2..count).map(|at| format!("X-{at}: x\r\n")).collect();
+    format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n")
+}
+
+#[test]
+fn a_head_that_cannot_be_read_is_refused_with_its_reason() {
+    scene(|scene| {
+        scene.leaves_nothing(|scene| {
+            let stranger = scene.daemon.stranger();
+            for (head, why) in [
+                (MALFORMED, "header"),
+                ("GET /hea lthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "version"),
+                ("GET /healthz\r\n\r\n", "URI"),
+                ("GET /\u{1} HTTP/1.1\r\nHost: localhost\r\n\r\n", "URI"),
+                ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP2"),
+                ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", "content-length"),
+                ("\u{16}\u{3}\u{1}\u{2}\r\n\r\n", "method"),
+            ] {
+                let reply = stranger.raw(head.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+                assert_eq!(reply.header("connection"), Some("close"), "{head:?}");
+                assert!(reply.header("date").is_some(), "{head:?}");
+                assert!(reply.text().contains(why), "{head:?}: {}", reply.text());
+            }
+        });
+    });
+}
+
+/// An answer stays what it is, whatever it is made of, and the refusal of what follows comes after all of it.
+#[test]
+fn an_answer_before_a_head_that_cannot_be_read_is_whole() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        // As the library's own answers begin, and more than a connection takes at once.
+        let file =
+            "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".repeat(50_000);
+        session.put_file("file", file.as_bytes()).expect(204);
+        let token = operator.token.as_deref().unwrap_or_default();
+        let asked = |method: &str| {
+            let path = session.path("/files/file");
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n")
+        };
+        for (method, body) in [("GET", file.as_str()), ("HEAD", "")] {
+            let sent = format!("{}{GOOD}{MALFORMED}{GOOD}", asked(method));
+            let answers = operator.raw(sent.as_bytes()).all().expect("answers");
+            let answers = String::from_utf8_lossy(&answers);
+            let (head, rest) = answers.split_once("\r\n\r\n").expect("a head");
+            assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+            let rest = rest.strip_prefix(body).expect("the whole file");
+            let (second, refusal) = rest.split_once("HTTP/1.1 400 ").expect("a refusal");
+            assert!(second.starts_with("HTTP/1.1 200 ") && second.ends_with('}'), "{second}");
+            assert!(refusal.contains("INVALID_REQUEST") && refusal.ends_with('}'), "{refusal}");
+        }
+    });
+}
+
+#[test]
+fn header_fields_are_bounded_in_number() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let with = |count: usize| stranger.raw(with_fields(count).as_bytes()).reply();
+        with(HEADER_FIELDS).expect(200);
+        for count in [HEADER_FIELDS + 1, 100_000] {
+            let reply = with(count).refused(431, "TOO_LARGE");
+            assert!(reply.text().contains("100 header fields"), "{}", reply.text());
+        }
+        let document = stranger.get("/openapi.json").expect(200).json();
+        let said = document["paths"]["/v1/sessions"]["post"]["responses"]["431"]["description"].to_string();
+        assert!(said.contains("100 header fields"), "{said}");
+    });
+}
+
+#[test]
+fn a_head_that_does_not_come_in_time_is_refused_and_an_idle_connection_closed() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        for head in ["G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
+            let reply = stranger.raw(head.as_bytes()).reply().refused(408, "DEADLINE_EXCEEDED");
+            assert_eq!(reply.json()["details"]["header_timeout_ms"], 700, "{}", reply.text());
+        }
+        assert_eq!(stranger.raw(b"").all().expect("an end"), b"");
+        // After an answer there is nothing to refuse either.
+        let answers = stranger.raw(GOOD.as_bytes()).all().expect("an end");
+        assert_eq!(String::from_utf8_lossy(&answers).matches("HTTP/1.1 ").count(), 1);
+    });
+}
+
+#[test]
+fn a_head_that_ends_early_is_refused() {
+    scene(|scene| {
+        let half_closed = |bytes: &str| {
+            let mut stream = TcpStream::connect(scene.daemon.stranger().address).expect("a connection");
+            stream.write_all(bytes.as_bytes()).expect("taken");
+            stream.shutdown(Shutdown::Write).expect("half a connection");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("an end");
+            answer
+        };
+        let answer = half_closed("GET /healthz HTTP/1.1\r\nHost: loc");
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("ended early"), "{answer}");
+        assert_eq!(half_closed(""), "");
+    });
+}
