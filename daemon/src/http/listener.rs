@@ -139,6 +139,8 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
         .max_buf_size(settings.header_bytes)
+        // The buffer alone can turn out larger, and a head that comes in one piece with it.
+        .max_header_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
         .serve_connection(TokioIo::new(stream), service);
     let mut serving = serving;

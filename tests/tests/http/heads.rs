@@ -8,6 +8,8 @@ use std::net::{Shutdown, TcpStream};
 const GOOD: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const MALFORMED: &str = "GET /healthz HTTP/1.1\r\nHost : localhost\r\n\r\n";
 
+/// The default of `http.header_bytes`.
+const HEADER_BYTES: usize = 32 << 10;
 /// As the documentation says.
 const HEADER_FIELDS: usize = 100;
 
@@ -82,6 +84,36 @@ fn header_fields_are_bounded_in_number() {
         let document = stranger.get("/openapi.json").expect(200).json();
         let said = document["paths"]["/v1/sessions"]["post"]["responses"]["431"]["description"].to_string();
         assert!(said.contains("100 header fields"), "{said}");
+    });
+}
+
+/// In whatever pieces it comes, and wherever its length is.
+#[test]
+fn a_head_is_bounded_by_its_setting_to_the_byte() {
+    scene(|scene| {
+        let stranger = scene.daemon.stranger();
+        let padded = |before: &str, after: &str, bytes: usize| {
+            format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()))
+        };
+        let field = |bytes| {
+            padded("GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ", "\r\n\r\n", bytes)
+        };
+        let address =
+            |bytes| padded("GET /", " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", bytes);
+        let in_pieces = |head: &str, piece: usize| {
+            let mut pending = stranger.raw(b"");
+            let sent = head.as_bytes().chunks(piece).try_for_each(|piece| pending.write(piece));
+            sent.expect("the daemon takes it");
+            pending.reply()
+        };
+        for piece in [usize::MAX, 20_000, HEADER_BYTES] {
+            in_pieces(&field(HEADER_BYTES), piece).expect(200);
+            in_pieces(&address(HEADER_BYTES), piece).refused(404, "NOT_FOUND");
+            for head in [field(HEADER_BYTES + 1), address(HEADER_BYTES + 1), field(60_000)] {
+                let reply = in_pieces(&head, piece).refused(431, "TOO_LARGE");
+                assert!(reply.text().contains("http.header_bytes"), "{}", reply.text());
+            }
+        }
     });
 }
 
