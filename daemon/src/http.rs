@@ -25,6 +25,7 @@ mod health;
 pub mod listener;
 mod oauth;
 mod organizations;
+mod parameters;
 mod plugins;
 mod policies;
 mod preview;
@@ -258,7 +259,7 @@ fn routes(app: &App) -> Routes {
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
         .open(routes!(health::openapi))
-        .open(routes!(oauth::callback))
+        .open_to_providers(routes!(oauth::callback))
         .guarded(Operate, routes!(plugins::list))
         .guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
         .guarded(Operate, routes!(plugins::rollback))

@@ -21,6 +21,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::listener::HEADER_FIELDS;
+use super::parameters::Parameters;
 use super::problem::Problem;
 use super::refusal::Refusal;
 use super::{App, header};
@@ -41,6 +42,15 @@ enum HangingUp {
     ChangesNothing,
 }
 
+/// What stands in front of a route.
+struct Guard {
+    app: App,
+    access: Access,
+    /// None where hanging up stops a request.
+    changes: Option<Arc<Semaphore>>,
+    parameters: Parameters,
+}
+
 /// Routes, each with who may use it.
 pub(super) struct Routes {
     app: App,
@@ -57,7 +67,15 @@ impl Routes {
     }
 
     /// Adds routes that need no token.
-    pub(super) fn open(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
+    pub(super) fn open(self, routes: UtoipaMethodRouter<App>) -> Self {
+        let (schemas, paths, methods) = routes;
+        let parameters = Arc::new(Parameters::of(&paths));
+        let methods = methods.route_layer(middleware::from_fn_with_state(parameters, expect_known));
+        self.open_to_providers((schemas, paths, methods))
+    }
+
+    /// The same for what providers send people to: what they add to the query is ignored (RFC 6749, section 4.1.2).
+    pub(super) fn open_to_providers(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
         for operation in operations(&mut routes) {
             // Said in so many words, for readers who would take silence for an oversight.
             operation.security = Some(Vec::new());
@@ -97,8 +115,8 @@ impl Routes {
         }
         let (schemas, paths, methods) = routes;
         let changes = Some(Arc::clone(&self.changes)).filter(|_| hanging_up == HangingUp::ChangesNothing);
-        let guard = (self.app.clone(), access, changes);
-        let methods = methods.route_layer(middleware::from_fn_with_state(guard, admit));
+        let guard = Guard { app: self.app.clone(), access, changes, parameters: Parameters::of(&paths) };
+        let methods = methods.route_layer(middleware::from_fn_with_state(Arc::new(guard), admit));
         self.router = self.router.routes((schemas, paths, methods));
         self
     }
@@ -120,17 +138,20 @@ impl FromRequestParts<App> for Authenticated {
     }
 }
 
-/// Lets a request through if the caller's role has the access.
+/// Lets a request through if the caller's role has the access, and its query is one that the route takes.
 async fn admit(
-    State((app, access, changes)): State<(App, Access, Option<Arc<Semaphore>>)>,
+    State(guard): State<Arc<Guard>>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
+    let Guard { app, access, changes, parameters } = &*guard;
     let authorization = header(request.headers(), &AUTHORIZATION)?;
     let caller = app.0.identity.authenticate(authorization)?;
-    caller.may(access)?;
+    caller.may(*access)?;
+    parameters.expect_known(request.method(), request.uri())?;
     request.extensions_mut().insert(caller);
-    let Some(changes) = changes.filter(|_| !request.method().is_safe()) else {
+    let changes = changes.as_ref().filter(|_| !request.method().is_safe());
+    let Some(changes) = changes.map(Arc::clone) else {
         return Ok(next.run(request).await);
     };
     let permit = changes.acquire_owned().await;
@@ -140,6 +161,16 @@ async fn admit(
         next.run(request).await
     })
     .await
+}
+
+/// Lets a request through if its query is one that the route takes.
+async fn expect_known(
+    State(parameters): State<Arc<Parameters>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    parameters.expect_known(request.method(), request.uri())?;
+    Ok(next.run(request).await)
 }
 
 fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut Operation> {

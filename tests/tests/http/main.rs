@@ -363,7 +363,38 @@ fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
         operator
             .post("/v1/sessions", &json!({"agent": "acme/bot", "user": "\u{7}"}))
             .refused(400, "INVALID_REQUEST");
-        operator.get("/v1/audit?nosuch=1").expect(400);
         operator.get("/v1/audit?cursor=nonsense").refused(400, "INVALID_REQUEST");
+    });
+}
+
+/// A misspelt parameter would be ignored, and the answer taken for what was asked.
+#[test]
+fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_takes() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        let calls = session.path("/calls");
+        let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
+        let refused = |reply: Reply, name: &str, taken: &str| {
+            let problem = reply.refused(400, "INVALID_REQUEST").json();
+            assert!(problem["detail"].to_string().contains(&format!("`{name}`")), "{problem}");
+            assert!(problem["hint"].to_string().contains(taken), "{problem}");
+        };
+        refused(operator.get("/v1/audit?kindd=call"), "kindd", "`kind`");
+        refused(operator.get("/v1/tokens?limit=1&cusor=x"), "cusor", "`cursor`, `limit`");
+        refused(operator.get("/v1/orgs/acme/agents/bot?revision=1"), "revision", ": none");
+        refused(operator.post(&format!("{calls}?dry_run=true"), &call), "dry_run", ": none");
+        assert_eq!(operator.send("HEAD", "/v1/tokens?cusor=x", &[], b"").status, 400);
+        for path in ["/healthz", "/readyz", "/openapi.json"] {
+            refused(scene.daemon.stranger().get(&format!("{path}?verbose")), "verbose", ": none");
+            scene.daemon.stranger().get(&format!("{path}?")).expect(200);
+        }
+        // Who may not ask learns of nothing else.
+        scene.daemon.stranger().get("/v1/tokens?cusor=x").refused(401, "UNAUTHENTICATED");
+        scene.of_role("auditor", "acme").get("/v1/tokens?cusor=x").refused(403, "FORBIDDEN");
+        assert!(operator.audit(&format!("kind=call&session={}", session.id)).is_empty());
+        operator.post(&calls, &call).expect(200);
+        operator.get("/v1/tokens?limit=1").expect(200);
+        operator.get("/v1/audit?kind=call&limit=1").expect(200);
     });
 }
