@@ -123,7 +123,7 @@ impl App {
         self.0.openapi.get_or_init(|| document::text(document));
         let hosts: Arc<[String]> = self.settings().hosts().into();
         router
-            .fallback(async || Problem::not_found("address"))
+            .fallback(no_address)
             .method_not_allowed_fallback(wrong_method)
             .layer(middleware::from_fn_with_state(hosts, expect_host))
             .with_state(self)
@@ -352,7 +352,7 @@ fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
     let target = request.uri().authority().map(Authority::as_str);
     let mut named = target.into_iter().chain(field).peekable();
     if named.peek().is_none() {
-        return Err(not_our_host(""));
+        return Err(no_host());
     }
     named.find(|named| !is_ours(named, hosts)).map_or(Ok(()), |other| Err(not_our_host(other)))
 }
@@ -380,12 +380,29 @@ fn without_port(named: &str) -> Option<&str> {
     (is_port && (rest.is_empty() || rest.starts_with(':'))).then_some(host)
 }
 
+/// RFC 9112, section 3.2.
+fn no_host() -> Problem {
+    Problem::new(
+        ErrorType::InvalidRequest,
+        "the request does not say which host it is for",
+        "send the header `Host` with the address that the daemon listens at",
+    )
+}
+
 fn not_our_host(host: &str) -> Problem {
     let host: String = host.chars().filter(|character| character.is_ascii_graphic()).take(100).collect();
     Problem::new(
         ErrorType::Forbidden,
         format!("the request asks for host `{host}`, which this daemon does not serve"),
-        "use the address that it listens at, or add the name to `allowed_hosts`",
+        "use the address that it listens at, or set `allowed_hosts` to all hosts that it serves, this one with them",
+    )
+}
+
+async fn no_address() -> Problem {
+    Problem::new(
+        ErrorType::NotFound,
+        "there is no such address",
+        "see `/openapi.json` for those that there are; a path has one spelling",
     )
 }
 

@@ -164,8 +164,21 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
+/// What is compressed would be taken for what it is not: for no JSON, no component, or another file.
+pub(super) fn expect_unencoded(headers: &HeaderMap) -> Result<(), Problem> {
+    match super::header(headers, &header::CONTENT_ENCODING)? {
+        Some(coding) if !coding.eq_ignore_ascii_case("identity") => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the body is encoded as `{coding}`, and encoded bodies are not taken"),
+            "send it as it is, without `Content-Encoding`",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// A web page cannot send this type to another origin without being asked whether it may.
 pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
+    expect_unencoded(headers)?;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let essence = content_type.split(';').next().unwrap_or("").trim();
     if essence.eq_ignore_ascii_case("application/json") {

@@ -23,7 +23,9 @@ use super::problem::ProblemBody;
             of a closed list; `x-toolgate-error-types` of a response lists those that it can have. What becomes \
             of a *call* is in a 200, whatever it is.\n\
             - Fields and query parameters that are not described here are refused. Answers may get new members.\n\
-            - Another method than those described gets 405 with `Allow`, another address 404; both with a problem.\n\
+            - Another method than those described gets 405 with `Allow`, another address 404; both with a problem. `HEAD` is answered as \
+            `GET`, without the body.\n\
+            - Bodies are taken as they are: one with a `Content-Encoding` is refused.\n\
             - Times are in milliseconds since 1970, in UTC. Lists are paged by `cursor`.\n\
             - A secret is taken and never shown again; what it is for, where it may go and how it stands is.\n\
             - Documents (organizations, policies, agents) are replaced whole, under their `ETag`: a write without \

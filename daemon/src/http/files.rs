@@ -113,6 +113,7 @@ pub async fn put(
     Path((id, path)): Path<(String, String)>,
     request: Request,
 ) -> Result<StatusCode, Problem> {
+    body::expect_unencoded(request.headers())?;
     let workspace = workspace(&app, &caller, &id).await?;
     let settings = &app.settings().http;
     let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);

@@ -89,6 +89,7 @@ pub async fn put(
     request: Request,
 ) -> Result<(StatusCode, axum::Json<PluginView>), Problem> {
     let namespace = named(&namespace)?;
+    body::expect_unencoded(request.headers())?;
     expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
     let settings = &app.settings().http;

@@ -56,7 +56,11 @@ fn a_request_for_another_host_is_refused() {
             "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
         stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
         let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
-        assert_ne!(stranger.raw(none.as_bytes()).reply().status, 200);
+        let reply = stranger.raw(none.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        assert!(reply.json()["hint"].to_string().contains("`Host`"), "{}", reply.text());
+        let other = stranger.send("GET", "/healthz", &[("Host", "evil.example")], b"");
+        assert!(other.json()["hint"].to_string().contains("`allowed_hosts`"), "{}", other.text());
+        assert!(stranger.get("/nosuch").json()["hint"].to_string().contains("/openapi.json"));
     });
 }
 

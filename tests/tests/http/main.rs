@@ -125,6 +125,63 @@ fn a_body_of_another_kind_is_refused() {
     });
 }
 
+/// What is wrong with it is its encoding: that it is no JSON as it stands, nobody wants to know.
+#[test]
+fn an_encoded_body_is_refused_for_its_encoding() {
+    scene(|scene| {
+        let session = scene.daemon.operator().open_session("acme/bot");
+        let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
+        let send = |method: &str, path: &str, kind: &str, coding: &str| {
+            let headers = [("Content-Type", kind), ("Content-Encoding", coding)];
+            session.client.send(method, path, &headers, body)
+        };
+        let (calls, file) = (session.path("/calls"), session.path("/files/encoded"));
+        for (method, path, kind) in [
+            ("POST", calls.as_str(), "application/json"),
+            ("PUT", "/v1/orgs/acme/agents/encoded", "application/json"),
+            ("PUT", "/v1/plugins/encoded", "application/wasm"),
+            ("PUT", &file, "application/octet-stream"),
+        ] {
+            for coding in ["gzip", "br", "gzip, identity"] {
+                let reply = send(method, path, kind, coding).refused(400, "INVALID_REQUEST");
+                let said = format!("encoded as `{coding}`");
+                assert!(reply.json()["detail"].to_string().contains(&said), "{path}: {}", reply.text());
+            }
+        }
+        session.get_file("encoded").refused(404, "NOT_FOUND");
+        send("POST", &calls, "application/json", "identity").expect(200);
+        send("PUT", &file, "application/octet-stream", "Identity").expect(204);
+    });
+}
+
+#[test]
+fn a_head_is_answered_as_a_get_without_its_body() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let session = operator.open_session("acme/bot");
+        session.put_file("a.txt", b"some text").expect(204);
+        let file = session.path("/files/a.txt");
+        let asked = |client: &Client, path: &str| {
+            let [get, head] = ["GET", "HEAD"].map(|method| client.send(method, path, &[], b""));
+            assert_eq!(head.body, b"", "{path}");
+            assert_eq!(head.status, get.status, "{path}");
+            let told = |reply: &Reply| -> Vec<_> {
+                reply.headers.iter().filter(|(name, _)| name != "date").cloned().collect()
+            };
+            assert_eq!(told(&head), told(&get), "{path}");
+            assert_eq!(get.header("content-length"), Some(get.body.len().to_string().as_str()), "{path}");
+            head.status
+        };
+        for path in ["/healthz", "/openapi.json", "/v1/plugins", "/v1/orgs/acme", file.as_str()] {
+            assert_eq!(asked(&operator, path), 200, "{path}");
+        }
+        assert_eq!(asked(&operator, "/v1/orgs/nosuch"), 404);
+        assert_eq!(asked(&operator, "/nosuch"), 404);
+        assert_eq!(asked(&scene.daemon.stranger(), "/v1/plugins"), 401);
+        assert_eq!(operator.send("HEAD", "/v1/sessions", &[], b"").status, 405);
+    });
+}
+
 #[test]
 fn a_request_without_a_good_token_is_refused() {
     scene(|scene| {

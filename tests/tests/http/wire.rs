@@ -192,7 +192,7 @@ fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
             let kept = "GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
             let last = "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n";
             assert_eq!(statuses(&all(&format!("{kept}{last}"))), [200, 200]);
-            assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\n\r\n")), [403]);
+            assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\n\r\n")), [400]);
             let chunked = "POST /v1/sessions HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
             assert!(!statuses(&all(&format!("{chunked}{kept}{last}"))).contains(&200));
             for text in ["GET /healthz\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.2\r\nHost: localhost\r\n\r\n"] {
