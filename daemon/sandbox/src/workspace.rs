@@ -152,6 +152,16 @@ impl Workspace {
         self.change(move |workspace, turn| workspace.replace(turn, &path, &bytes)).await
     }
 
+    /// The same where nothing of that name is there yet. Nobody can make it in between.
+    pub async fn create(&self, path: &str, bytes: Bytes) -> Result<(), WorkspaceError> {
+        let path = RelativePath::from_host(path)?;
+        let created = self.change(move |workspace, turn| match workspace.holds(turn, &path)? {
+            true => Err(Errno::EXIST.into()),
+            false => workspace.replace(turn, &path, &bytes),
+        });
+        created.await
+    }
+
     /// Removes a file or an empty folder.
     pub async fn delete(&self, path: &str) -> Result<(), WorkspaceError> {
         let path = RelativePath::from_host(path)?;
@@ -334,6 +344,9 @@ pub enum WorkspaceError {
     /// There is nothing.
     #[error("there is no such file")]
     NotFound,
+    /// Something is where nothing should be yet.
+    #[error("something of that name is there")]
+    Exists,
     /// A folder is where a file was asked for.
     #[error("the path names a folder")]
     IsDirectory,
@@ -357,6 +370,7 @@ impl WorkspaceError {
         match self {
             Self::Refused(refusal) => refusal.hint(),
             Self::NotFound => "list the workspace to see what there is",
+            Self::Exists => "take another name, or say that it may be replaced",
             Self::IsDirectory | Self::NotDirectory => "name a file",
             Self::NotEmpty => "remove what is in it first",
             Self::Quota(_) => "remove files that are no longer needed",
@@ -378,6 +392,7 @@ impl From<FileError> for WorkspaceError {
             FileError::Quota(exceeded) => Self::Quota(exceeded),
             FileError::Io(error) => match error.kind() {
                 io::ErrorKind::NotFound => Self::NotFound,
+                io::ErrorKind::AlreadyExists => Self::Exists,
                 io::ErrorKind::IsADirectory => Self::IsDirectory,
                 io::ErrorKind::NotADirectory => Self::NotDirectory,
                 io::ErrorKind::DirectoryNotEmpty => Self::NotEmpty,

@@ -125,6 +125,15 @@ pub(super) struct FileAddress {
     path: String,
 }
 
+/// What a write of a file may say about what is there.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct FileHeaders {
+    /// `*` for a file that must not be there yet. Files have no `ETag`, so there is nothing else to compare.
+    #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
+    if_none_match: Option<String>,
+}
+
 /// What a write of a document says about the one that it replaces.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

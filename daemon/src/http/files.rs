@@ -2,21 +2,23 @@
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::json;
 use toolgate_admission::{CallError, ErrorType, Limits};
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 use utoipa::ToSchema;
 
-use super::address::{FileAddress, SessionAddress};
+use super::address::{FileAddress, FileHeaders, SessionAddress};
 use super::extract::Path;
 use super::problem::Problem;
-use super::refusal::{NoFile, NoRoom, NoSession, NotEmpty, SessionEnded, Unreadable};
+use super::refusal::{FileThere, NoFile, NoRoom, NoSession, NotEmpty, SessionEnded, Unreadable};
 use super::schema::FileBytes;
-use super::{App, Authenticated, body};
+use super::{App, Authenticated, body, header};
 use crate::dispatch::now_ms;
 use crate::identity::Caller;
 
@@ -99,13 +101,13 @@ pub async fn get(
 
 /// Put a file into the workspace.
 ///
-/// Whole, with the folders on its way, in place of a file that is there. It counts against the same quota as
-/// what tools write.
+/// Whole, with the folders on its way, in place of a file that is there; with `If-None-Match: *` only where nothing
+/// is. It counts against the same quota as what tools write.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
-    params(FileAddress),
+    params(FileAddress, FileHeaders),
     request_body(content = FileBytes, content_type = "application/octet-stream", description = "The file's bytes, any at all. No body is an empty file."),
-    responses((status = 204, description = "It is there."), NoSession, SessionEnded, NoRoom, Unreadable),
+    responses((status = 204, description = "It is there."), NoSession, SessionEnded, FileThere, NoRoom, Unreadable),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -114,11 +116,16 @@ pub async fn put(
     request: Request,
 ) -> Result<StatusCode, Problem> {
     body::expect_unencoded(request.headers())?;
+    let must_be_new = must_be_new(request.headers())?;
     let workspace = workspace(&app, &caller, &id).await?;
     let settings = &app.settings().http;
     let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
     let bytes = body::read(request.into_body(), workspace.quota().bytes, timeout).await?;
-    workspace.write(&path, bytes).await.map_err(refused)?;
+    let written = match must_be_new {
+        true => workspace.create(&path, bytes).await,
+        false => workspace.write(&path, bytes).await,
+    };
+    written.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -134,7 +141,11 @@ pub async fn delete(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((id, path)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
+    if must_be_new(&headers)? {
+        return Err(no_tags());
+    }
     let workspace = workspace(&app, &caller, &id).await?;
     workspace.delete(&path).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
@@ -148,11 +159,28 @@ async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Pr
     session.workspace(quota).await.map_err(refused)
 }
 
+/// Whether a write may replace nothing. Who compares tags wants to keep something, and would not if that were ignored.
+fn must_be_new(headers: &HeaderMap) -> Result<bool, Problem> {
+    match (header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?) {
+        (None, None) => Ok(false),
+        (None, Some("*")) => Ok(true),
+        _ => Err(no_tags()),
+    }
+}
+
+fn no_tags() -> Problem {
+    Problem::new(
+        ErrorType::InvalidRequest,
+        "files have no `ETag` to compare, so the precondition cannot be held",
+        "leave it out; a write alone takes `If-None-Match: *`, for a file that must not be there yet",
+    )
+}
+
 fn refused(error: WorkspaceError) -> Problem {
     let error_type = match &error {
         WorkspaceError::NotFound => ErrorType::NotFound,
         WorkspaceError::Quota(_) => ErrorType::TooLarge,
-        WorkspaceError::NotEmpty => ErrorType::Conflict,
+        WorkspaceError::NotEmpty | WorkspaceError::Exists => ErrorType::Conflict,
         WorkspaceError::Refused(_) | WorkspaceError::IsDirectory | WorkspaceError::NotDirectory => {
             ErrorType::InvalidRequest
         }
@@ -165,5 +193,9 @@ fn refused(error: WorkspaceError) -> Problem {
         WorkspaceError::Io(_) => "the workspace cannot be used".to_owned(),
         told => told.to_string(),
     };
-    CallError::new(error_type, message, error.hint()).into()
+    let told = CallError::new(error_type, message, error.hint());
+    match error {
+        WorkspaceError::Exists => told.with_details(json!({"precondition": "failed"})).into(),
+        _ => told.into(),
+    }
 }

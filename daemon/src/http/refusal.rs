@@ -149,6 +149,7 @@ refusals! {
     NoOtherKey = Conflict, "there is no other root key to rotate to, a rotation before this one is not finished, or a stored secret does not open";
     NotTheKey = InvalidRequest, "that is not the root key of this store";
     NoFile = NotFound, "there is no such file or session, or the token may not use the session";
+    FileThere = Conflict as 412, "something of that name is there, and `If-None-Match: *` says that nothing is";
     NoToken = NotFound, "there is no such token, or it is not of the organization of the one that asks";
     SessionEnded = Expired, "the session was not used for too long and has ended";
     Changed = Conflict as 412, "the document is not the one that the header names: it was changed, made or deleted in between";

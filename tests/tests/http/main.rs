@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod address;
+mod files;
 mod heads;
 mod wire;
 

@@ -235,6 +235,14 @@ impl Workspace {
         }
     }
 
+    /// Whether anything is there.
+    pub(crate) fn holds(&self, _turn: &Turn, path: &RelativePath) -> Result<bool, FileError> {
+        let Some((parents, name)) = path.split() else { return Ok(true) };
+        let top = &self.shared.root;
+        let folders = existing_folders(top, parents)?;
+        Ok(folders.len() == parents.len() && tree::look(folders.last().unwrap_or(top), name)?.is_some())
+    }
+
     /// Puts a whole file in place, new or instead of another, so that nobody ever sees half of it. Makes the
     /// folders on the way.
     pub(crate) fn replace(&self, _turn: &Turn, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {

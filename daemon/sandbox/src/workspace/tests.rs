@@ -160,6 +160,19 @@ async fn b2_a_replaced_file_that_is_being_read_stays_counted_and_whole() {
 }
 
 #[tokio::test]
+async fn what_must_be_new_replaces_nothing() {
+    let (_folder, workspace) = fresh(ROOMY).await;
+    workspace.create("folder/file", Bytes::from_static(b"first")).await.unwrap();
+    for path in ["folder/file", "folder"] {
+        let again = workspace.create(path, Bytes::from_static(b"second")).await;
+        assert!(matches!(again, Err(WorkspaceError::Exists)), "{path}: {again:?}");
+    }
+    assert_eq!(workspace.read("folder/file").await.unwrap().rest().await.unwrap(), b"first");
+    workspace.write("folder/file", Bytes::from_static(b"third")).await.unwrap();
+    assert_eq!(workspace.used(), Used { bytes: 5, files: 2 });
+}
+
+#[tokio::test]
 async fn a_write_below_a_file_or_onto_a_folder_fails() {
     let (_folder, workspace) = fresh(ROOMY).await;
     workspace.write("folder/file", Bytes::new()).await.unwrap();
