@@ -3,6 +3,7 @@
 //! The loop is our own because the framework's has no limit on the time a client takes to send a request's
 //! head or to take an answer, and none on the number of connections.
 
+mod refused;
 mod taken;
 mod unreadable;
 mod withheld;
@@ -10,7 +11,7 @@ mod withheld;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tower::ServiceExt;
 
+use refused::Refused;
 use taken::TakenInTime;
 use unreadable::Unreadable;
 use withheld::{AnswerBody, Answering, Requests, Withheld};
@@ -70,6 +72,7 @@ pub async fn serve(
     let room = Arc::new(Semaphore::new(settings.connections));
     let _near = AbortOnDropHandle::new(tokio::spawn(keep_a_timer_near(settings.header_timeout / 8)));
     let connections = TaskTracker::new();
+    let mut refused = Refused::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
@@ -84,7 +87,9 @@ pub async fn serve(
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                if let Some(times) = refused.count(Instant::now()) {
+                    tracing::warn!(%error, times, "a connection cannot be accepted");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
