@@ -13,13 +13,20 @@ mod reading;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name, Namespace};
+use toolgate_admission::{CallError, ErrorType, Name, Namespace, is_hidden};
 
 pub use reading::{RuleKey, Sound, left_with_nothing};
 
 /// The platform has one policy, as has an organization; their rows need a name all the same.
 const PLATFORM_NAME: &str = "platform";
 const POLICY_NAME: &str = "organization";
+
+/// Longest `display_name` of an organization: a line of a list. The same as an agent's.
+const DISPLAY_CHARS: usize = 200;
+/// Most integrations that are called connected: as many as a policy can name, and each is in memory.
+const CONNECTED: usize = 10_000;
+/// Longest name of an integration: no tool can need one with a longer name.
+const INTEGRATION_CHARS: usize = 100;
 
 /// Which document is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -112,12 +119,56 @@ pub enum Judgement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrganizationDocument {
-    /// What people call it.
-    #[schema(example = "Acme Inc.")]
+    /// What people call it: 1 to 200 visible characters.
+    #[schema(min_length = 1, max_length = 200, example = "Acme Inc.")]
     pub display_name: Option<String>,
-    /// Integrations whose credentials live elsewhere; an operator's word.
-    #[schema(example = json!(["stripe"]))]
+    /// Integrations whose credentials live elsewhere; an operator's word. At most 10,000 names of 1 to 100 characters.
+    #[schema(max_items = 10_000, example = json!(["stripe"]))]
     pub connected: Vec<String>,
+}
+
+impl OrganizationDocument {
+    /// Refuses what is longer than anybody needs. One that is stored already is not asked.
+    pub fn check(&self) -> Result<(), CallError> {
+        self.display_name.as_deref().map_or(Ok(()), check_display_name)?;
+        if self.connected.len() > CONNECTED {
+            let message =
+                format!("`connected` has {} entries and may have {CONNECTED}", self.connected.len());
+            return Err(unsound(message, "leave some out".to_owned()));
+        }
+        self.connected.iter().enumerate().try_for_each(|(index, name)| check_integration(index, name))
+    }
+}
+
+fn check_display_name(name: &str) -> Result<(), CallError> {
+    let hint = || format!("write 1 to {DISPLAY_CHARS} visible characters, or leave it out");
+    let chars = name.chars().count();
+    if chars > DISPLAY_CHARS {
+        let message = format!("`display_name` has {chars} characters and may have {DISPLAY_CHARS}");
+        return Err(unsound(message, hint()));
+    }
+    match name.trim().is_empty() || name.chars().any(is_hidden) {
+        true => Err(unsound("`display_name` is empty or holds hidden characters".to_owned(), hint())),
+        false => Ok(()),
+    }
+}
+
+fn check_integration(index: usize, name: &str) -> Result<(), CallError> {
+    let hint = || "write one word each, like `stripe`".to_owned();
+    let chars = name.chars().count();
+    if chars > INTEGRATION_CHARS {
+        let message =
+            format!("entry {index} of `connected` has {chars} characters and may have {INTEGRATION_CHARS}");
+        return Err(unsound(message, hint()));
+    }
+    match name.is_empty() || name.chars().any(|letter| letter.is_whitespace() || is_hidden(letter)) {
+        true => Err(unsound(format!("entry {index} of `connected` is not a word"), hint())),
+        false => Ok(()),
+    }
+}
+
+fn unsound(message: String, hint: String) -> CallError {
+    CallError::new(ErrorType::InvalidRequest, message, hint)
 }
 
 impl DocumentKey {
@@ -387,5 +438,36 @@ mod tests {
     fn a_misspelt_field_of_an_organization_is_refused() {
         assert!(serde_json::from_str::<OrganizationDocument>(r#"{"conected":[]}"#).is_err());
         assert!(serde_json::from_str::<OrganizationDocument>(r#"{"connected":["stripe"]}"#).is_ok());
+    }
+
+    fn named(display_name: &str) -> OrganizationDocument {
+        OrganizationDocument { display_name: Some(display_name.into()), ..Default::default() }
+    }
+
+    fn connected(names: Vec<String>) -> OrganizationDocument {
+        OrganizationDocument { connected: names, ..Default::default() }
+    }
+
+    #[test]
+    fn texts_of_an_organization_are_bounded_and_what_they_had_is_said() {
+        for sound in [named(&"é".repeat(200)), connected(vec!["x".repeat(100); 10_000])] {
+            sound.check().expect("at the bound");
+        }
+        let cases = [
+            (named(&"é".repeat(201)), "`display_name` has 201 characters and may have 200"),
+            (named(" "), "`display_name` is empty or holds hidden characters"),
+            (named("Ac\nme\u{202e}"), "`display_name` is empty or holds hidden characters"),
+            (connected(vec!["x".into(); 10_001]), "`connected` has 10001 entries and may have 10000"),
+            (
+                connected(vec!["x".into(), "é".repeat(101)]),
+                "entry 1 of `connected` has 101 characters and may have 100",
+            ),
+            (connected(vec![String::new()]), "entry 0 of `connected` is not a word"),
+            (connected(vec!["two words".into()]), "entry 0 of `connected` is not a word"),
+        ];
+        for (document, message) in cases {
+            let error = document.check().expect_err(message);
+            assert_eq!((error.error_type, error.message.as_str()), (ErrorType::InvalidRequest, message));
+        }
     }
 }

@@ -309,7 +309,10 @@ fn check(wanted: &NewToken) -> Result<(), CallError> {
             "an empty list of agents would be a token for nothing",
             "leave `agents` out for all agents, or name some",
         ),
-        _ if wanted.label.len() > LABEL_BYTES => refuse("the label is too long", "keep `label` to 200 bytes"),
+        _ if wanted.label.len() > LABEL_BYTES => refuse(
+            &format!("`label` has {} bytes and may have {LABEL_BYTES}", wanted.label.len()),
+            "say it in fewer words",
+        ),
         _ => Ok(()),
     }
 }

@@ -202,22 +202,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_is_read_to_its_end() {
-        let page = |name: &str, next: Value| {
-            Canned::json(
-                200,
-                json!({"items": [{"name": name, "document": {"connected": ["stripe"]}}], "next_cursor": next}),
-            )
+        let page = |name: &str, display_name: Value, next: Value| {
+            let document = json!({"display_name": display_name, "connected": ["stripe"]});
+            Canned::json(200, json!({"items": [{"name": name, "document": document}], "next_cursor": next}))
         };
         let run = run_command(
             OrganizationCommand::List,
             false,
-            vec![page("a", json!("a/1")), page("b", Value::Null)],
+            vec![page("a", json!("Acme Inc."), json!("a/1")), page("b", Value::Null, Value::Null)],
         )
         .await;
         run.result.expect("done");
         assert_eq!(
             run.out,
-            "NAME  DISPLAY NAME  CONNECTED\na     -             stripe\nb     -             stripe\n"
+            "NAME  DISPLAY NAME  CONNECTED\na     Acme Inc.     stripe\nb     -             stripe\n"
         );
         assert_eq!(run.asked[1].line(), "GET /v1/orgs?cursor=a%2F1");
     }

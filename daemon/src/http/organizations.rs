@@ -76,6 +76,7 @@ pub async fn put(
     let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;
     let writing = async {
+        document.check()?;
         let body = text(&document)?;
         let _in_order = app.0.documents.lock().await;
         let written = app.0.store.put_document(&key, &body, &precondition, now_ms()).await?;

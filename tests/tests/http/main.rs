@@ -382,6 +382,17 @@ fn a_revoked_token_is_no_longer_good() {
 }
 
 #[test]
+fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let put = |chars: usize| operator.make("/v1/orgs/wordy", &json!({"display_name": "x".repeat(chars)}));
+        let problem = put(201).refused(400, "INVALID_REQUEST").json();
+        assert_eq!(problem["detail"], "`display_name` has 201 characters and may have 200", "{problem}");
+        put(200).expect(201);
+    });
+}
+
+#[test]
 fn documents_are_replaced_by_their_tag_only() {
     scene(|scene| {
         let operator = scene.daemon.operator();
