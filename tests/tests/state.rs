@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{Daemon, PluginFile, Session, compiled, guests, json, wait};
+use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -351,11 +351,19 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     assert_eq!(call().status(), "ok");
     daemon.stranger().get("/readyz").expect(200);
     disk.fill();
-    operator.upload("late", &PluginFile::new("late").build()).refused(503, "UNAVAILABLE");
+    let names_the_disk = |reply: Reply| {
+        let problem = reply.refused(503, "UNAVAILABLE").json();
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("full")), "{problem}");
+        assert!(problem["hint"].as_str().is_some_and(|hint| hint.starts_with("free space")), "{problem}");
+    };
+    names_the_disk(operator.upload("late", &PluginFile::new("late").build()));
     operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
     let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();
     assert_eq!(kept, 0, "nothing is half there");
-    assert_ne!(operator.make("/v1/orgs/late", &json!({})).status, 201);
+    let file = || session.put_file("folder/late.txt", b"here");
+    names_the_disk(file());
+    names_the_disk(operator.make("/v1/orgs/late", &json!({})));
+    names_the_disk(operator.get("/v1/audit"));
     let refused = wait::until("the log to be full", || {
         let reply =
             session.call("arithmetic/evaluate", json!({"expression": format!("1+{}", "1".repeat(9_000))}));
@@ -373,5 +381,8 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     wait::until("calls to run again", || (call().status() == "ok").then_some(()));
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);
+    file().expect(204);
+    operator.make("/v1/orgs/late", &json!({})).expect(201);
+    operator.get("/v1/audit").expect(200);
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
 }

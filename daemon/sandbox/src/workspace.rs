@@ -359,12 +359,23 @@ pub enum WorkspaceError {
     /// It would not fit.
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
+    /// The disk under all workspaces has no room left, whatever this one may hold.
+    #[error("the disk of the workspaces is full")]
+    DiskFull,
     /// The disk or the folder is not as it should be: the host's fault.
     #[error("the workspace cannot be used: {0}")]
     Io(io::Error),
 }
 
 impl WorkspaceError {
+    /// Where the host's own folder gives an error.
+    pub fn of_disk(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull => Self::DiskFull,
+            _ => Self::Io(error),
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -374,6 +385,7 @@ impl WorkspaceError {
             Self::IsDirectory | Self::NotDirectory => "name a file",
             Self::NotEmpty => "remove what is in it first",
             Self::Quota(_) => "remove files that are no longer needed",
+            Self::DiskFull => "free space on the disk of the data folder",
             Self::Io(_) => "look at the daemon's log and at its disk",
         }
     }
@@ -397,7 +409,7 @@ impl From<FileError> for WorkspaceError {
                 io::ErrorKind::NotADirectory => Self::NotDirectory,
                 io::ErrorKind::DirectoryNotEmpty => Self::NotEmpty,
                 io::ErrorKind::InvalidFilename => Self::Refused(Refusal::TooLong),
-                _ => Self::Io(error),
+                _ => Self::of_disk(error),
             },
         }
     }

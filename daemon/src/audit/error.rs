@@ -10,6 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::store::Trouble;
+
 /// Why a record was not taken, a wait did not end well, or a question was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuditError {
@@ -29,6 +31,9 @@ pub enum AuditError {
     /// The index of the log could not answer; the log itself goes on.
     #[error("the audit index could not answer: {reason}")]
     Index { reason: Arc<str> },
+    /// The index cannot grow on its disk; the log itself goes on.
+    #[error("the disk of the audit index is full")]
+    IndexFull,
     /// The segments could not be read again.
     #[error("the audit log could not be read: {reason}")]
     Unreadable { reason: Arc<str> },
@@ -52,6 +57,9 @@ impl AuditError {
             Self::Index { .. } => {
                 "ask again; if it stays so, look at the disk that holds the data folder, then stop the daemon, delete `audit-index.db` and start: it is rebuilt from the log, past damaged places too"
             }
+            Self::IndexFull => {
+                "free space on the disk of the data folder; the log is searched again by itself"
+            }
             Self::Unreadable { .. } => {
                 "check that the audit folder and its files belong to the daemon's user"
             }
@@ -65,6 +73,15 @@ impl AuditError {
 
     pub(super) fn index(error: impl std::fmt::Display) -> Self {
         Self::Index { reason: error.to_string().into() }
+    }
+}
+
+impl From<sqlx::Error> for AuditError {
+    fn from(error: sqlx::Error) -> Self {
+        match Trouble::of(&error) {
+            Trouble::DiskFull => Self::IndexFull,
+            _ => Self::index(error),
+        }
     }
 }
 

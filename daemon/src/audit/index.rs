@@ -61,11 +61,11 @@ pub struct Index {
 }
 
 /// How far the indexer is, and how often it failed to get further.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Reached {
     sequence: u64,
     failures: u64,
-    reason: Arc<str>,
+    failed: Option<AuditError>,
 }
 
 impl Index {
@@ -105,7 +105,7 @@ impl Index {
             reached.wait_for(|reached| reached.sequence >= sequence || reached.failures > failures).await;
         match waited {
             Ok(reached) if reached.sequence >= sequence => Ok(()),
-            Ok(reached) => Err(AuditError::Index { reason: reached.reason.clone() }),
+            Ok(reached) => Err(reached.failed.clone().unwrap_or(AuditError::Closed)),
             Err(_) => Err(AuditError::Closed),
         }
     }
@@ -269,7 +269,7 @@ impl Indexer {
                 self.progress.pause();
                 sender.send_modify(|reached| {
                     reached.failures += 1;
-                    reached.reason = error.to_string().into();
+                    reached.failed = Some(error.into());
                 });
             }
         }
@@ -433,6 +433,15 @@ pub enum IndexError {
     Database(#[from] sqlx::Error),
     #[error("could not read a segment: {0}")]
     Io(#[from] std::io::Error),
+}
+
+impl From<IndexError> for AuditError {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Database(error) => error.into(),
+            unread @ IndexError::Io(_) => Self::index(unread),
+        }
+    }
 }
 
 /// SQLite has no unsigned numbers; nothing here comes near the end of the signed ones.

@@ -206,7 +206,7 @@ fn same(is: bool) -> Result<(), Unread> {
 pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Result<Page, AuditError> {
     let limit = query.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
     let mut sql = select(query, cursor(query)?, limit);
-    let found = sql.build().fetch_all(reading).await.map_err(AuditError::index)?;
+    let found = sql.build().fetch_all(reading).await?;
     let hits: Vec<Hit> = found.iter().filter_map(Hit::from_row).collect();
     let last = hits.last().map(|hit| hit.sequence.to_string());
     let next = match query.order {
@@ -237,7 +237,7 @@ pub async fn lookup(
     }
     let sql = format!("{SELECT} WHERE kind = 4 AND at_ms >= $1 LIMIT 1");
     let found = sqlx::query(AssertSqlSafe(sql)).bind(integer(begun_ms)).fetch_all(reading).await;
-    let hits = found.map_err(AuditError::index)?.iter().filter_map(Hit::from_row).collect();
+    let hits = found?.iter().filter_map(Hit::from_row).collect();
     Ok(read_rows(folder, hits).await?.pop())
 }
 

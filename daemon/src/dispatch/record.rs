@@ -313,9 +313,11 @@ pub(super) fn unrecordable(error: &AuditError) -> CallError {
 /// The session's files cannot be reached. The path stays in the daemon's log.
 pub(super) fn workspace_unavailable(error: &WorkspaceError) -> CallError {
     tracing::error!(%error, "a workspace cannot be opened");
-    CallError::new(
-        ErrorType::Unavailable,
-        "the session's workspace cannot be opened",
-        "call again; the daemon's log says more",
-    )
+    let (message, hint) = match error {
+        WorkspaceError::DiskFull => (error.to_string(), error.hint()),
+        _ => {
+            ("the session's workspace cannot be opened".to_owned(), "call again; the daemon's log says more")
+        }
+    };
+    CallError::new(ErrorType::Unavailable, message, hint)
 }

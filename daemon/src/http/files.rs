@@ -184,8 +184,8 @@ fn refused(error: WorkspaceError) -> Problem {
         WorkspaceError::Refused(_) | WorkspaceError::IsDirectory | WorkspaceError::NotDirectory => {
             ErrorType::InvalidRequest
         }
-        WorkspaceError::Io(cause) => {
-            tracing::error!(%cause, "a workspace cannot be used");
+        WorkspaceError::DiskFull | WorkspaceError::Io(_) => {
+            tracing::error!(cause = %error, "a workspace cannot be used");
             ErrorType::Unavailable
         }
     };

@@ -1,5 +1,6 @@
 //! The pipeline that turns a file into a served plugin.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::{BUILT_IN, Embedded, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
 use crate::dispatch::now_ms;
-use crate::store::PluginRow;
+use crate::store::{PluginRow, Trouble};
 
 /// What the address of an upload says about the file in it.
 #[derive(Clone, Debug)]
@@ -209,12 +210,12 @@ impl Plugins {
             temporary.write_all(&file)?;
             temporary.as_file().sync_all()?;
             temporary.persist(path)?;
-            std::io::Result::Ok(())
+            io::Result::Ok(())
         });
         match written.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(not_kept(&error.to_string())),
-            Err(error) => Err(not_kept(&error.to_string())),
+            Ok(Err(error)) => Err(not_kept(&error)),
+            Err(error) => Err(not_kept(&error.into())),
         }
     }
 }
@@ -271,11 +272,16 @@ fn invalid(message: impl Into<String>) -> CallError {
     CallError::new(ErrorType::InvalidPlugin, message, "load the plugin again")
 }
 
-fn not_kept(reason: &str) -> CallError {
-    tracing::error!(reason, "a plugin file cannot be kept");
-    CallError::new(
-        ErrorType::Unavailable,
-        "the plugin file cannot be written to the data folder",
-        "see the daemon's log and the disk, then load it again",
-    )
+fn not_kept(error: &io::Error) -> CallError {
+    tracing::error!(%error, "a plugin file cannot be kept");
+    let (message, hint) = match error.kind() {
+        io::ErrorKind::StorageFull => {
+            ("the disk is full: the plugin file cannot be kept", Trouble::DiskFull.hint())
+        }
+        _ => (
+            "the plugin file cannot be written to the data folder",
+            "see the daemon's log and the disk, then load it again",
+        ),
+    };
+    CallError::new(ErrorType::Unavailable, message, hint)
 }

@@ -44,7 +44,7 @@ impl Workspaces {
         let workspace = match held.upgrade() {
             Some(workspace) => workspace,
             None => {
-                tokio::fs::create_dir_all(folder).await.map_err(WorkspaceError::Io)?;
+                tokio::fs::create_dir_all(folder).await.map_err(WorkspaceError::of_disk)?;
                 // Without a quota: whoever comes first would bind those who come after and may fill it more.
                 let opened = Workspace::open(folder, Quota::UNBOUNDED, self.files.clone()).await?;
                 *held = opened.downgrade();

@@ -129,11 +129,27 @@ impl Trouble {
             Self::Other => "see the daemon's log",
         }
     }
+
+    /// What a database says of itself, the store's or another.
+    pub(crate) fn of(error: &sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Database(error) => error.code().map_or(Self::Other, |code| trouble_of_code(&code)),
+            sqlx::Error::Io(_) => Self::Disk,
+            sqlx::Error::PoolTimedOut => Self::Busy,
+            sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Damaged,
+            sqlx::Error::Migrate(error) => match error.as_ref() {
+                sqlx::migrate::MigrateError::Execute(error)
+                | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => Self::of(error),
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable { trouble: trouble_of(&error), source: Box::new(error) }
+        Self::Unavailable { trouble: Trouble::of(&error), source: Box::new(error) }
     }
 }
 
@@ -147,21 +163,6 @@ impl From<StoreError> for CallError {
             StoreError::PreconditionRequired { .. } => told.with_details(json!({"precondition": "required"})),
             _ => told,
         }
-    }
-}
-
-fn trouble_of(error: &sqlx::Error) -> Trouble {
-    match error {
-        sqlx::Error::Database(error) => error.code().map_or(Trouble::Other, |code| trouble_of_code(&code)),
-        sqlx::Error::Io(_) => Trouble::Disk,
-        sqlx::Error::PoolTimedOut => Trouble::Busy,
-        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Trouble::Damaged,
-        sqlx::Error::Migrate(error) => match error.as_ref() {
-            sqlx::migrate::MigrateError::Execute(error)
-            | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => trouble_of(error),
-            _ => Trouble::Other,
-        },
-        _ => Trouble::Other,
     }
 }
 
