@@ -21,6 +21,10 @@ pub trait Tool {
     #[doc(hidden)]
     const FACTS: ToolFacts;
 
+    /// False of what `plugin!` puts in the place of a function without `#[tool]`.
+    #[doc(hidden)]
+    const IS_TOOL: bool = true;
+
     /// Performs one call, with the arguments as JSON text.
     #[doc(hidden)]
     fn call(context: &Context, arguments: &str) -> Result<Answer, Error>;

@@ -1,7 +1,7 @@
 //! `plugin!`: reads what the plugin is and asks for, and writes the type `ThisPlugin` and the exports of the component.
 
 use proc_macro2::{TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
@@ -154,33 +154,41 @@ impl Plugin {
     }
 
     fn write(&self) -> TokenStream {
-        let facts = self.write_facts();
-        let checks = self.write_checks();
-        let tools = &self.tools;
+        let twins: Vec<Ident> = self.tools.iter().enumerate().map(twin).collect();
+        let facts = self.write_facts(&twins);
+        let checks = self.write_checks(&twins);
+        let stand_ins = self.tools.iter().zip(&twins).map(|(tool, twin)| write_stand_in(tool, twin));
+        let imports = self.tools.iter().zip(&twins).map(|(tool, twin)| write_import(tool, twin));
         quote! {
             /// What `plugin!` made: the plugin of this crate.
             #[allow(dead_code)]
             pub struct ThisPlugin;
 
             const _: () = {
-                impl ::toolgate_sdk::__private::Plugin for ThisPlugin {
-                    const FACTS: ::toolgate_sdk::__private::PluginFacts = #facts;
+                #(#stand_ins)*
 
-                    fn call(
-                        tool: &str,
-                        context: &::toolgate_sdk::Context,
-                        arguments: &str,
-                    ) -> ::core::option::Option<
-                        ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error>,
-                    > {
-                        ::core::option::Option::Some(match tool {
-                            #(<#tools as ::toolgate_sdk::Tool>::NAME => <#tools as ::toolgate_sdk::Tool>::call(context, arguments),)*
-                            _ => return ::core::option::Option::None,
-                        })
+                const _: () = {
+                    #(#imports)*
+
+                    impl ::toolgate_sdk::__private::Plugin for ThisPlugin {
+                        const FACTS: ::toolgate_sdk::__private::PluginFacts = #facts;
+
+                        fn call(
+                            tool: &str,
+                            context: &::toolgate_sdk::Context,
+                            arguments: &str,
+                        ) -> ::core::option::Option<
+                            ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error>,
+                        > {
+                            ::core::option::Option::Some(match tool {
+                                #(<#twins as ::toolgate_sdk::Tool>::NAME => <#twins as ::toolgate_sdk::Tool>::call(context, arguments),)*
+                                _ => return ::core::option::Option::None,
+                            })
+                        }
                     }
-                }
 
-                #checks
+                    #checks
+                };
 
                 #[cfg(target_family = "wasm")]
                 ::toolgate_sdk::__private::bindings::export!(ThisPlugin with_types_in ::toolgate_sdk::__private::bindings);
@@ -188,8 +196,8 @@ impl Plugin {
         }
     }
 
-    fn write_facts(&self) -> TokenStream {
-        let Self { namespace, tools, .. } = self;
+    fn write_facts(&self, twins: &[Ident]) -> TokenStream {
+        let namespace = &self.namespace;
         let version = or_of_package(self.version.as_ref(), "CARGO_PKG_VERSION");
         let purpose = or_of_package(self.purpose.as_ref(), "CARGO_PKG_DESCRIPTION");
         let publisher = option(self.publisher.as_ref());
@@ -214,15 +222,21 @@ impl Plugin {
                 capabilities: #capabilities,
                 config_schema: #config_schema,
                 limits: &[#(#limits),*],
-                tools: &[#(<#tools as ::toolgate_sdk::Tool>::FACTS),*],
+                tools: &[#(<#twins as ::toolgate_sdk::Tool>::FACTS),*],
             }
         }
     }
 
     /// What only the compiler can see: the names that the tools' own attributes gave them.
-    fn write_checks(&self) -> TokenStream {
+    fn write_checks(&self, twins: &[Ident]) -> TokenStream {
         let namespace = &self.namespace;
-        let fit = self.tools.iter().map(|tool| {
+        let are_tools = self.tools.iter().zip(twins).map(|(tool, twin)| {
+            let message = format!("`{}` is no tool: write `#[tool]` on the function", written(tool));
+            quote_spanned! {tool.span()=>
+                const _: () = ::core::assert!(<#twin as ::toolgate_sdk::Tool>::IS_TOOL, #message);
+            }
+        });
+        let fit = twins.iter().map(|tool| {
             let message = "namespace and name of this tool are too long together: `call_NAMESPACE_TOOL` has at most 64 characters";
             quote_spanned! {tool.span()=>
                 const _: () = ::core::assert!(
@@ -231,7 +245,7 @@ impl Plugin {
                 );
             }
         });
-        let distinct = self.tools.iter().enumerate().map(|(index, tool)| {
+        let distinct = twins.iter().enumerate().map(|(index, tool)| {
             let message = "a tool before this one has the same name: give one of them another with `#[tool(name = \"..\")]`";
             quote_spanned! {tool.span()=>
                 const _: () = ::core::assert!(
@@ -243,7 +257,49 @@ impl Plugin {
                 );
             }
         });
-        quote!(#(#fit)* #(#distinct)*)
+        quote!(#(#are_tools)* #(#fit)* #(#distinct)*)
+    }
+}
+
+/// The name that the tool of this number has inside of what the macro writes.
+fn twin((index, tool): (usize, &Path)) -> Ident {
+    format_ident!("__ToolgateTool{index}", span = tool.span())
+}
+
+fn written(tool: &Path) -> String {
+    tool.to_token_stream().to_string().replace(' ', "")
+}
+
+/// From this module, since a bare name could also be that of a crate.
+fn write_import(tool: &Path, twin: &Ident) -> TokenStream {
+    let here = tool.get_ident().map(|name| quote_spanned!(name.span()=> self::));
+    quote! {
+        #[allow(unused_imports)]
+        use #here #tool as #twin;
+    }
+}
+
+/// A type around the import of the tool's own, which stands in front of it. A function without `#[tool]` has none, so this
+/// one is found, and what is wrong is told in our words.
+fn write_stand_in(tool: &Path, twin: &Ident) -> TokenStream {
+    let name = written(tool);
+    quote! {
+        #[allow(dead_code)]
+        enum #twin {}
+
+        impl ::toolgate_sdk::Tool for #twin {
+            const NAME: &'static str = #name;
+            const FACTS: ::toolgate_sdk::__private::ToolFacts =
+                ::toolgate_sdk::__private::ToolFacts::broken(#name);
+            const IS_TOOL: bool = false;
+
+            fn call(
+                _: &::toolgate_sdk::Context,
+                _: &str,
+            ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
+                ::core::unreachable!()
+            }
+        }
     }
 }
 

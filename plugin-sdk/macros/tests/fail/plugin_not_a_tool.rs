@@ -11,6 +11,10 @@ fn add(
 
 fn plain() {}
 
-plugin!("sums", plain);
+mod inner {
+    pub fn plain() {}
+}
+
+plugin!("sums", add, plain, inner::plain);
 
 fn main() {}
