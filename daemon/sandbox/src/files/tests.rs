@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::effect::{BeforeEffect, Effect};
+use crate::moved::Moved;
 use crate::workspace::{FilePool, Quota, Used, Workspace};
 use bytes::Bytes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -60,6 +61,14 @@ impl Guest {
         let access =
             FileAccess::new(Some(self.workspace.clone()), OPEN_FILES, BeforeEffect::new(|| async { Ok(()) }));
         Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
+    }
+
+    /// With the count of what its calls move.
+    async fn counted(quota: Quota) -> (Self, Moved) {
+        let (guest, moved) = (Self::new(quota).await, Moved::default());
+        let allowed = BeforeEffect::new(|| async { Ok(()) });
+        let access = FileAccess::new(Some(guest.workspace.clone()), OPEN_FILES, allowed).counting(&moved);
+        (Self::with(Arc::clone(&guest.folder), guest.workspace.clone(), access), moved)
     }
 
     fn read_only(&self) -> Self {

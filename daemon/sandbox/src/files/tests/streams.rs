@@ -83,6 +83,35 @@ async fn polled(stream: &mut DynInputStream, bytes: usize) -> Bytes {
     }
 }
 
+/// Copying is the host's work, and no instruction of the guest shows it.
+#[tokio::test]
+async fn b2_what_is_read_and_written_is_owed_as_fuel_whichever_way_it_goes() {
+    const BYTES: usize = 4_000;
+    const FUEL: u64 = 1_000;
+    let (mut guest, moved) = Guest::counted(ROOMY).await;
+    let fd = guest.create("f").await.unwrap();
+    assert_eq!(moved.take(), 0, "opening moves nothing");
+    guest.write(fd, &[1; BYTES], 0).await.unwrap();
+    assert_eq!(moved.take(), FUEL, "a write");
+    let mut stream = writer(&mut guest, "f").await;
+    stream.blocking_write_and_flush(vec![1; BYTES].into()).await.unwrap();
+    assert_eq!(moved.take(), FUEL, "a write by a stream");
+    for is_in_memory in [true, false] {
+        let forget = |guest: &Guest| {
+            if !is_in_memory {
+                evict(&guest.host("f"));
+            }
+        };
+        forget(&guest);
+        guest.view().read(borrow(fd), BYTES as u64, 0).await.map_err(code).unwrap();
+        assert_eq!(moved.take(), FUEL, "a read, in memory: {is_in_memory}");
+        forget(&guest);
+        let mut stream = reader(&mut guest, fd, 0);
+        assert_eq!(polled(&mut stream, BYTES).await.len(), BYTES);
+        assert_eq!(moved.take(), FUEL, "a read by a stream, in memory: {is_in_memory}");
+    }
+}
+
 #[tokio::test]
 async fn b2_a_stream_stops_at_the_quota_and_the_guest_learns_why() {
     let mut guest = Guest::new(Quota { bytes: 10, files: 2 }).await;
