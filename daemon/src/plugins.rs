@@ -14,7 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use toolgate_admission::{CallError, Capabilities, Digest, ErrorType, Grant, LimitsPatch, Namespace, Plugin};
+use toolgate_admission::{
+    CallError, Capabilities, Digest, ErrorType, Grant, Limits, LimitsPatch, Namespace, Plugin, Warning,
+};
 use toolgate_sandbox::{Component, Sandbox};
 
 use crate::compile::Compiler;
@@ -117,6 +119,13 @@ impl Plugins {
             Some(history) => Ok(self.shown(namespace, history)),
             None => self.pending().get(namespace).cloned().ok_or_else(|| unknown(namespace)),
         }
+    }
+
+    /// What is odd about what a loaded plugin says of itself. One that is not loaded has said nothing.
+    pub async fn warnings(&self, namespace: &Namespace) -> Vec<Warning> {
+        let loaded = self.0.loaded.lock().await;
+        let Some(history) = loaded.get(namespace) else { return Vec::new() };
+        history.serving().descriptor.warnings(&Limits::platform(&self.0.limits))
     }
 
     /// A loaded plugin, with what is to replace it and is not there yet, or could not be.

@@ -165,6 +165,12 @@ fn t11_each_finding_has_its_code_and_place() {
             0,
             sound().describing("capabilities", json!({"filesystem": "workspace"})).build(),
         ),
+        (
+            "LIMIT_WITHOUT_EFFECT",
+            "/limits/fuel",
+            0,
+            sound().describing("limits", json!({"fuel": 1_000_000_000_001_u64})).build(),
+        ),
         ("NO_EXAMPLES", "/tools/0/examples", 0, sound().with_tool("examples", json!([])).build()),
         (
             "NO_OUTPUT_SCHEMA",
@@ -185,6 +191,13 @@ fn t11_each_finding_has_its_code_and_place() {
         let found = findings(&file, status);
         assert_eq!(found, [(code.to_owned(), place.to_owned())], "{code}");
     }
+}
+
+/// Its examples fail too, without a word of why.
+#[test]
+fn t11_a_limit_with_which_nothing_runs_is_found() {
+    let found = findings(&sound().describing("limits", json!({"fuel": 0})).build(), 1);
+    assert!(found.contains(&("NOTHING_RUNS".to_owned(), "/limits/fuel".to_owned())), "{found:?}");
 }
 
 /// What we ask of others holds for our own: each example of each built-in tool is run here.

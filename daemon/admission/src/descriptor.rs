@@ -19,8 +19,9 @@ pub use capabilities::{Capabilities, FilesystemAccess};
 
 use crate::arguments::parse_strict;
 use crate::error::{CallError, ErrorType};
-use crate::limits::LimitsPatch;
+use crate::limits::{Limits, LimitsPatch};
 use crate::name::{Namespace, ToolId, ToolName, WireName};
+use crate::rules::{Warning, limits_without_effect};
 use crate::schema::{Schema, SchemaRole};
 use crate::text::show;
 use read::Place;
@@ -225,6 +226,11 @@ impl Descriptor {
         descriptor.check_schemas()?;
         unknown_fields.truncate(UNKNOWN_FIELDS);
         Ok(Self { unknown_fields, ..descriptor })
+    }
+
+    /// What is accepted and probably not meant, under the limits of the platform.
+    pub fn warnings(&self, platform: &Limits) -> Vec<Warning> {
+        limits_without_effect(&self.limits, platform).collect()
     }
 
     /// The tool of that name, or original name.

@@ -144,7 +144,9 @@ async fn load(
     let kib = component.len().div_ceil(1024);
     printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
     let put = client.put(&path(&namespace)).body("application/wasm", component.into());
-    show(printer, &put.send().await?.json()?)
+    let plugin = put.send().await?.json()?;
+    document::warn(printer, &plugin)?;
+    show(printer, &plugin)
 }
 
 /// Shows what whatever is at an address is granted.
@@ -290,6 +292,20 @@ mod tests {
         assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
         assert_eq!(run.asked[0].body, "\0asm");
         assert_eq!(run.out, "weather 1.2.0 is active: call_weather_current, call_weather_forecast\n");
+    }
+
+    #[tokio::test]
+    async fn what_is_odd_about_a_plugin_is_said_when_it_is_loaded() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("weather.wasm");
+        std::fs::write(&file, "\0asm").expect("written");
+        let mut answer: Value = serde_json::from_str(&weather().body).expect("json");
+        answer["warnings"] =
+            json!([{"message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
+        let load = PluginCommand::Load { file, namespace: None };
+        let run = run_command(load, vec![Canned::json(200, answer)]).await;
+        run.result.expect("loaded");
+        assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
     }
 
     #[tokio::test]

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
-use serde::Deserialize;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Namespace};
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use super::address::PluginAddress;
+use super::documents::DocumentWarning;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{BuiltIn, NamespaceTaken, NoPlugin, NoneBefore, Unrecordable, UnsoundPlugin};
@@ -23,6 +25,24 @@ use crate::plugins::{Expected, PluginView};
 pub struct UploadQuery {
     /// The version that the file must have.
     version: Option<String>,
+}
+
+/// A plugin, with what its author may not have meant.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PluginWithWarnings)]
+pub struct Warned {
+    #[serde(flatten)]
+    plugin: PluginView,
+    /// Limits of its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or with which no call runs
+    /// (`NOTHING_RUNS`).
+    warnings: Vec<DocumentWarning>,
+}
+
+impl Warned {
+    async fn of(app: &App, namespace: &Namespace, plugin: PluginView) -> Self {
+        let warnings = app.0.plugins.warnings(namespace).await.into_iter().map(Into::into).collect();
+        Self { plugin, warnings }
+    }
 }
 
 /// List the loaded plugins.
@@ -54,14 +74,16 @@ pub async fn list(
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
     params(PluginAddress),
-    responses((status = 200, description = "The plugin.", body = PluginView), NoPlugin),
+    responses((status = 200, description = "The plugin.", body = Warned), NoPlugin),
 )]
 pub async fn get(
     State(app): State<App>,
     _: Authenticated,
     Path(namespace): Path<String>,
-) -> Result<axum::Json<PluginView>, Problem> {
-    Ok(axum::Json(app.0.plugins.find(&named(&namespace)?).await?))
+) -> Result<axum::Json<Warned>, Problem> {
+    let namespace = named(&namespace)?;
+    let plugin = app.0.plugins.find(&namespace).await?;
+    Ok(axum::Json(Warned::of(&app, &namespace, plugin).await))
 }
 
 /// Load a plugin, or a new version of one.
@@ -76,7 +98,7 @@ pub async fn get(
         ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
     request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
     responses(
-        (status = 200, description = "It serves.", body = PluginView),
+        (status = 200, description = "It serves.", body = Warned),
         (status = 202, description = "It is being loaded.", body = PluginView),
         NamespaceTaken, UnsoundPlugin, Unrecordable,
     ),
@@ -87,7 +109,7 @@ pub async fn put(
     Path(namespace): Path<String>,
     Query(query): Query<UploadQuery>,
     request: Request,
-) -> Result<(StatusCode, axum::Json<PluginView>), Problem> {
+) -> Result<Response, Problem> {
     let namespace = named(&namespace)?;
     body::expect_unencoded(request.headers())?;
     expect_wasm(&request)?;
@@ -99,7 +121,7 @@ pub async fn put(
     if wait {
         let loading = app.0.plugins.load(file, expected);
         let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
-        return Ok((StatusCode::OK, axum::Json(view)));
+        return Ok(axum::Json(Warned::of(&app, &namespace, view).await).into_response());
     }
     let view = app.0.plugins.note_pending(&namespace, &file, None);
     let loading = app.clone();
@@ -111,7 +133,7 @@ pub async fn put(
             plugins.note_pending(&namespace, &file, Some(&error));
         }
     });
-    Ok((StatusCode::ACCEPTED, axum::Json(view)))
+    Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }
 
 /// Remove a plugin and its versions.

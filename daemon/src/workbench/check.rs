@@ -12,8 +12,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
-    CallError, Descriptor, DescriptorError, Example, FilesystemAccess, LimitsPatch, Rules, ToolDescriptor,
-    Violation, show,
+    CallError, Descriptor, DescriptorError, Example, FilesystemAccess, Limits, LimitsPatch, Rules,
+    ToolDescriptor, Violation, show,
 };
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
@@ -84,6 +84,10 @@ codes! {
         "check its spelling; a newer daemon may know it";
     UNUSED_CAPABILITY Warning "it asks for a capability that nothing in it can use"
         "ask for less: people have to consent to it";
+    LIMIT_WITHOUT_EFFECT Warning "a limit is above the most that any operator can give"
+        "ask for less: the smaller one holds";
+    NOTHING_RUNS Warning "with a limit of 0 no call can run"
+        "leave the limit out, or write what a call needs";
     NO_EXAMPLES Warning "a tool has no example"
         "show one: models call a tool better that they have seen called, and it is a test";
     NO_OUTPUT_SCHEMA Warning "a tool does not say what it answers"
@@ -228,6 +232,10 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
     }
     for place in &descriptor.unknown_fields {
         findings.push(UNKNOWN_FIELD.at(place, UNKNOWN_FIELD.meaning));
+    }
+    for warning in descriptor.warnings(&Limits::CEILING) {
+        let row = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
+        findings.push(row.at(warning.path, warning.message));
     }
     if descriptor.purpose.is_none() {
         findings.push(NO_PURPOSE.at("/purpose", NO_PURPOSE.meaning));

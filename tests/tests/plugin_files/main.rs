@@ -281,6 +281,27 @@ fn a_version_that_the_address_names_must_be_the_files() {
     });
 }
 
+/// It serves all the same: what holds is the smaller limit.
+#[test]
+fn a_limit_that_cannot_be_given_is_warned_of_by_name() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let load = |limits: Value| {
+            let file = PluginFile::new("greedy").describing("limits", limits).build();
+            operator.upload("greedy", &file).expect(200).json()["warnings"].clone()
+        };
+        let above = json!([{
+            "code": "LIMIT_WITHOUT_EFFECT",
+            "path": "/limits/deadline_ms",
+            "message": "`deadline_ms` of 30001 is above 30000, which is all that there is to give",
+        }]);
+        assert_eq!(load(json!({"deadline_ms": 30_001})), above);
+        assert_eq!(operator.get("/v1/plugins/greedy").expect(200).json()["warnings"], above);
+        assert_eq!(load(json!({"fuel": 0}))[0]["code"], "NOTHING_RUNS");
+        assert_eq!(load(json!({"deadline_ms": 30_000})), json!([]));
+    });
+}
+
 #[test]
 fn rollback_goes_back_as_far_as_there_are_versions() {
     scene(|scene| {

@@ -234,6 +234,25 @@ fn a_limit_that_nobody_enforces_is_refused() {
 }
 
 #[test]
+fn a_limit_above_the_platforms_and_one_with_which_nothing_runs_are_warned_of() {
+    let warnings = |limits: Value| {
+        let descriptor = parse(&with("", "limits", limits)).expect("a descriptor");
+        let warnings = descriptor.warnings(&Limits { fuel: 1_000, ..Limits::DEFAULT });
+        warnings.into_iter().map(|warning| (warning.code, warning.path, warning.message)).collect::<Vec<_>>()
+    };
+    let above = "`fuel` of 1001 is above 1000, which is all that there is to give";
+    let nothing = "with a `deadline_ms` of 0 no call can run";
+    assert_eq!(
+        warnings(json!({"fuel": 1_001, "deadline_ms": 0})),
+        [
+            ("LIMIT_WITHOUT_EFFECT", "/limits/fuel".into(), above.into()),
+            ("NOTHING_RUNS", "/limits/deadline_ms".into(), nothing.into())
+        ]
+    );
+    assert_eq!(warnings(json!({"fuel": 1_000, "deadline_ms": 1, "requests": 0})), []);
+}
+
+#[test]
 fn modes_hints_examples_and_redactions_are_read_strictly() {
     refused(&with("/tools/0", "mode", json!("both")), "/tools/0/mode", "not a mode");
     refused(

@@ -346,8 +346,10 @@ pub(crate) fn limits_without_effect<'a>(
     limits.iter().filter_map(|(name, value)| {
         let warning = |code, message| Some(Warning::new(code, format!("/limits/{name}"), message));
         if value > above.get(name) {
-            let message =
-                format!("`{name}` is above {}, which is all that there is to give", above.get(name));
+            let message = format!(
+                "`{name}` of {value} is above {}, which is all that there is to give",
+                above.get(name)
+            );
             return warning("LIMIT_WITHOUT_EFFECT", message);
         }
         let is_needed = [LimitName::Fuel, LimitName::MemoryBytes, LimitName::DeadlineMs].contains(&name);
