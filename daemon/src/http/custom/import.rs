@@ -148,8 +148,18 @@ pub async fn post(
 
 impl ImportRequest {
     fn import(&self) -> Result<Imported, CallError> {
-        let select = self.select.iter().flatten().take(SELECTORS).map(|text| text.parse());
+        let select = self.select.as_deref().unwrap_or_default();
+        if select.len() > SELECTORS {
+            let message = format!("`select` has {} entries and may have {SELECTORS}", select.len());
+            return Err(CallError::new(
+                ErrorType::InvalidRequest,
+                message,
+                "select wider, by `tag:` or `path:`",
+            ));
+        }
         let select = select
+            .iter()
+            .map(|text| text.parse())
             .collect::<Result<Vec<Selector>, _>>()
             .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), error.hint))?;
         let wanted = Wanted {
@@ -186,4 +196,27 @@ fn unsound(error: ImportError) -> CallError {
     let left_out: Vec<String> = error.left_out.iter().take(SELECTORS).map(ToString::to_string).collect();
     CallError::new(ErrorType::InvalidPolicy, error.message, error.hint)
         .with_details(json!({"pointer": error.pointer, "left_out": left_out}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_selectors_than_an_import_takes_are_refused_and_none_is_passed_over() {
+        let import = |selectors: usize| {
+            let document = json!({
+                "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"},
+                "servers": [{"url": "https://api.example.com"}],
+                "paths": {"/last": {"get": {"operationId": "last", "responses": {"200": {"description": "OK"}}}}},
+            });
+            let mut select = vec!["path:/nowhere"; selectors - 1];
+            select.push("path:/last");
+            let request = json!({"namespace": "shop", "document": document, "select": select});
+            serde_json::from_value::<ImportRequest>(request).expect("a request").import()
+        };
+        let refused = import(SELECTORS + 1).err().expect("too many");
+        assert_eq!(refused.message, "`select` has 101 entries and may have 100");
+        assert_eq!(import(SELECTORS).expect("imported").definition["actions"][0]["name"], "last");
+    }
 }
