@@ -127,3 +127,24 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+
+    use super::super::slots::Slots;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_is_too_old_is_not_used_again() {
+        let (near, _far) = tokio::io::duplex(64);
+        let shaken = hyper::client::conn::http1::handshake(TokioIo::new(near)).await;
+        let (sender, driving) = shaken.expect("nothing is said yet");
+        let slot = Slots::new(1, 1).take("acme", |_| {}).await;
+        let driving = async move { drop(driving.await) };
+        let mut connection = Connection::new(sender, slot, Heard::default(), driving);
+        assert!(connection.is_usable());
+        connection.opened = connection.opened.checked_sub(AGE).expect("the clock is older");
+        assert!(!connection.is_usable());
+    }
+}
