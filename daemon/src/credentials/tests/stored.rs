@@ -242,3 +242,26 @@ fn what_would_break_a_header_is_not_sendable() {
     assert!(!sendable(&vec![b'a'; SECRET_BYTES + 1]));
     assert!(sendable(b"a b~!") && sendable(&vec![b'a'; SECRET_BYTES]));
 }
+
+#[tokio::test]
+async fn an_organization_has_only_so_many_and_any_of_them_can_still_be_replaced() {
+    let desk = Desk::new().await;
+    put(&desk.open().await, "stripe", bearer()).await;
+    desk.change(
+        "WITH RECURSIVE more(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM more WHERE n < 10000)
+         INSERT INTO credentials SELECT organization, 'n' || n, 'cr_' || n, revision, version, document, state, root_key,
+             wrapped_key, sealed_secret, expires_ms, refresh_ms, created_ms, changed_ms, last_used_ms
+         FROM credentials, more",
+    )
+    .await;
+    let credentials = desk.open().await;
+    let refused =
+        put_for(&credentials, "acme", "another", bearer(), CANARY).await.err().expect("one too many");
+    assert_eq!(refused.error_type, ErrorType::QuotaExceeded, "{}", refused.message);
+    put_for(&credentials, "acme", "stripe", bearer(), "sk_live_other").await.expect("in its own place");
+    put_for(&credentials, "rival", "another", bearer(), CANARY).await.expect("of another organization");
+    credentials.remove(&name("acme"), &name("n2"), &Precondition::Missing, 6).await.unwrap();
+    put_for(&credentials, "acme", "another", bearer(), CANARY)
+        .await
+        .expect("in the place of one that is gone");
+}
