@@ -59,7 +59,8 @@ impl Client {
 
     /// Replaces a document whatever it is.
     pub fn replace(&self, path: &str, document: &Value) -> Reply {
-        let tag = self.get(path).expect(200).header("etag").expect("a document has a tag").to_owned();
+        let address = path.split('?').next().unwrap_or(path);
+        let tag = self.get(address).expect(200).header("etag").expect("a document has a tag").to_owned();
         let headers = [("Content-Type", "application/json"), ("If-Match", tag.as_str())];
         self.send("PUT", path, &headers, document.to_string().as_bytes())
     }

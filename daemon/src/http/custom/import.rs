@@ -215,7 +215,7 @@ mod tests {
             let request = json!({"namespace": "shop", "document": document, "select": select});
             serde_json::from_value::<ImportRequest>(request).expect("a request").import()
         };
-        let refused = import(SELECTORS + 1).err().expect("too many");
+        let refused = import(SELECTORS + 1).expect_err("too many");
         assert_eq!(refused.message, "`select` has 101 entries and may have 100");
         assert_eq!(import(SELECTORS).expect("imported").definition["actions"][0]["name"], "last");
     }
