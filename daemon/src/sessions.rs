@@ -120,7 +120,7 @@ impl Session {
     pub async fn remove_files(&self) {
         // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
         // being removed would keep the folder.
-        let turn = match self.workspaces.let_go(&self.setup.id, &self.seat).await {
+        let turn = match self.workspaces.end(&self.setup.id, &self.seat).await {
             Some(workspace) => Some(workspace.turn().await),
             None => None,
         };

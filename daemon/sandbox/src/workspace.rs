@@ -60,21 +60,42 @@ struct Shared {
     pool: FilePool,
 }
 
-/// The right to change the workspace or to walk through it. There is one, and it keeps the workspace open.
+/// The right to change the workspace or to walk through it. There is one.
 #[derive(Debug)]
-#[expect(dead_code, reason = "held for their drop")]
-pub struct Turn(tokio::sync::OwnedMutexGuard<()>, Arc<Shared>);
+pub struct Turn(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
 
-/// A workspace that is open as long as somebody else has it.
-#[derive(Clone, Debug, Default)]
-pub struct WeakWorkspace(Weak<Shared>);
+/// A workspace that is open as long as somebody else has it. What is in it stays counted when it is closed, and those
+/// who still work on it then share that, and the turn, with those who opened it again.
+#[derive(Clone, Debug)]
+pub struct WeakWorkspace {
+    shared: Weak<Shared>,
+    ledger: Arc<Ledger>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+}
 
 impl WeakWorkspace {
     /// The workspace, without a quota, if it is still open.
     pub fn upgrade(&self) -> Option<Workspace> {
-        let shared = self.0.upgrade()?;
-        Some(Workspace { shared, quota: Quota::UNBOUNDED, tells_reads: false })
+        self.shared.upgrade().map(Workspace::unbounded)
     }
+
+    /// The workspace, opened again.
+    pub async fn reopen(&mut self, folder: &Path, pool: FilePool) -> Result<Workspace, WorkspaceError> {
+        let folder = folder.to_owned();
+        let opened = pool.run((), move || open_root(&folder));
+        let (root, top) = opened.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
+        let (ledger, turn) = (Arc::clone(&self.ledger), Arc::clone(&self.turn));
+        let shared = Arc::new(Shared { root, top, ledger, turn, pool });
+        self.shared = Arc::downgrade(&shared);
+        Ok(Workspace::unbounded(shared))
+    }
+}
+
+fn open_root(folder: &Path) -> Result<(Dir, FileId), FileError> {
+    // The handle that cap-std gives serves for paths only; times and flags need one that was opened.
+    let root = tree::open_directory(&Dir::open_ambient_dir(folder, ambient_authority())?, ".")?;
+    let top = tree::id_of(&root.dir_metadata()?);
+    Ok((root, top))
 }
 
 impl Workspace {
@@ -83,9 +104,7 @@ impl Workspace {
     pub async fn open(folder: &Path, quota: Quota, pool: FilePool) -> Result<Self, WorkspaceError> {
         let folder = folder.to_owned();
         let counted = pool.run((), move || -> Result<_, FileError> {
-            // The handle that cap-std gives serves for paths only; times and flags need one that was opened.
-            let root = tree::open_directory(&Dir::open_ambient_dir(folder, ambient_authority())?, ".")?;
-            let top = tree::id_of(&root.dir_metadata()?);
+            let (root, top) = open_root(&folder)?;
             let used = tree::count(&root)?;
             Ok((root, top, used))
         });
@@ -94,12 +113,18 @@ impl Workspace {
         let ledger = Arc::new(Ledger::starting_with(used));
         let turn = Arc::default();
         let shared = Arc::new(Shared { root, top, ledger, turn, pool });
-        Ok(Self { shared, quota, tells_reads: false })
+        Ok(Self { quota, ..Self::unbounded(shared) })
     }
 
-    /// A way to it that does not keep it open.
+    fn unbounded(shared: Arc<Shared>) -> Self {
+        Self { shared, quota: Quota::UNBOUNDED, tells_reads: false }
+    }
+
+    /// A way back to it that does not keep it open.
     pub fn downgrade(&self) -> WeakWorkspace {
-        WeakWorkspace(Arc::downgrade(&self.shared))
+        let Shared { ledger, turn, .. } = &*self.shared;
+        let shared = Arc::downgrade(&self.shared);
+        WeakWorkspace { shared, ledger: Arc::clone(ledger), turn: Arc::clone(turn) }
     }
 
     /// The same workspace for one who may fill it less.
@@ -142,7 +167,7 @@ impl Workspace {
             }
         });
         let (held, bytes) = opened.await?;
-        Ok(FileReader { held: Arc::new(held), workspace: self.clone(), position: 0, bytes })
+        Ok(FileReader { held: Arc::new(held), pool: self.shared.pool.clone(), position: 0, bytes })
     }
 
     /// Puts a whole file in place, and the folders on the way. Others see the old file or the new one, never
@@ -200,12 +225,12 @@ impl Workspace {
 
     /// Waits until nobody else works on the workspace. Costs no thread.
     pub async fn turn(&self) -> Turn {
-        Turn(Arc::clone(&self.shared.turn).lock_owned().await, Arc::clone(&self.shared))
+        Turn(Arc::clone(&self.shared.turn).lock_owned().await)
     }
 
     /// Opens for reading what the kernel has in memory, in this thread and if nobody else is at work.
     pub(crate) fn open_cached(&self, base: impl AsFd, path: &RelativePath) -> Option<Opened> {
-        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?, Arc::clone(&self.shared));
+        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?);
         cached::open(&turn, base, path, &self.shared.ledger)
     }
 
@@ -222,7 +247,7 @@ impl Workspace {
 #[derive(Debug)]
 pub struct FileReader {
     held: Arc<HeldFile>,
-    workspace: Workspace,
+    pool: FilePool,
     position: u64,
     bytes: u64,
 }
@@ -240,7 +265,7 @@ impl FileReader {
             return Ok(None);
         }
         let (held, position) = (Arc::clone(&self.held), self.position);
-        let piece = self.workspace.pool().run((), move || {
+        let piece = self.pool.run((), move || {
             let mut piece = vec![0; left];
             let read = held.file.read_at(&mut piece, position)?;
             piece.truncate(read);
@@ -371,7 +396,8 @@ impl WorkspaceError {
     /// Where the host's own folder gives an error.
     pub fn of_disk(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::StorageFull => Self::DiskFull,
+            // The disk's, or that of the user or project whose quota it is.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
             _ => Self::Io(error),
         }
     }

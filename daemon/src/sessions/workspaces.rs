@@ -1,8 +1,8 @@
 //! Which sessions' workspaces are open.
 //!
 //! An open workspace holds one of the process's descriptors, and a session with files lives for a day: only those that were
-//! used lately stay open. The others are opened again by their next use, which counts what is in them once more. One
-//! that is in use stays open however long ago it was begun to be used, so a session never has two.
+//! used lately stay open. The others are opened again by their next use. One that is in use stays open however long ago
+//! that began.
 
 use std::collections::HashMap;
 use std::mem;
@@ -21,9 +21,20 @@ pub(super) struct Workspaces {
     kept: Mutex<Kept>,
 }
 
-/// A session's workspace, open or not.
+/// A session's workspace.
 #[derive(Default)]
-pub(super) struct Seat(tokio::sync::Mutex<WeakWorkspace>);
+pub(super) struct Seat(tokio::sync::Mutex<Seated>);
+
+#[derive(Default)]
+enum Seated {
+    /// Nobody used it yet.
+    #[default]
+    Unused,
+    /// Open or not.
+    Known(WeakWorkspace),
+    /// Its session has ended, and its files are removed.
+    Over,
+}
 
 /// In two generations: what is used moves to the younger one, and when that is half of all, the older one is let go.
 struct Kept {
@@ -40,28 +51,35 @@ impl Workspaces {
 
     /// The workspace of that session. Its folder is made on first use, since most sessions never have one.
     pub async fn open(&self, session: &str, seat: &Seat, folder: &Path) -> Result<Workspace, WorkspaceError> {
-        let mut held = seat.0.lock().await;
-        let workspace = match held.upgrade() {
-            Some(workspace) => workspace,
-            None => {
+        let mut seat = seat.0.lock().await;
+        let workspace = match &mut *seat {
+            Seated::Over => return Err(WorkspaceError::NotFound),
+            Seated::Known(known) => match known.upgrade() {
+                Some(workspace) => workspace,
+                None => known.reopen(folder, self.files.clone()).await?,
+            },
+            Seated::Unused => {
                 tokio::fs::create_dir_all(folder).await.map_err(WorkspaceError::of_disk)?;
                 // Without a quota: whoever comes first would bind those who come after and may fill it more.
                 let opened = Workspace::open(folder, Quota::UNBOUNDED, self.files.clone()).await?;
-                *held = opened.downgrade();
+                *seat = Seated::Known(opened.downgrade());
                 opened
             }
         };
         let let_go = self.kept().keep(session, &workspace);
-        drop((held, let_go));
+        drop((seat, let_go));
         Ok(workspace)
     }
 
-    /// Keeps the workspace of a session open no longer. It is given where it is open.
-    pub async fn let_go(&self, session: &str, seat: &Seat) -> Option<Workspace> {
-        let workspace = seat.0.lock().await.upgrade();
+    /// Lets nobody open the workspace of a session any more. It is given where it is open.
+    pub async fn end(&self, session: &str, seat: &Seat) -> Option<Workspace> {
+        let seated = mem::replace(&mut *seat.0.lock().await, Seated::Over);
         let let_go = self.kept().remove(session);
         drop(let_go);
-        workspace
+        match seated {
+            Seated::Known(known) => known.upgrade(),
+            Seated::Unused | Seated::Over => None,
+        }
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
@@ -117,14 +135,15 @@ mod tests {
         async fn are_open(&self) -> Vec<usize> {
             let mut open = Vec::new();
             for (number, seat) in self.seats.iter().enumerate() {
-                open.extend(seat.0.lock().await.upgrade().map(|_| number));
+                let Seated::Known(known) = &*seat.0.lock().await else { continue };
+                open.extend(known.upgrade().map(|_| number));
             }
             open
         }
     }
 
     #[tokio::test]
-    async fn only_workspaces_that_were_used_lately_stay_open_and_what_is_in_the_others_is_counted_again() {
+    async fn only_workspaces_that_were_used_lately_stay_open_and_what_is_in_the_others_stays_counted() {
         let scene = Scene::new(5 * MOST);
         for number in 0..5 * MOST {
             scene.open(number).await.write("a.txt", "12345".into()).await.unwrap();
@@ -139,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_workspace_that_is_in_use_is_never_opened_twice() {
+    async fn a_workspace_that_is_in_use_stays_the_same_and_none_is_opened_after_its_end() {
         let scene = Scene::new(5 * MOST);
         let used = scene.open(0).await;
         for number in 1..5 * MOST {
@@ -147,10 +166,12 @@ mod tests {
         }
         used.write("a.txt", "12345".into()).await.unwrap();
         assert_eq!(scene.open(0).await.used().bytes, 5);
-        let given = scene.workspaces.let_go("0", &scene.seats[0]).await;
-        assert!(given.is_some());
-        drop((used, given));
+        let ended = scene.workspaces.end("0", &scene.seats[0]).await;
+        assert!(ended.is_some());
+        drop((used, ended));
         assert!(!scene.are_open().await.contains(&0));
-        assert!(scene.workspaces.let_go("0", &scene.seats[0]).await.is_none());
+        let again = scene.workspaces.open("0", &scene.seats[0], &scene.folder.path().join("0")).await;
+        assert!(matches!(again, Err(WorkspaceError::NotFound)), "{again:?}");
+        assert!(scene.workspaces.end("0", &scene.seats[0]).await.is_none());
     }
 }
