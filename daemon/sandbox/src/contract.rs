@@ -77,11 +77,13 @@ impl toolgate::plugin::log::Host for CallState {
 }
 
 impl toolgate::plugin::progress::Host for CallState {
-    /// Counted as log, which bounds how much can be told.
+    /// Counted as log, which bounds how much can be told: what the log has no room for, nobody hears of.
     fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) {
-        self.context.progress.report(done, total, message.as_deref());
         let mut fields = vec![("done".to_owned(), done.to_string())];
         fields.extend(total.map(|total| ("total".to_owned(), total.to_string())));
-        self.log.write(LogLevel::Info, "progress".into(), message.unwrap_or_default(), fields);
+        let line = message.clone().unwrap_or_default();
+        if self.log.write(LogLevel::Info, "progress".into(), line, fields) {
+            self.context.progress.report(done, total, message.as_deref());
+        }
     }
 }

@@ -44,14 +44,15 @@ impl LogBuffer {
         })))
     }
 
+    /// Whether there was room for the line.
     pub(crate) fn write(
         &self,
         level: LogLevel,
         event: String,
         message: String,
         fields: Vec<(String, String)>,
-    ) {
-        self.with(|kept| kept.push(LogLine { level, event, message, fields }));
+    ) -> bool {
+        self.with(|kept| kept.push(LogLine { level, event, message, fields }))
     }
 
     /// Ends the log: unfinished printed lines become lines.
@@ -70,16 +71,17 @@ impl LogBuffer {
 }
 
 impl Kept {
-    fn push(&mut self, line: LogLine) {
+    fn push(&mut self, line: LogLine) -> bool {
         let fields: usize =
             line.fields.iter().map(|(key, value)| PAIR_OVERHEAD_BYTES + key.len() + value.len()).sum();
         let size = LINE_OVERHEAD_BYTES + line.event.len() + line.message.len() + fields;
         if self.bytes.saturating_add(size) > self.limit_bytes {
             self.dropped = self.dropped.saturating_add(1);
-            return;
+            return false;
         }
         self.bytes += size;
         self.lines.push(line);
+        true
     }
 
     fn print(&mut self, printer: Printer, mut bytes: &[u8]) {

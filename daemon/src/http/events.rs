@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use futures_util::stream;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::address::{OrganizationAddress, SessionAddress};
 use super::calls::answered;
@@ -93,10 +94,11 @@ pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Or
     let ids = calls.iter().map(|call| call.id.clone()).collect();
     let only = Only::Calls(Arc::clone(&session), ids);
     let dispatcher = app.dispatcher().clone();
-    let answering = Box::pin(async move {
+    // A task of its own: a body is not polled while its reader takes nothing, and a call goes on to its deadline.
+    let answering = AbortOnDropHandle::new(tokio::spawn(async move {
         let answer = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
         answered(&session, &form, turn.as_deref(), &answer)
-    });
+    }));
     let begun = Calls { reader, only, answering: Some(answering), answer: None };
     let events = stream::unfold(begun, |mut calls| async move {
         let text = calls.next().await?;
@@ -109,7 +111,7 @@ pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Or
 struct Calls {
     reader: Reader,
     only: Only,
-    answering: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
+    answering: Option<AbortOnDropHandle<String>>,
     answer: Option<String>,
 }
 
@@ -135,7 +137,7 @@ impl Calls {
                 }
                 answer = answering => {
                     self.answering = None;
-                    self.answer = Some(answer);
+                    self.answer = answer.ok();
                 }
             }
         }

@@ -55,6 +55,21 @@ fn g6_each_call_has_one_beginning_and_one_end() {
     });
 }
 
+/// How far a tool is counts as its log, of which there is a limit, also for those who listen.
+#[test]
+fn g6_a_tool_tells_no_more_of_its_progress_than_its_log_has_room_for() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["hostile/*"], "limits": {"log_bytes": 10_000}}));
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        let told = agent.session.call_as("c1", "hostile/tell", json!({"times": 1_000, "bytes": 1_000}));
+        assert_eq!(told.output(), 1_000);
+        let names = std::iter::from_fn(|| stream.next()).map(|(name, _)| name);
+        let progress =
+            names.take_while(|name| name != "tool_result").filter(|name| name == "progress").count();
+        assert!((1..10).contains(&progress), "{progress}");
+    });
+}
+
 /// A caller that hangs up ends its call, and those who listen are told.
 #[test]
 fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {

@@ -22,6 +22,22 @@ pub fn rest(
     ms
 }
 
+/// Says again and again how far it is.
+#[tool(read_only)]
+pub fn tell(
+    context: &Context,
+    /// How often
+    times: u64,
+    /// How much it says
+    bytes: usize,
+) -> u64 {
+    let message = "x".repeat(bytes);
+    for time in 0..times {
+        context.progress(time, Some(times), Some(&message));
+    }
+    times
+}
+
 /// Panics.
 #[tool(read_only)]
 pub fn panic(
