@@ -279,8 +279,13 @@ impl CustomTools {
         granted: Option<Arc<Grant>>,
     ) -> Result<Plugin<Component>, CallError> {
         let discovered = mount.map(|mount| mount.discovered.get());
-        let definition =
-            Definition { namespace: &key.namespace, kind: read.kind, document: &read.text, discovered };
+        let definition = Definition {
+            organization: &key.organization,
+            namespace: &key.namespace,
+            kind: read.kind,
+            document: &read.text,
+            discovered,
+        };
         // Its component runs in the sandbox, so it waits in the line of its organization like every call.
         let queue = &self.0.dispatcher.parts().queue;
         let place = queue.enter(key.organization.as_str(), Instant::now() + PLACE_PATIENCE).await;

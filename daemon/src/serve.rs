@@ -20,7 +20,9 @@ use toolgate_admission::{
     AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, Limits, LimitsPatch, OrgDocument,
     PlatformDocument, Rates, SessionFacts, ToolId, ToolList,
 };
-use toolgate_sandbox::{EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams};
+use toolgate_sandbox::{
+    EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams, processors,
+};
 
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
@@ -107,6 +109,7 @@ pub fn run(config: Config) -> Result<()> {
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .worker_threads(processors())
         .event_interval(EVENT_INTERVAL)
         .build()
         .context("the runtime cannot start")

@@ -21,7 +21,7 @@ use wasmtime::{
 
 use crate::component::LoadError;
 use crate::state::CallState;
-use crate::turns::Turns;
+use crate::turns::{Ticks, Turns, processors};
 
 /// Time between two epoch ticks, and so the longest a guest runs before it yields to the runtime.
 ///
@@ -96,6 +96,7 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<CallState>,
     fingerprint: String,
     pub(crate) turns: Turns,
+    pub(crate) ticks: Ticks,
     pagemap_scan: bool,
     _ticker: Ticker,
 }
@@ -109,11 +110,13 @@ impl Sandbox {
         let engine = Engine::new(&config).map_err(|error| SandboxError::Engine(error.to_string()))?;
         let linker =
             crate::imports::link(&engine).map_err(|error| SandboxError::Engine(error.to_string()))?;
+        let ticks = Ticks::default();
         Ok(Self {
             inner: Arc::new(Shared {
                 fingerprint: fingerprint(&engine),
-                _ticker: Ticker::start(engine.clone())?,
-                turns: Turns::of_this_machine(),
+                _ticker: Ticker::start(engine.clone(), ticks.clone())?,
+                ticks,
+                turns: Turns::new(processors()),
                 pagemap_scan,
                 linker,
                 engine,
@@ -245,7 +248,7 @@ struct Ticker {
 }
 
 impl Ticker {
-    fn start(engine: Engine) -> Result<Self, SandboxError> {
+    fn start(engine: Engine, ticks: Ticks) -> Result<Self, SandboxError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
@@ -254,6 +257,7 @@ impl Ticker {
                 // Parked, not asleep: dropping the sandbox wakes it at once.
                 while !stopped.load(Ordering::Relaxed) {
                     std::thread::park_timeout(EPOCH_TICK);
+                    ticks.next();
                     engine.increment_epoch();
                 }
             })

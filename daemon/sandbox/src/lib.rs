@@ -21,6 +21,7 @@ mod turns;
 mod queue;
 mod state;
 mod limiter;
+mod host_calls;
 mod moved;
 mod sink;
 pub mod effect;
@@ -46,6 +47,7 @@ pub use egress::{
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
 pub use queue::{Queue, QueueError, QueueSettings, Slot};
-pub use run::{CallClock, CallContext, MadeFor};
+pub use run::{CallClock, CallContext, Definition, MadeFor};
 pub use secret::Secret;
+pub use turns::processors;
 pub use workspace::Workspace;

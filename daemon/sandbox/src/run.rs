@@ -10,18 +10,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use toolgate_admission::{Admitted, CallError, ErrorType, Limits};
-use wasmtime::{CallHook, Store, StoreContextMut};
+use wasmtime::Store;
 
 use crate::component::Component;
 use crate::contract::{Failure, Outcome};
 use crate::effect::{BeforeEffect, Effect, ProgressSink};
 use crate::egress::{Credentials, Upstreams};
 use crate::engine::Sandbox;
+use crate::host_calls::HostCalls;
 use crate::limiter::saturating;
 use crate::outcome::{Finished, Output, Usage};
-use crate::state::{CallState, HOST_CALL_FUEL};
+use crate::state::CallState;
 use crate::trap;
-use crate::turns::Yielded;
+use crate::turns::Turn;
 use crate::workspace::Workspace;
 
 /// Limits of `describe`: it computes a text and may do nothing else.
@@ -125,6 +126,14 @@ impl CallClock {
     }
 }
 
+/// What an organization has a plugin made of.
+pub struct Definition {
+    /// As the component reads it.
+    pub text: Arc<str>,
+    /// Whose it is.
+    pub organization: Arc<str>,
+}
+
 /// How long a call may run.
 struct Until<S> {
     deadline: tokio::time::Instant,
@@ -147,7 +156,8 @@ impl Sandbox {
         let arguments = call.arguments().raw();
         let deadline = context.deadline;
         let definition = call.tool().definition.clone();
-        let state = CallState::new(context, call.limits(), call.reach(), call.digest().as_str(), definition);
+        let (limits, reach, digest) = (call.limits(), call.reach(), call.digest().as_str());
+        let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
         let until = Until { deadline, stop };
         self.enter(call.component(), call.limits(), until, state, async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
@@ -155,17 +165,22 @@ impl Sandbox {
         .await
     }
 
-    /// Asks a component what it is, or what the definition makes of it. No capability, fixed limits, a clock that stands
-    /// still.
+    /// Asks a component what it is, or what the definition makes of it, in the turns of the organization whose that is.
+    /// No capability, fixed limits, a clock that stands still.
     pub async fn describe(
         &self,
         component: &Component,
-        definition: Option<Arc<str>>,
+        definition: Option<Definition>,
     ) -> Result<String, CallError> {
         let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
         let until = Until { deadline, stop: future::pending() };
-        let context = CallContext::powerless("describe", deadline);
-        let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition);
+        let mut context = CallContext::powerless("describe", deadline);
+        let definition = definition.map(|Definition { text, organization }| {
+            context.made_for = Arc::new(MadeFor { organization, ..MadeFor::default() });
+            text
+        });
+        let ticks = self.inner.ticks.clone();
+        let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition, ticks);
         let finished = self
             .enter(component, &DESCRIBE_LIMITS, until, state, async |plugin, store| {
                 let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
@@ -191,14 +206,14 @@ impl Sandbox {
         let began = Instant::now();
         let organization = Arc::clone(&state.context.made_for.organization);
         let mut store = self.store(state, limits);
-        let yielded = Yielded::at_every_tick(&mut store);
+        let turn = Turn::ended_by_ticks(&mut store, |state| state.host_calls.was_tick(), &self.inner.ticks);
         let mut executed = false;
         let guest = async {
             let plugin = component.plugin().instantiate_async(&mut store).await?;
             executed = true;
             call(&plugin, &mut store).await
         };
-        let guest = self.inner.turns.take(&organization, until.deadline, &yielded, guest);
+        let guest = self.inner.turns.take(&organization, until.deadline, &turn, guest);
         let running = tokio::time::timeout_at(until.deadline, guest);
         // In this order, since most calls end in their first poll, and waiting to be stopped takes locks.
         let ended = tokio::select! {
@@ -224,40 +239,18 @@ impl Sandbox {
 
     fn store(&self, state: CallState, limits: &Limits) -> Store<CallState> {
         let mut store = Store::new(&self.inner.engine, state);
-        store.limiter(|state| &mut state.limiter);
+        store.limiter(|state| {
+            // Asked for nothing else than to let something grow.
+            state.host_calls.was_growth();
+            &mut state.limiter
+        });
         store.set_hostcall_fuel(saturating(limits.host_call_bytes));
         store.set_max_component_handles(saturating(limits.component_handles));
-        store.call_hook(charge_host_call);
         // Only fails where fuel is off, and then the first instruction would trap.
-        if let Err(error) = store.set_fuel(limits.fuel) {
+        if let Err(error) = HostCalls::begin(&mut store, limits.fuel) {
             tracing::error!(%error, "fuel cannot be set");
         }
         store
-    }
-}
-
-/// Fuel sees instructions of the guest only, so each host call is charged for, and counted.
-fn charge_host_call(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -> wasmtime::Result<()> {
-    match hook {
-        CallHook::CallingHost => {
-            let calls = &mut store.data_mut().host_calls;
-            calls.made = calls.made.saturating_add(1);
-            if calls.made > calls.limit {
-                return Err(trap::TooManyHostCalls.into());
-            }
-            let fuel = store.get_fuel()?;
-            store.set_fuel(fuel.saturating_sub(HOST_CALL_FUEL))
-        }
-        CallHook::ReturningFromHost => {
-            let (mut fuel, owed) = (store.get_fuel()?, store.data().moved.take());
-            if owed > 0 {
-                fuel = fuel.saturating_sub(owed);
-                store.set_fuel(fuel)?;
-            }
-            store.data_mut().host_calls.fuel_at_return = Some(fuel);
-            Ok(())
-        }
-        CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
     }
 }
 

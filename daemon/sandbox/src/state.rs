@@ -13,14 +13,12 @@ use wasmtime_wasi_io::IoView;
 
 use crate::egress::Egress;
 use crate::files::{FileAccess, FilesView};
+use crate::host_calls::HostCalls;
 use crate::limiter::{CallLimiter, saturating};
 use crate::moved::{Counted, Moved};
 use crate::run::{CallClock, CallContext};
 use crate::sink::{LogBuffer, PrintSink, Printer};
-
-/// Fuel that one call from the guest to the host costs, in instructions. The cheapest ones take about
-/// that long; what they move is bounded by limits of its own.
-pub(crate) const HOST_CALL_FUEL: u64 = 500;
+use crate::turns::Ticks;
 
 /// The data of a store.
 pub(crate) struct CallState {
@@ -38,18 +36,6 @@ pub(crate) struct CallState {
     table: ResourceTable,
 }
 
-/// Counts calls from the guest to the host.
-#[derive(Debug)]
-pub(crate) struct HostCalls {
-    pub(crate) made: u64,
-    pub(crate) limit: u64,
-    /// Fuel when the last one returned. A guest burns some before it does anything else, so where it is still
-    /// the same at the end, that call is what failed, and not the guest or its answer.
-    pub(crate) fuel_at_return: Option<u64>,
-    /// Whether the last one is what failed. Known at the end.
-    pub(crate) failed: bool,
-}
-
 impl CallState {
     pub(crate) fn new(
         context: CallContext,
@@ -57,6 +43,7 @@ impl CallState {
         reach: &Arc<Reach>,
         plugin: &str,
         definition: Option<Arc<str>>,
+        ticks: Ticks,
     ) -> Self {
         let log = LogBuffer::new(saturating(limits.log_bytes));
         let moved = Moved::default();
@@ -73,7 +60,7 @@ impl CallState {
             access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone())
                 .counting(&moved),
             egress: Egress::new(&context, limits, reach, plugin),
-            host_calls: HostCalls { made: 0, limit: limits.host_calls, fuel_at_return: None, failed: false },
+            host_calls: HostCalls::new(limits.host_calls, ticks),
             wasi: wasi(&context, limits, &log, &moved),
             moved,
             http,

@@ -7,11 +7,12 @@
 //!
 //! A turn is one poll, which the epoch ends. A guest that yields keeps its place until the runtime comes back to it, which
 //! is after everything else that is ready, and gives it up then if somebody waits. One that waits for the host gives it up
-//! at once.
+//! at once. So whoever runs guests polls them whenever they are woken: never, say, from the body of an answer, which waits
+//! for its reader.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 
 use tokio::time::Instant;
@@ -19,19 +20,32 @@ use wasmtime::{Store, UpdateDeadline};
 
 use crate::queue::{Queue, QueueSettings};
 
+/// How many processors this process may use, and so how many threads a runtime for guests needs.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The processors, as guests share them.
 pub struct Turns(Queue);
 
-/// Whether a guest stopped because its turn was over, and not to wait for the host.
-pub struct Yielded(Arc<AtomicBool>);
+/// Ticks of the epoch so far. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct Ticks(Arc<AtomicU64>);
+
+/// The turn of one guest.
+pub struct Turn(Arc<Now>);
+
+#[derive(Default)]
+struct Now {
+    ticks: Ticks,
+    /// The tick in which it began.
+    began: AtomicU64,
+    /// Whether the guest stopped because it was over, and not to wait for the host.
+    over: AtomicBool,
+}
 
 impl Turns {
-    /// Those of this machine, on each of which the runtime has a thread.
-    pub fn of_this_machine() -> Self {
-        Self::new(std::thread::available_parallelism().map_or(1, usize::from))
-    }
-
-    fn new(processors: usize) -> Self {
+    pub fn new(processors: usize) -> Self {
         // How many wait is bounded already, by the instances that there are.
         Self(Queue::new(QueueSettings {
             running: processors,
@@ -45,7 +59,7 @@ impl Turns {
         &self,
         organization: &str,
         deadline: Instant,
-        yielded: &Yielded,
+        turn: &Turn,
         guest: G,
     ) -> G::Output {
         let mut guest = pin!(guest);
@@ -56,11 +70,12 @@ impl Turns {
                 None => self.0.enter(organization, deadline).await,
             };
             let Ok(place) = place else { return std::future::pending().await };
+            turn.begin();
             let polled = std::future::poll_fn(|context| Poll::Ready(guest.as_mut().poll(context))).await;
             if let Poll::Ready(end) = polled {
                 return end;
             }
-            kept = yielded.0.swap(false, Ordering::Relaxed).then_some(place);
+            kept = turn.is_over().then_some(place);
             // Whatever woke the guest wakes this.
             let mut woken = false;
             std::future::poll_fn(|_| match std::mem::replace(&mut woken, true) {
@@ -72,17 +87,40 @@ impl Turns {
     }
 }
 
-impl Yielded {
-    /// Has the guests of a store yield at every tick of the epoch.
-    pub fn at_every_tick<T: 'static>(store: &mut Store<T>) -> Self {
-        let yielded = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&yielded);
+impl Ticks {
+    pub fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub fn next(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Turn {
+    /// Turns that end at ticks of the epoch, of which `tick` is told.
+    pub fn ended_by_ticks<T: 'static>(store: &mut Store<T>, tick: fn(&mut T), ticks: &Ticks) -> Self {
+        let now = Arc::new(Now { ticks: ticks.clone(), ..Now::default() });
+        let turn = Self(Arc::clone(&now));
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(move |_| {
-            told.store(true, Ordering::Relaxed);
+        store.epoch_deadline_callback(move |mut store| {
+            tick(store.data_mut());
+            // It fell due while the guest waited for its turn.
+            if now.ticks.now() == now.began.load(Ordering::Relaxed) {
+                return Ok(UpdateDeadline::Continue(1));
+            }
+            now.over.store(true, Ordering::Relaxed);
             Ok(UpdateDeadline::Yield(1))
         });
-        Self(yielded)
+        turn
+    }
+
+    fn begin(&self) {
+        self.0.began.store(self.0.ticks.now(), Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.over.swap(false, Ordering::Relaxed)
     }
 }
 
@@ -106,16 +144,16 @@ mod tests {
 
     /// A guest that computes: it yields at the end of each slice.
     async fn computing(turns: Arc<Turns>, organization: &'static str, polled: Arc<Mutex<Vec<&'static str>>>) {
-        let flag = Arc::new(AtomicBool::new(false));
-        let yielded = Yielded(Arc::clone(&flag));
+        let now = Arc::<Now>::default();
+        let turn = Turn(Arc::clone(&now));
         let guest = async {
             for _ in 0..SLICES {
                 polled.lock().unwrap_or_else(PoisonError::into_inner).push(organization);
-                flag.store(true, Ordering::Relaxed);
+                now.over.store(true, Ordering::Relaxed);
                 tokio::task::yield_now().await;
             }
         };
-        turns.take(organization, soon(), &yielded, guest).await;
+        turns.take(organization, soon(), &turn, guest).await;
     }
 
     async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
@@ -139,10 +177,44 @@ mod tests {
         assert!(beside <= 2 * SLICES, "its {SLICES} slices took as long as {beside} of all");
     }
 
+    /// `(func (export "spin") (loop br 0))`
+    const SPIN: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b";
+
+    #[tokio::test]
+    async fn r6_a_tick_ends_the_turn_of_a_guest_and_one_that_fell_due_before_it_does_not() {
+        let engine = wasmtime::Engine::new(wasmtime::Config::new().epoch_interruption(true)).unwrap();
+        let module = wasmtime::Module::new(&engine, SPIN).unwrap();
+        let (ticks, seen) = (Ticks::default(), Arc::new(AtomicU64::new(0)));
+        let mut store = Store::new(&engine, Arc::clone(&seen));
+        let count = |seen: &mut Arc<AtomicU64>| {
+            seen.fetch_add(1, Ordering::Relaxed);
+        };
+        let turn = Turn::ended_by_ticks(&mut store, count, &ticks);
+        let instance = wasmtime::Instance::new_async(&mut store, &module, &[]).await.unwrap();
+        let spin = instance.get_typed_func::<(), ()>(&mut store, "spin").unwrap();
+        let turns = Turns::new(1);
+        let mut guest = pin!(turns.take("acme", soon(), &turn, spin.call_async(&mut store, ())));
+        engine.increment_epoch();
+        let next_tick = std::thread::spawn({
+            let (engine, seen) = (engine.clone(), Arc::clone(&seen));
+            move || {
+                while seen.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                ticks.next();
+                engine.increment_epoch();
+            }
+        });
+        assert!(is_pending(guest.as_mut()).await);
+        next_tick.join().unwrap();
+        assert_eq!(seen.load(Ordering::Relaxed), 2);
+        assert!(turns.0.try_enter().is_none(), "it keeps its place while nobody waits");
+    }
+
     #[tokio::test]
     async fn r6_a_guest_that_waits_for_the_host_or_is_dropped_takes_no_turn_from_others() {
         let turns = Turns::new(1);
-        let never = Yielded(Arc::default());
+        let never = Turn(Arc::default());
         let (answer, asked) = oneshot::channel();
         let mut waiting = pin!(turns.take("acme", soon(), &never, asked));
         assert!(is_pending(waiting.as_mut()).await);
@@ -150,9 +222,10 @@ mod tests {
         answer.send(7).unwrap();
         assert_eq!(waiting.await, Ok(7));
 
-        let yielded = Yielded(Arc::new(AtomicBool::new(true)));
+        let over = Turn(Arc::default());
+        over.0.over.store(true, Ordering::Relaxed);
         {
-            let mut kept = pin!(turns.take("acme", soon(), &yielded, std::future::pending::<()>()));
+            let mut kept = pin!(turns.take("acme", soon(), &over, std::future::pending::<()>()));
             assert!(is_pending(kept.as_mut()).await, "it keeps its place");
             assert!(turns.0.try_enter().is_none());
         }

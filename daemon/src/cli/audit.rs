@@ -213,7 +213,8 @@ fn row(item: &Value) -> [String; 6] {
                 (text("/damaged/records"), text("/damaged/segment"), text("/damaged/offset"));
             format!("damaged records: {records}, segment {segment} at byte {offset}")
         }
-        Some(_) => format!("damaged records: {}", text("/damaged/records")),
+        Some(_) if item["kind"] == "damaged" => format!("damaged records: {}", text("/damaged/records")),
+        Some(_) => format!("{what} (its outcome can no longer be read)"),
         None => what,
     };
     [time, text("/kind"), text("/status"), who, what, error]

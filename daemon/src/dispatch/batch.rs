@@ -2,7 +2,7 @@
 //!
 //! A request that brings a new id is a round of its turn. Each of its calls goes the way that `dispatch.rs` tells, by
 //! itself: one that is refused or fails is an answer like any other and keeps none of the others back. Dropping a
-//! batch drops its calls.
+//! batch stops its calls, which are carried to their recorded ends.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Dispatcher {
             }
             return BatchAnswer { results };
         }
-        // Tasks of their own, so that calls that compute use every processor. Dropping the set ends them.
+        // Tasks of their own, so that calls that compute use every processor. Dropping the set stops them.
         let mut running = JoinSet::new();
         let mut results: Vec<Option<Arc<Recorded>>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {

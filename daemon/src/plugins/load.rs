@@ -275,7 +275,7 @@ fn invalid(message: impl Into<String>) -> CallError {
 fn not_kept(error: &io::Error) -> CallError {
     tracing::error!(%error, "a plugin file cannot be kept");
     let (message, hint) = match error.kind() {
-        io::ErrorKind::StorageFull => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             ("the disk is full: the plugin file cannot be kept", Trouble::DiskFull.hint())
         }
         _ => (

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate_admission::{
-    CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, HostPattern, Namespace, NetworkRule,
+    CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, HostPattern, Name, Namespace, NetworkRule,
     Plugin,
 };
 use toolgate_sandbox::{Component, Slot};
@@ -52,6 +52,8 @@ impl Kind {
 
 /// What a plugin is made of.
 pub struct Definition<'a> {
+    /// Whose it is.
+    pub organization: &'a Name,
     /// What its tools are called by.
     pub namespace: &'a Namespace,
     /// Which component makes it.
@@ -84,7 +86,11 @@ impl Plugins {
         let (of_component, component) = self.maker(definition.kind)?;
         let envelope = definition.envelope();
         let digest = Digest::from_sha256(Sha256::of(format!("{of_component}\n{envelope}").as_bytes()).0);
-        let described = self.0.sandbox.describe(&component, Some(envelope.into())).await.map_err(unsound)?;
+        let definition_text = toolgate_sandbox::Definition {
+            text: envelope.into(),
+            organization: definition.organization.as_str().into(),
+        };
+        let described = self.0.sandbox.describe(&component, Some(definition_text)).await.map_err(unsound)?;
         drop(place);
         self.0.compiler.vet_schemas(&digest, &described).await.map_err(unsound)?;
         // Beside the calls: a large description takes a while.

@@ -46,7 +46,7 @@ pub enum Trouble {
 impl StoreError {
     pub(super) fn cannot_open(path: &Path, error: std::io::Error) -> Self {
         let trouble = match error.kind() {
-            std::io::ErrorKind::StorageFull => Trouble::DiskFull,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Trouble::DiskFull,
             std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
                 Trouble::ReadOnly
             }

@@ -68,8 +68,8 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// A place on the network is written as its address, with methods before it and a path behind where only those are asked
 /// for: `"GET,HEAD https://*.example.com/v1/"`. `https://*` asks for every host; an operator then grants hosts by name.
 ///
-/// `version` and `purpose` are those of the package unless given. The macro defines the type `ThisPlugin`, which
-/// `toolgate_sdk::testing` takes.
+/// `version` and `purpose` are those of the package unless given. The macro stands in a module, not in a function, and defines
+/// the type `ThisPlugin`, which `toolgate_sdk::testing` takes.
 #[proc_macro]
 pub fn plugin(input: TokenStream) -> TokenStream {
     plugin::expand(input.into()).into()

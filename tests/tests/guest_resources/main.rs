@@ -145,6 +145,20 @@ fn an_endless_loop_ends_by_the_epoch_alone() {
     });
 }
 
+/// What ends a turn is no call of the guest's, and what it computes is known although it never calls the host.
+#[test]
+fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_called_nobody() {
+    scene(|scene| {
+        let limits = json!({"deadline_ms": 1_000, "host_calls": 0});
+        let reply = scene.after(limits, "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        assert_eq!(reply.usage("host_calls"), 0);
+        let slice = 20_000_000;
+        assert!(reply.usage("fuel") >= slice, "{}", reply.0);
+        let limits = json!({"host_calls": 0});
+        scene.after(limits, "hostile/rest", json!({"ms": 1})).failed("RESOURCE_EXCEEDED");
+    });
+}
+
 #[test]
 fn a_busy_guest_does_not_hold_up_the_others() {
     scene(|scene| {

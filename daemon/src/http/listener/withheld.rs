@@ -28,7 +28,7 @@ pub(super) struct Withheld<S> {
     status: Option<StatusCode>,
 }
 
-/// The requests of a connection. All of it happens in the connection's task.
+/// The requests of a connection. Counted in its task alone; atomic since that may change its thread.
 #[derive(Default)]
 pub(super) struct Requests {
     begun: AtomicU64,
