@@ -121,11 +121,13 @@ impl Plugins {
         }
     }
 
-    /// What is odd about what a loaded plugin says of itself. One that is not loaded has said nothing.
-    pub async fn warnings(&self, namespace: &Namespace) -> Vec<Warning> {
+    /// What is odd about what a plugin says of itself, as it was shown. One that serves no more has said nothing.
+    pub async fn warnings(&self, namespace: &Namespace, shown: &PluginView) -> Vec<Warning> {
         let loaded = self.0.loaded.lock().await;
-        let Some(history) = loaded.get(namespace) else { return Vec::new() };
-        history.serving().descriptor.warnings(&Limits::platform(&self.0.limits))
+        let serving = loaded.get(namespace).map(History::serving);
+        let serving = serving.filter(|serving| serving.digest.as_str() == shown.digest);
+        serving
+            .map_or_else(Vec::new, |serving| serving.descriptor.warnings(&Limits::platform(&self.0.limits)))
     }
 
     /// A loaded plugin, with what is to replace it and is not there yet, or could not be.

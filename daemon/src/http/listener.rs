@@ -140,7 +140,7 @@ where
         async move { answer(router, request.map(Body::new), answering).await }
     });
     let stream = Withheld::new(TakenInTime::new(stream, settings.write_timeout), requests);
-    let serving = http1::Builder::new()
+    let mut serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
         .max_buf_size(settings.header_bytes)
@@ -148,7 +148,6 @@ where
         .max_header_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
         .serve_connection(TokioIo::new(stream), service);
-    let mut serving = serving;
     let ended = tokio::select! {
         ended = &mut serving => ended,
         () = stop.cancelled() => {

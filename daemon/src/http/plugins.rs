@@ -40,7 +40,7 @@ pub struct Warned {
 
 impl Warned {
     async fn of(app: &App, namespace: &Namespace, plugin: PluginView) -> Self {
-        let warnings = app.0.plugins.warnings(namespace).await.into_iter().map(Into::into).collect();
+        let warnings = app.0.plugins.warnings(namespace, &plugin).await.into_iter().map(Into::into).collect();
         Self { plugin, warnings }
     }
 }

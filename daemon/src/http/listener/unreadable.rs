@@ -58,7 +58,8 @@ impl Unreadable {
 
     /// An idle connection ends without a word, and one that broke has nobody to tell.
     fn refusal(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
-        let has_begun = !self.head.is_empty();
+        // Empty lines in front of a request are nothing yet (RFC 9112, section 2.2).
+        let has_begun = self.head.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Some(match self.status {
             Some(status @ StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
                 (status, too_large(settings.header_bytes))
