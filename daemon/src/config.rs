@@ -90,6 +90,13 @@ impl Config {
         hosts
     }
 
+    /// How many calls of one organization run at the same time: `queue.running_per_organization`, or three quarters of
+    /// what there is room for.
+    pub fn running_per_organization(&self) -> u32 {
+        let instances = self.sandbox.instances;
+        self.queue.running_per_organization.unwrap_or(instances - instances / 4)
+    }
+
     /// Where the store lies: `store`, or `state.db` in the data folder.
     pub fn store_location(&self) -> Result<StoreLocation, ConfigError> {
         match &self.store {
@@ -113,6 +120,12 @@ impl Config {
             return Err(ConfigError::new(
                 "`queue.waiting_per_organization` is more than `queue.waiting_total`",
                 "one organization could never use its share; raise the total or lower the share",
+            ));
+        }
+        if self.running_per_organization() > self.sandbox.instances {
+            return Err(ConfigError::new(
+                "`queue.running_per_organization` is more than `sandbox.instances`",
+                "one organization could never use its share; raise the instances or lower the share",
             ));
         }
         if self.audit.reserve_bytes > self.audit.segment_bytes / 2 {
@@ -370,6 +383,20 @@ mod tests {
             refusal("[queue]\nwaiting_per_organization = 9\nwaiting_total = 8").0.contains("waiting_total")
         );
         parse("[queue]\nwaiting_per_organization = 8\nwaiting_total = 8").expect("equal is enough");
+        let running =
+            |of_one: u32| format!("[sandbox]\ninstances = 8\n[queue]\nrunning_per_organization = {of_one}");
+        assert!(refusal(&running(9)).0.contains("sandbox.instances"));
+        parse(&running(8)).expect("equal is enough");
+    }
+
+    #[test]
+    fn an_organization_runs_three_quarters_of_what_there_is_room_for_unless_told_otherwise() {
+        let running = |text: &str| parse(text).expect("sound settings").running_per_organization();
+        assert_eq!(running(""), 192);
+        for (instances, of_one) in [(1, 1), (2, 2), (3, 3), (4, 3), (1_000, 750)] {
+            assert_eq!(running(&format!("[sandbox]\ninstances = {instances}")), of_one);
+        }
+        assert_eq!(running("[queue]\nrunning_per_organization = 7"), 7);
     }
 
     #[test]

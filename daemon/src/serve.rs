@@ -351,6 +351,7 @@ impl Prepared {
         Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings {
                 running: self.config.sandbox.instances as usize,
+                running_per_organization: self.config.running_per_organization() as usize,
                 waiting_per_organization: count(queue.waiting_per_organization),
                 waiting: count(queue.waiting_total),
             }),

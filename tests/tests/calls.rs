@@ -518,6 +518,28 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
     assert_eq!(session.call_as("full", "hostile/echo", json!({"text": "x"})).output(), "x");
 }
 
+/// Calls that sleep until their deadlines leave nothing to take turns at, so no tenant has all of the places.
+#[test]
+fn a_tenant_whose_calls_take_long_leaves_room_for_others() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let noisy = daemon.session_within("noisy/bot", &json!({}));
+    let quiet = daemon.session_within("quiet/bot", &json!({}));
+    let mut asleep: Vec<_> = ["s1", "s2", "s3"].map(|id| noisy.start_dozing(id)).into();
+    asleep.push(noisy.start("s4", "hostile/doze", json!({})));
+    noisy.wait_until_running("s4");
+    let call = |id| quiet.call_as(id, "hostile/echo", json!({"text": "fair"}));
+    assert_eq!(call("q1").output(), "fair");
+    assert_eq!(call("q2").output(), "fair");
+    for id in ["s1", "s2", "s3", "s4"] {
+        assert_eq!(noisy.look(id).status(), "running");
+        noisy.cancel(id).expect(204);
+    }
+    for pending in asleep {
+        pending.reply().expect(200);
+    }
+}
+
 #[test]
 fn an_organizations_rate_is_its_own() {
     let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 3");

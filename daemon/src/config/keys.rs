@@ -138,7 +138,7 @@ settings! {
         limits: LimitsPatch;
         /// What a connection and a request may take.
         http: Http;
-        /// How many calls may wait.
+        /// How many calls of one organization run, and how many may wait.
         queue: Queue;
         /// How often an organization may call.
         rates: Rates;
@@ -183,8 +183,12 @@ settings! {
 }
 
 settings! {
-    /// How many calls may wait for their turn; past that they are refused as `OVERLOADED`.
+    /// How many calls of one organization may run, and how many may wait for their turn; past that they are refused as
+    /// `OVERLOADED`.
     Queue in "queue" {
+        /// Calls of one organization that run at the same time. Others find room beside it, however long its calls take.
+        /// By default three quarters of `sandbox.instances`.
+        running_per_organization: Option<u32> = None, number(1, 4096);
         /// Calls of one organization that wait; it keeps one tenant from filling the queue.
         waiting_per_organization: u64 = 256, number(1, 65_536);
         /// Calls of all organizations that wait.
@@ -391,10 +395,12 @@ mod tests {
     }
 
     #[test]
-    fn every_number_has_a_default_within_its_range() {
+    fn every_default_that_is_a_number_is_within_its_range() {
         for (section, key) in keys() {
-            let Values::Number { least, most } = key.values else { continue };
-            let default: u64 = (key.default)().and_then(|text| text.parse().ok()).expect("a number");
+            let (Values::Number { least, most }, Some(default)) = (key.values, (key.default)()) else {
+                continue;
+            };
+            let default: u64 = default.parse().expect("a number");
             assert!((least..=most).contains(&default), "{}.{}", section.name, key.name);
         }
     }

@@ -65,7 +65,12 @@ impl House {
         let credentials =
             credentials::Credentials::open(store.clone(), registry.clone(), secrets, 0).await.unwrap();
         let dispatcher = Dispatcher::new(Parts {
-            queue: Queue::new(QueueSettings { running: 256, waiting_per_organization: 256, waiting: 4096 }),
+            queue: Queue::new(QueueSettings {
+                running: 256,
+                running_per_organization: 192,
+                waiting_per_organization: 256,
+                waiting: 4096,
+            }),
             registry,
             audit,
             sandbox,

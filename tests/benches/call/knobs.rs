@@ -153,7 +153,12 @@ fn gate_rows(page: &mut String, runtime: &Runtime, house: &House) {
         let us = if us < 0.05 { "under 0.05".into() } else { format!("{us:.2}") };
         let _ = writeln!(page, "| {what} | {what_for} | {us} |");
     };
-    let queue = Queue::new(QueueSettings { running: 256, waiting_per_organization: 256, waiting: 4096 });
+    let queue = Queue::new(QueueSettings {
+        running: 256,
+        running_per_organization: 192,
+        waiting_per_organization: 256,
+        waiting: 4096,
+    });
     let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
     let entering = each(1_000_000, || {
         drop(runtime.block_on(queue.enter("acme", deadline)).unwrap());

@@ -252,7 +252,7 @@ fn more_memories_than_a_call_may_have_are_refused() {
 /// There are as many tables and memories as calls: one tenant's cannot use up those of another.
 #[test]
 fn as_many_calls_as_there_are_places_have_all_that_a_call_may_have() {
-    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4");
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4\n[queue]\nrunning_per_organization = 4");
     let more = "(core instance (instantiate $more))";
     let file = PluginFile::new("greedy").doing("(loop (br 0)) (unreachable)").outside(&format!(
         "(core module $more (table 1 funcref) (memory 1)) {} (core module $tables (table 1 funcref)) {}",

@@ -249,7 +249,12 @@ fn dispatcher(
     credentials: &Credentials,
 ) -> Dispatcher {
     Dispatcher::new(Parts {
-        queue: Queue::new(QueueSettings { running: 4, waiting_per_organization: 100, waiting: 100 }),
+        queue: Queue::new(QueueSettings {
+            running: 4,
+            running_per_organization: 3,
+            waiting_per_organization: 100,
+            waiting: 100,
+        }),
         registry: registry.clone(),
         audit,
         sandbox: sandbox.clone(),
