@@ -288,7 +288,7 @@ impl CustomTools {
         };
         // Its component runs in the sandbox, so it waits in the line of its organization like every call.
         let queue = &self.0.dispatcher.parts().queue;
-        let place = queue.enter(key.organization.as_str(), Instant::now() + PLACE_PATIENCE).await;
+        let place = queue.enter(key.organization.as_str(), || Instant::now() + PLACE_PATIENCE).await;
         let place = place.map_err(|error| {
             CallError::new(ErrorType::Overloaded, error.to_string(), "try again in some seconds")
         })?;

@@ -11,6 +11,7 @@ mod batch;
 mod carried;
 mod client;
 mod credential;
+mod files;
 mod record;
 mod settle;
 mod tell;
@@ -23,13 +24,11 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{
-    self as admission, Admitted, CallError, ErrorType, FilesystemAccess, Ledger, Limits, LimitsPatch,
-    Refusal, Rules, Verdict,
+    self as admission, Admitted, CallError, ErrorType, Ledger, Refusal, Rules, Verdict,
 };
-use toolgate_sandbox::workspace::Quota;
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Queue, QueueError, Sandbox,
-    Upstreams,
+    Upstreams, Workspace,
 };
 
 use crate::approvals::Approvals;
@@ -96,8 +95,6 @@ pub struct Parts {
     pub sandbox: Sandbox,
     /// The token buckets. Locked for arithmetic only.
     pub ledger: Mutex<Ledger>,
-    /// The platform's limits; they bound the wait before an agent's own are known.
-    pub limits: LimitsPatch,
     /// How calls reach upstreams.
     pub upstreams: Upstreams,
     /// What their requests carry.
@@ -211,7 +208,14 @@ impl Dispatcher {
         let parts = &*self.0;
         let teller = Teller::begin(&parts.events, session, call, running.waited_for.is_none());
         let organization = &session.setup.organization;
-        let wait_until = after(arrived, Limits::platform(&parts.limits).deadline_ms);
+        let rules_at = |snapshot: &Snapshot| match &terms.trial {
+            None => rules_of(snapshot, session),
+            Some(trial) => trial.rules.clone(),
+        };
+        let wait_until = || {
+            let rules = rules_at(&parts.registry.snapshot());
+            after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms)
+        };
         let stop =
             Stop { cancelled: &running.cancelled, revoked: &origin.revoked, over: parts.carrying.over() };
         let entered = tokio::select! {
@@ -225,10 +229,7 @@ impl Dispatcher {
             Err(error) => return not_opened(running, call, teller, not_entered(error)),
         };
         let snapshot = parts.registry.snapshot();
-        let rules = match &terms.trial {
-            None => rules_of(&snapshot, session),
-            Some(trial) => trial.rules.clone(),
-        };
+        let rules = rules_at(&snapshot);
         let verdict = match terms.spent {
             None => decide(&rules, session, call),
             Some(spent) => Verdict::Refused(Refusal::of_rounds(spent.what, spent.allowed)),
@@ -299,11 +300,14 @@ impl Dispatcher {
         if let Err(error) = client::room(session, &admitted) {
             return (Answer::refused(error).by(&admitted), Ending::Final);
         }
-        let context = match self.context(&admitted, attempt).await {
-            Ok(context) => context,
+        let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
+        let files = match files::of_call(session, &admitted, deadline, stop).await {
+            Ok(files) => files,
             Err(error) => return (Answer::refused(error).by(&admitted), Ending::Final),
         };
+        let context = self.context(&admitted, attempt, deadline, files.workspace.clone());
         let mut finished = self.0.sandbox.run(&admitted, context, stop.comes()).await;
+        drop(files);
         if let Some(kept) = attempt.exchanges {
             kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
@@ -322,25 +326,18 @@ impl Dispatcher {
         (answer, ending)
     }
 
-    async fn context(
+    fn context(
         &self,
         admitted: &Admitted<Component>,
         attempt: &Attempt<'_>,
-    ) -> Result<CallContext, CallError> {
-        let Attempt { session, call, entry, arrived, exchanges, .. } = *attempt;
-        let limits = admitted.limits();
-        let workspace = match admitted.reach().filesystem() {
-            FilesystemAccess::None => None,
-            FilesystemAccess::Workspace => {
-                let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-                let opened = session.workspace(quota).await;
-                Some(opened.map_err(|error| record::workspace_unavailable(&error))?)
-            }
-        };
-        Ok(CallContext {
+        deadline: Instant,
+        workspace: Option<Workspace>,
+    ) -> CallContext {
+        let Attempt { session, call, entry, exchanges, .. } = *attempt;
+        CallContext {
             call_id: call.id.as_str().into(),
             made_for: Arc::clone(&session.made_for),
-            deadline: after(arrived, limits.deadline_ms),
+            deadline,
             workspace,
             clock: CallClock::start(SystemTime::now()),
             // From a generator of this thread, which the system seeds now and then: a call costs no system call.
@@ -351,7 +348,7 @@ impl Dispatcher {
             before_effect: before_effect(entry),
             progress: tell::progress(&self.0.events, session, call),
             traced: exchanges.is_some(),
-        })
+        }
     }
 
     /// What the plugin answered, held against what it said that it would (R3, T3).
@@ -374,6 +371,10 @@ impl Dispatcher {
     fn note(&self, session: &Arc<Session>, answer: &Answer) {
         let Some(tool) = answer.tool() else { return };
         let ended = answer.error().map_or(Ok(()), |error| Err(error.error_type));
+        // It waited too long for its place, which is not the tool's doing.
+        if (ended, answer.executed) == (Err(ErrorType::DeadlineExceeded), Executed::No) {
+            return;
+        }
         let Some(why) = session.conduct.note(tool, ended) else { return };
         tracing::warn!(event = "tool_stopped", session = session.setup.id, %tool, why, "a tool kept failing");
         self.store_tools_out(session);
@@ -404,8 +405,8 @@ struct Attempt<'a> {
     exchanges: Option<&'a Mutex<Vec<Exchange>>>,
 }
 
-/// What stops a call before its end. It is awaited in the sandbox alone, so that what a stopped call did and used is
-/// recorded like that of any other; the steps before it take no longer than a look into the store.
+/// What stops a call before its end. It is awaited where a call can take long, in the line, at the session's files and in the
+/// sandbox, and never around all of it, so that what a stopped call did and used is recorded like that of any other.
 #[derive(Clone, Copy)]
 struct Stop<'a> {
     /// Its caller hung up or cancelled it, its session or agent ended.

@@ -17,8 +17,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, Limits, LimitsPatch, OrgDocument,
-    PlatformDocument, Rates, SessionFacts, ToolId, ToolList,
+    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, Limits, OrgDocument, PlatformDocument,
+    Rates, SessionFacts, ToolId, ToolList,
 };
 use toolgate_sandbox::{
     EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams, processors,
@@ -153,8 +153,7 @@ impl Prepared {
         if identity.make_first_token(&operator_token, now_ms()).await? {
             tracing::info!(file = %operator_token.display(), "the operator's token was made, and is in this file alone");
         }
-        let limits = self.config.limits.clone();
-        let registry = Registry::new(limits.clone());
+        let registry = Registry::new(self.config.limits.clone());
         let plugins = self.plugins(&store, &registry)?;
         plugins.load_built_in(report).await?;
         plugins.restore().await?;
@@ -165,7 +164,7 @@ impl Prepared {
         let sessions = Arc::new(Sessions::new(&workspaces, answers_kept_ms, bounds(&self.config)));
         restore_sessions(&store, &sessions).await?;
         sessions.remove_orphans().await;
-        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, limits);
+        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials);
         let custom = CustomTools::new(CustomParts {
             plugins: plugins.clone(),
             registry: registry.clone(),
@@ -343,7 +342,6 @@ impl Prepared {
         registry: &Registry,
         store: &Store,
         credentials: &Credentials,
-        limits: LimitsPatch,
     ) -> Dispatcher {
         let queue = &self.config.queue;
         let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
@@ -362,7 +360,6 @@ impl Prepared {
                 calls_per_second: Some(u32::try_from(rates.calls_per_second).unwrap_or(u32::MAX)),
                 burst: u32::try_from(rates.burst).unwrap_or(u32::MAX),
             })),
-            limits,
             upstreams: Upstreams::new(EgressSettings {
                 name_servers: egress.name_servers.clone(),
                 connections: count(egress.connections),

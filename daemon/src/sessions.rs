@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Name, SessionFacts};
@@ -84,6 +85,7 @@ pub struct Session {
     last_used_ms: AtomicU64,
     ended: CancellationToken,
     telling: TaskTracker,
+    changing_files: Mutex<()>,
     seat: Seat,
     folder: PathBuf,
     workspaces: Arc<Workspaces>,
@@ -108,6 +110,11 @@ impl Session {
     /// Calls whose end is still to be told. Closed when the session ended, so that waiting for it waits for the last word.
     pub fn telling(&self) -> &TaskTracker {
         &self.telling
+    }
+
+    /// The right to change its files during a call. Whoever asked first has it first.
+    pub async fn turn_at_files(&self) -> MutexGuard<'_, ()> {
+        self.changing_files.lock().await
     }
 
     /// Its files, for one who may fill them up to `quota`.
@@ -207,6 +214,7 @@ impl Sessions {
             last_used_ms: AtomicU64::new(beginning.last_used_ms),
             ended: CancellationToken::new(),
             telling: TaskTracker::new(),
+            changing_files: Mutex::default(),
             seat: Seat::default(),
             conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,

@@ -541,6 +541,24 @@ fn a_tenant_whose_calls_take_long_leaves_room_for_others() {
 }
 
 #[test]
+fn r6_the_deadline_that_an_agent_has_runs_while_its_call_waits_for_a_place() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let busy = daemon.session_within("busy/bot", &json!({}));
+    let hasty = daemon.session_within("hasty/bot", &json!({"deadline_ms": 300}));
+    let asleep = busy.start_dozing("s1");
+    for id in ["h1", "h2", "h3"] {
+        let late = hasty.call_as(id, "hostile/echo", json!({"text": "x"})).failed("DEADLINE_EXCEEDED");
+        assert_eq!(late.0["executed"], "no");
+        assert_eq!(busy.look("s1").status(), "running");
+    }
+    busy.cancel("s1").expect(204);
+    asleep.reply().expect(200);
+    // It was not the tool that failed.
+    assert_eq!(hasty.call_as("h4", "hostile/echo", json!({"text": "x"})).output(), "x");
+}
+
+#[test]
 fn an_organizations_rate_is_its_own() {
     let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 3");
     let (noisy, quiet) =

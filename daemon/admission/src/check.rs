@@ -263,6 +263,14 @@ fn reach<P>(rules: &Rules<P>, tool: &Tool<P>) -> Arc<Reach> {
     }
 }
 
+/// The limits that a call of this name would have: the platform's where there is no such tool.
+pub fn limits_of<P>(rules: &Rules<P>, called: &str) -> Limits {
+    match rules.catalogue.find_index(called) {
+        Some((_, tool)) => limits(rules, tool),
+        None => rules.catalogue.platform_limits().clone(),
+    }
+}
+
 /// The limits of a call: the platform's, narrowed by each layer in turn (B2).
 fn limits<P>(rules: &Rules<P>, tool: &Tool<P>) -> Limits {
     rules

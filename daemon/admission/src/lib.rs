@@ -38,7 +38,7 @@ pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_s
 pub use broker::{Index, Intent, Intents, Match, Patterns, Question, Selection, Taken, Why, select};
 pub use check::{
     Admitted, Checked, Decision, Facts, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict, ToolCall,
-    Unapproved, Verdict, callable, check, decide, explain, has_tools, nothing_left,
+    Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, nothing_left,
 };
 pub use credential::{
     BindingError, CredentialBinding, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential,

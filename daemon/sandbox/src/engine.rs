@@ -257,8 +257,7 @@ impl Ticker {
                 // Parked, not asleep: dropping the sandbox wakes it at once.
                 while !stopped.load(Ordering::Relaxed) {
                     std::thread::park_timeout(EPOCH_TICK);
-                    ticks.next();
-                    engine.increment_epoch();
+                    ticks.tick(|| engine.increment_epoch());
                 }
             })
             .map_err(SandboxError::Ticker)?;

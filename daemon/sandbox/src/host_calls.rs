@@ -3,6 +3,7 @@
 //! The hook is called for more than that. The runtime enters the host by itself when a tick of the epoch ends a turn and when
 //! a slice of fuel is used up: neither is the guest's doing, and how many ticks there are depends on who else computes. And
 //! where memory grows, the guest keeps its fuel in a register, so that what is charged then would be lost, or counted twice.
+//! (`elem.drop`, which compilers hardly write, is counted as a call, and some fuel then burns twice.)
 
 use wasmtime::{CallHook, Store, StoreContextMut};
 
@@ -33,7 +34,7 @@ pub(crate) struct HostCalls {
     /// What the host was entered for.
     entered: Entered,
     ticks: Ticks,
-    /// When a tick was seen last.
+    /// Whole ticks when the next one was last waited for: none is due as long as no other has begun.
     seen: u64,
 }
 
@@ -47,7 +48,7 @@ enum Entered {
 
 impl HostCalls {
     pub(crate) fn new(limit: u64, ticks: Ticks) -> Self {
-        let seen = ticks.now();
+        let seen = ticks.whole();
         Self {
             made: 0,
             limit,
@@ -64,6 +65,7 @@ impl HostCalls {
     pub(crate) fn was_tick(&mut self) {
         self.made = self.made.saturating_sub(1);
         self.entered = Entered::Tick;
+        self.seen = self.ticks.whole();
     }
 
     /// The host was entered to let memory or a table grow.
@@ -86,14 +88,15 @@ fn charge(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -> wasmtime
         CallHook::CallingHost => {
             let fuel = store.get_fuel()?;
             let calls = &mut store.data_mut().host_calls;
-            if calls.slice_began.saturating_sub(fuel) >= FUEL_SLICE {
+            // The last slice is as long as what was left.
+            if fuel == 0 || calls.slice_began.saturating_sub(fuel) >= FUEL_SLICE {
                 (calls.slice_began, calls.entered) = (fuel, Entered::Slice);
                 return Ok(());
             }
             calls.entered = Entered::Call;
             calls.made = calls.made.saturating_add(1);
             // Where a tick is due this may be it, which is known when the host is left.
-            if calls.made > calls.limit && calls.ticks.now() == calls.seen {
+            if calls.made > calls.limit && calls.ticks.begun() == calls.seen {
                 return Err(trap::TooManyHostCalls.into());
             }
             Ok(())
@@ -103,11 +106,7 @@ fn charge(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -> wasmtime
             match std::mem::replace(&mut calls.entered, Entered::Call) {
                 Entered::Call if calls.made > calls.limit => return Err(trap::TooManyHostCalls.into()),
                 Entered::Call => {}
-                Entered::Tick => {
-                    calls.seen = calls.ticks.now();
-                    return Ok(());
-                }
-                Entered::Growth | Entered::Slice => return Ok(()),
+                Entered::Tick | Entered::Growth | Entered::Slice => return Ok(()),
             }
             let owed = store.data().moved.take().saturating_add(HOST_CALL_FUEL);
             let fuel = store.get_fuel()?.saturating_sub(owed);

@@ -84,10 +84,16 @@ impl Queue {
         Self(Arc::new(Shared { settings, state: Mutex::default(), called: AtomicUsize::new(0) }))
     }
 
-    /// Waits for a slot, at most until `deadline`.
-    pub async fn enter(&self, organization: &str, deadline: Instant) -> Result<Slot, QueueError> {
-        let entered = self.0.enter(organization)?;
-        entered.slot(deadline).await
+    /// Waits for a slot, at most until `deadline`, which is asked for only where there is none at once.
+    pub async fn enter(
+        &self,
+        organization: &str,
+        deadline: impl FnOnce() -> Instant,
+    ) -> Result<Slot, QueueError> {
+        match self.0.enter(organization)? {
+            Entered::At(slot) => Ok(slot),
+            Entered::InLine(place) => place.slot(deadline()).await,
+        }
     }
 
     /// Gives a slot to the next one that waits, if there is one, and waits behind it for another.
@@ -98,7 +104,10 @@ impl Queue {
         // It stands in line before its slot goes on; otherwise its organization would miss the turn that is its own.
         let entered = self.0.enter(organization)?;
         drop(slot);
-        entered.slot(deadline).await
+        match entered {
+            Entered::At(slot) => Ok(slot),
+            Entered::InLine(place) => place.slot(deadline).await,
+        }
     }
 
     #[cfg(test)]
@@ -125,13 +134,9 @@ struct Place {
     called: oneshot::Receiver<Slot>,
 }
 
-impl Entered {
-    async fn slot(self, deadline: Instant) -> Result<Slot, QueueError> {
-        let mut place = match self {
-            Self::At(slot) => return Ok(slot),
-            Self::InLine(place) => place,
-        };
-        match tokio::time::timeout_at(deadline, &mut place.called).await {
+impl Place {
+    async fn slot(mut self, deadline: Instant) -> Result<Slot, QueueError> {
+        match tokio::time::timeout_at(deadline, &mut self.called).await {
             Ok(Ok(slot)) => Ok(slot),
             Ok(Err(_)) => Err(QueueError::Full),
             Err(_) => Err(QueueError::Deadline),
@@ -296,7 +301,7 @@ mod tests {
     async fn wait_in(queue: &Queue, organization: &str) -> tokio::task::JoinHandle<Result<Slot, QueueError>> {
         let before = queue.waiting();
         let (clone, organization) = (queue.clone(), organization.to_owned());
-        let handle = tokio::spawn(async move { clone.enter(&organization, soon()).await });
+        let handle = tokio::spawn(async move { clone.enter(&organization, soon).await });
         while queue.waiting() == before {
             assert!(!handle.is_finished(), "it need not wait");
             tokio::task::yield_now().await;
@@ -307,7 +312,7 @@ mod tests {
     #[tokio::test]
     async fn a_free_slot_is_taken_at_once_and_given_back() {
         let queue = queue(1, 1);
-        let slot = queue.enter("acme", soon()).await.unwrap();
+        let slot = queue.enter("acme", soon).await.unwrap();
         assert_eq!(queue.running(), 1);
         drop(slot);
         assert_eq!(queue.running(), 0);
@@ -316,7 +321,7 @@ mod tests {
     #[tokio::test]
     async fn organizations_take_turns_however_long_one_line_is() {
         let queue = queue(1, 10);
-        let slot = queue.enter("noisy", soon()).await.unwrap();
+        let slot = queue.enter("noisy", soon).await.unwrap();
         let first = wait_in(&queue, "noisy").await;
         let second = wait_in(&queue, "noisy").await;
         let quiet = wait_in(&queue, "quiet").await;
@@ -333,9 +338,9 @@ mod tests {
     #[tokio::test]
     async fn a_full_line_refuses_its_organization_and_no_other() {
         let queue = queue(1, 1);
-        let slot = queue.enter("noisy", soon()).await.unwrap();
+        let slot = queue.enter("noisy", soon).await.unwrap();
         let waiting = wait_in(&queue, "noisy").await;
-        assert_eq!(queue.enter("noisy", soon()).await.unwrap_err(), QueueError::Full);
+        assert_eq!(queue.enter("noisy", soon).await.unwrap_err(), QueueError::Full);
         let quiet = wait_in(&queue, "quiet").await;
         drop(slot);
         drop(waiting.await.unwrap().unwrap());
@@ -345,8 +350,8 @@ mod tests {
     #[tokio::test]
     async fn a_deadline_ends_the_wait_and_the_slot_goes_to_the_next() {
         let queue = queue(1, 10);
-        let slot = queue.enter("acme", soon()).await.unwrap();
-        let late = queue.enter("acme", Instant::now()).await;
+        let slot = queue.enter("acme", soon).await.unwrap();
+        let late = queue.enter("acme", Instant::now).await;
         assert_eq!(late.unwrap_err(), QueueError::Deadline);
         let next = wait_in(&queue, "acme").await;
         drop(slot);
@@ -357,7 +362,7 @@ mod tests {
     #[tokio::test]
     async fn who_gives_up_leaves_the_line() {
         let queue = queue(1, 1);
-        let slot = queue.enter("acme", soon()).await.unwrap();
+        let slot = queue.enter("acme", soon).await.unwrap();
         let gone = wait_in(&queue, "acme").await;
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
@@ -372,15 +377,15 @@ mod tests {
     #[tokio::test]
     async fn an_organization_has_no_more_slots_than_it_may() {
         let queue = shared_queue(3, 2, 10);
-        let held = [queue.enter("noisy", soon()).await.unwrap(), queue.enter("noisy", soon()).await.unwrap()];
+        let held = [queue.enter("noisy", soon).await.unwrap(), queue.enter("noisy", soon).await.unwrap()];
         let (third, fourth) = (wait_in(&queue, "noisy").await, wait_in(&queue, "noisy").await);
-        let quiet = queue.enter("quiet", soon()).await.unwrap();
+        let quiet = queue.enter("quiet", soon).await.unwrap();
         let waiting = wait_in(&queue, "quiet").await;
         // What the quiet one leaves is not for who has all that it may have, however long it waits already.
         drop(quiet);
         drop(waiting.await.unwrap().unwrap());
         assert_eq!((queue.running(), queue.waiting()), (2, 2));
-        drop(queue.enter("quiet", soon()).await.unwrap());
+        drop(queue.enter("quiet", soon).await.unwrap());
         // What it leaves itself is.
         drop(held);
         let held = [third.await.unwrap().unwrap(), fourth.await.unwrap().unwrap()];
@@ -399,7 +404,7 @@ mod tests {
             for number in 0..2_000 {
                 let (queue, running) = (queue.clone(), Arc::clone(&running));
                 calls.spawn(async move {
-                    let deadline = if number % 5 == 0 { Instant::now() } else { soon() };
+                    let deadline = || if number % 5 == 0 { Instant::now() } else { soon() };
                     let Ok(slot) = queue.enter(&format!("org{}", number % 7), deadline).await else { return };
                     let of_it = &running[number % 7];
                     assert!(of_it.fetch_add(1, Ordering::SeqCst) < of_one);

@@ -209,6 +209,10 @@ impl Sandbox {
         let turn = Turn::ended_by_ticks(&mut store, |state| state.host_calls.was_tick(), &self.inner.ticks);
         let mut executed = false;
         let guest = async {
+            // It may have passed while the call waited for its place; then nothing of it runs.
+            if tokio::time::Instant::from_std(began) >= until.deadline {
+                return future::pending().await;
+            }
             let plugin = component.plugin().instantiate_async(&mut store).await?;
             executed = true;
             call(&plugin, &mut store).await

@@ -28,7 +28,7 @@ pub fn processors() -> usize {
 /// The processors, as guests share them.
 pub struct Turns(Queue);
 
-/// Ticks of the epoch so far. Clones count together.
+/// Ticks of the epoch so far, each counted when it begins and when it is over. Clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Ticks(Arc<AtomicU64>);
 
@@ -68,7 +68,7 @@ impl Turns {
         loop {
             let place = match kept.take() {
                 Some(place) => self.0.again(place, organization, deadline).await,
-                None => self.0.enter(organization, deadline).await,
+                None => self.0.enter(organization, || deadline).await,
             };
             let Ok(place) = place else { return std::future::pending().await };
             turn.begin();
@@ -89,12 +89,21 @@ impl Turns {
 }
 
 impl Ticks {
-    pub fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// One more, which `tick` makes known to the guests.
+    pub fn tick(&self, tick: impl FnOnce()) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        tick();
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn next(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// Those that every guest knows of.
+    pub fn whole(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) / 2
+    }
+
+    /// Those that a guest may know of.
+    pub fn begun(&self) -> u64 {
+        self.0.load(Ordering::SeqCst).div_ceil(2)
     }
 }
 
@@ -107,7 +116,7 @@ impl Turn {
         store.epoch_deadline_callback(move |mut store| {
             tick(store.data_mut());
             // It fell due while the guest waited for its turn.
-            if now.ticks.now() == now.began.load(Ordering::Relaxed) {
+            if now.ticks.begun() == now.began.load(Ordering::Relaxed) {
                 return Ok(UpdateDeadline::Continue(1));
             }
             now.over.store(true, Ordering::Relaxed);
@@ -117,7 +126,7 @@ impl Turn {
     }
 
     fn begin(&self) {
-        self.0.began.store(self.0.ticks.now(), Ordering::Relaxed);
+        self.0.began.store(self.0.ticks.whole(), Ordering::Relaxed);
     }
 
     fn is_over(&self) -> bool {
@@ -202,8 +211,7 @@ mod tests {
                 while seen.load(Ordering::Relaxed) == 0 {
                     std::thread::yield_now();
                 }
-                ticks.next();
-                engine.increment_epoch();
+                ticks.tick(|| engine.increment_epoch());
             }
         });
         assert!(is_pending(guest.as_mut()).await);

@@ -84,7 +84,8 @@ impl Dispatcher {
         let mut results: Vec<Option<Arc<Recorded>>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {
             let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
-            running.spawn(async move { (at, dispatcher.once(&session, call, &origin, spent).await) });
+            let call = async move { (at, dispatcher.once(&session, call, &origin, spent).await) };
+            running.spawn(self.0.carrying.tracked(call));
         }
         while let Some(ended) = running.join_next().await {
             if let Ok((at, answer)) = ended

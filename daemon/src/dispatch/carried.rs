@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TrackedFuture;
 
 /// The calls whose callers are gone, and the end of all that run.
 #[derive(Debug, Default)]
@@ -22,6 +23,11 @@ impl Carrying {
     /// Cancelled when the daemon waits for no call any longer.
     pub fn over(&self) -> &CancellationToken {
         &self.over
+    }
+
+    /// Counts a task that has calls in it, which its caller drops somewhere else: they are handed over when that happens.
+    pub fn tracked<F: Future>(&self, calls: F) -> TrackedFuture<F> {
+        self.left_alone.track_future(calls)
     }
 
     /// Waits for the ends of those whose callers are gone.

@@ -95,10 +95,12 @@ pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Or
     let only = Only::Calls(Arc::clone(&session), ids);
     let dispatcher = app.dispatcher().clone();
     // A task of its own: a body is not polled while its reader takes nothing, and a call goes on to its deadline.
-    let answering = AbortOnDropHandle::new(tokio::spawn(async move {
+    let answering = async move {
         let answer = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
         answered(&session, &form, turn.as_deref(), &answer)
-    }));
+    };
+    let carrying = &app.dispatcher().parts().carrying;
+    let answering = AbortOnDropHandle::new(tokio::spawn(carrying.tracked(answering)));
     let begun = Calls { reader, only, answering: Some(answering), answer: None };
     let events = stream::unfold(begun, |mut calls| async move {
         let text = calls.next().await?;

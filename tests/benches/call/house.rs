@@ -75,7 +75,6 @@ impl House {
             audit,
             sandbox,
             ledger: Mutex::new(Ledger::new(Rates { calls_per_second: Some(10_000_000), burst: 10_000_000 })),
-            limits: LimitsPatch::default(),
             upstreams: Upstreams::new(EgressSettings::default()),
             credentials,
             approvals: Approvals::new(store.clone(), 3_600_000),

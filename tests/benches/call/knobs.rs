@@ -161,7 +161,7 @@ fn gate_rows(page: &mut String, runtime: &Runtime, house: &House) {
     });
     let deadline = tokio::time::Instant::now() + Duration::from_secs(600);
     let entering = each(1_000_000, || {
-        drop(runtime.block_on(queue.enter("acme", deadline)).unwrap());
+        drop(runtime.block_on(queue.enter("acme", || deadline)).unwrap());
     });
     row("queue", "no more calls run than there is room for, organizations take turns", entering);
 

@@ -9,11 +9,12 @@ mod ends;
 mod planted;
 mod races;
 mod shares;
+mod turns;
 
 use std::fs;
 use std::path::PathBuf;
 
-use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json};
+use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 

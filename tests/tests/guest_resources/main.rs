@@ -131,6 +131,7 @@ fn an_endless_loop_ends_by_fuel() {
             scene.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
+        assert_eq!(reply.usage("host_calls"), 0);
         assert_eq!(reply.0["executed"], "yes");
     });
 }

@@ -8,6 +8,7 @@ mod storm;
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::time::Duration;
 
 use toolgate_sdk::{Error, plugin, tool};
 
@@ -34,6 +35,21 @@ pub fn write_for_ever(
     loop {
         file.write_all(&piece)?;
     }
+}
+
+/// Writes a file, and stays until another one is there.
+#[tool]
+pub fn stay(
+    /// The file that it writes
+    path: String,
+    /// The file that it waits for
+    until: String,
+) -> Result<(), Error> {
+    fs::write(path, "")?;
+    while !fs::exists(&until)? {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// Makes a file of that size without writing it.
@@ -152,7 +168,7 @@ plugin! {
     publisher = "Toolgate tests",
     category = "Tests",
     capabilities(filesystem = workspace),
-    write, write_for_ever, sparse, litter, nest, hoard, read, list, rename, remove, remove_folder,
+    write, write_for_ever, stay, sparse, litter, nest, hoard, read, list, rename, remove, remove_folder,
     raw::symlink, raw::hard_link, raw::empty_for_reading, raw::grow_for_reading, raw::write_at, raw::gulp, raw::touch,
     raw::kind, raw::doors, raw::doors_and_stay, storm::storm, storm::walk
 }

@@ -47,8 +47,8 @@ impl Storm {
     }
 }
 
-/// Reads, writes, moves and removes one file without a break.
-#[tool]
+/// Reads, writes, moves and removes one file without a break. It says that it only reads, so that others run beside it.
+#[tool(read_only)]
 pub fn storm(
     /// The file
     path: String,

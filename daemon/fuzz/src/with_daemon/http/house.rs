@@ -259,7 +259,6 @@ fn dispatcher(
         audit,
         sandbox: sandbox.clone(),
         ledger: Mutex::new(Ledger::new(Rates { calls_per_second: None, burst: 1 })),
-        limits: LimitsPatch::new(),
         upstreams: Upstreams::new(EgressSettings::default()),
         credentials: credentials.clone(),
         approvals: Approvals::new(store.clone(), 60_000),

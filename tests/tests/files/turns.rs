@@ -1,0 +1,76 @@
+//! Calls of one session at the same time, on the same files: what each of them did is there in the end (T4).
+
+use super::*;
+
+/// Asks for these calls in one request, and has their answers.
+fn at_once(session: &Session, tool: &str, arguments: impl Iterator<Item = Value>) -> Vec<CallReply> {
+    let calls: Vec<_> = arguments.map(|arguments| json!({"tool": tool, "arguments": arguments})).collect();
+    let answer = session.post(&json!({"calls": calls})).expect(200).json();
+    answer["results"].as_array().expect("results").iter().cloned().map(CallReply).collect()
+}
+
+#[test]
+fn t4_edits_of_one_file_in_one_request_are_all_made() {
+    scene(|scene| {
+        let session = scene.session();
+        let numbers = || 0..12;
+        session
+            .put_file("list.txt", numbers().map(|n| format!("<{n}>\n")).collect::<String>().as_bytes())
+            .expect(204);
+        let edits = numbers()
+            .map(|n| json!({"path": "list.txt", "old": format!("<{n}>"), "new": format!("done {n}")}));
+        for reply in at_once(&session, "files/edit", edits) {
+            reply.output();
+        }
+        let done: String = numbers().map(|n| format!("done {n}\n")).collect();
+        assert_eq!(session.get_file("list.txt").expect(200).text(), done);
+
+        let lines = numbers().map(|n| json!({"path": "log.txt", "content": format!("line {n}\n")}));
+        for reply in at_once(&session, "files/append", lines) {
+            reply.output();
+        }
+        let log = session.get_file("log.txt").expect(200).text();
+        let mut log: Vec<_> = log.lines().collect();
+        let mut wanted: Vec<_> = numbers().map(|n| format!("line {n}")).collect();
+        (log.sort_unstable(), wanted.sort_unstable());
+        assert_eq!(log, wanted);
+
+        for number in numbers() {
+            session.put_file(&format!("from/{number}"), b"x").expect(204);
+        }
+        let moves = numbers().map(|n| json!({"from": format!("from/{n}"), "to": "taken"}));
+        let moved = at_once(&session, "files/move", moves);
+        assert_eq!(moved.iter().filter(|reply| reply.status() == "ok").count(), 1);
+    });
+}
+
+#[test]
+fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does_not() {
+    scene(|scene| {
+        let session = scene.session();
+        let staying = json!({"path": "/workspace/begun", "until": "/workspace/go"});
+        let staying = session.start("staying", "vandal/stay", staying);
+        wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
+        let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
+        let (cancelled, waiting) = (write("cancelled", "no"), write("waiting", "yes"));
+        session.wait_until_running("cancelled");
+        session.wait_until_running("waiting");
+        assert!(session.call("files/read", json!({"path": "begun"})).status() == "ok");
+        session.cancel("cancelled").expect(204);
+        let reply = CallReply(cancelled.reply().expect(200).json()["results"][0].clone());
+        assert_eq!(reply.failed("CANCELLED").0["executed"], "no");
+        for (id, file) in [("staying", "go"), ("waiting", "no"), ("waiting", "yes")] {
+            assert_eq!(session.look(id).status(), "running");
+            session.get_file(file).refused(404, "NOT_FOUND");
+        }
+        // Another session's files are others.
+        scene.session().call("files/write", json!({"path": "mine", "content": "x"})).output();
+        session.put_file("go", b"").expect(204);
+        for pending in [staying, waiting] {
+            let answer = pending.reply().expect(200).json();
+            assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
+        }
+        session.get_file("yes").expect(200);
+        session.get_file("no").refused(404, "NOT_FOUND");
+    });
+}
