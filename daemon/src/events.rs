@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
 use tokio::sync::broadcast::{self, Receiver, Sender};
+use tokio_util::task::TaskTracker;
 use toolgate_admission::Name;
 use utoipa::ToSchema;
 
@@ -168,6 +169,7 @@ struct Hub {
     organizations: RwLock<HashMap<Name, Sender<Arc<Event>>>>,
     all: RwLock<Option<Sender<Arc<Event>>>>,
     readers: AtomicUsize,
+    telling: TaskTracker,
 }
 
 /// Somebody who listens.
@@ -187,6 +189,11 @@ pub enum Heard {
 }
 
 impl Events {
+    /// Calls whose end is still to be told. Closed when the daemon stops, so that waiting for it waits for the last word.
+    pub fn telling(&self) -> &TaskTracker {
+        &self.0.telling
+    }
+
     /// Whether anybody listens at all.
     pub fn anybody(&self) -> bool {
         self.0.readers.load(Ordering::Relaxed) > 0

@@ -96,8 +96,6 @@ pub struct AppParts {
     pub store: Store,
     /// Whether new work is taken; cleared when stopping begins.
     pub serving: AtomicBool,
-    /// Cancelled when stopping begins: streams that would never end by themselves end then.
-    pub stopping: tokio_util::sync::CancellationToken,
     /// Work that no request waits for.
     pub background: TaskTracker,
     /// Held while a document is written and put in force, so that both happen in the same order.
@@ -112,9 +110,10 @@ impl App {
         Self(Arc::new(parts))
     }
 
-    /// From now on `/readyz` says no.
+    /// From now on `/readyz` says no, and streams end once the ends of the calls that run were told.
     pub fn stop_serving(&self) {
         self.0.serving.store(false, Ordering::Release);
+        self.dispatcher().parts().events.telling().close();
     }
 
     /// Every route, with its document.

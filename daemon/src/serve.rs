@@ -201,7 +201,6 @@ impl Prepared {
             sessions,
             store,
             serving: AtomicBool::new(true),
-            stopping: stop.clone(),
             background: TaskTracker::new(),
             documents: tokio::sync::Mutex::default(),
         });

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
+use toolgate_tests::events::Stream;
 use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -289,17 +290,40 @@ fn what_is_secret_is_private_on_disk() {
 #[test]
 fn stopping_lets_a_running_call_end_and_takes_no_new_ones() {
     let (mut daemon, session) = started();
+    let of_session = session.path("/events");
+    let operator = daemon.operator();
+    let streams =
+        ["/v1/events", "/v1/orgs/acme/events", &of_session].map(|path| Stream::open(&operator, path));
     let running = session.start("c1", "hostile/rest", json!({"ms": 1500}));
     session.wait_until_running("c1");
     daemon.terminate();
     daemon.logged("that it stops", |line| line.contains("stopping"));
     let answer = running.reply().expect(200).json();
+    for mut stream in streams {
+        let told: Vec<_> = std::iter::from_fn(|| stream.next()).map(|(name, _)| name).collect();
+        assert_eq!(told, ["tool_call", "tool_result"]);
+    }
     assert_eq!(answer["results"][0]["output"], 1500, "{answer}");
     assert!(daemon.ended().success());
     let daemon = daemon.crash_and_restart();
     assert!(!daemon.log_text().contains("recovered"), "a clean stop leaves nothing to recover");
     let session = Session { client: daemon.operator(), id: session.id };
     assert_eq!(session.audited(&daemon.operator(), "c1")["status"], "ok");
+}
+
+/// What is left to the client is lost with the daemon, and its answer is told so, whichever way one asks.
+#[test]
+fn t3_a_call_that_was_left_to_the_client_has_expired_after_a_restart() {
+    let (mut daemon, session) = started();
+    assert_eq!(session.call_as("c1", "user/ask", json!({"question": "Which?"})).status(), "client_required");
+    daemon.terminate();
+    assert!(daemon.ended().success());
+    let daemon = daemon.crash_and_restart();
+    let session = Session { client: daemon.operator(), id: session.id };
+    assert_eq!(session.look("c1").error_type(), Some("EXPIRED"));
+    let result = json!({"status": "ok", "output": {"answer": "this one"}});
+    session.client.post(&session.path("/calls/c1/result"), &result).refused(410, "EXPIRED");
+    session.client.post(&session.path("/calls/c2/result"), &result).refused(404, "NOT_FOUND");
 }
 
 #[test]

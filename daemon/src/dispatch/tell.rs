@@ -16,8 +16,8 @@ pub(super) struct Teller<'a> {
     session: &'a Session,
     call: &'a RequestedCall,
     ended: bool,
-    /// Let go of when the end is told.
-    _telling: TaskTrackerToken,
+    /// Let go of when the end is told: of the session's calls and of all.
+    _telling: [TaskTrackerToken; 2],
 }
 
 impl<'a> Teller<'a> {
@@ -26,7 +26,8 @@ impl<'a> Teller<'a> {
         if is_new {
             tell(events, session, call, |_| EventKind::ToolCall);
         }
-        Self { events, session, call, ended: false, _telling: session.telling().token() }
+        let telling = [session.telling().token(), events.telling().token()];
+        Self { events, session, call, ended: false, _telling: telling }
     }
 
     /// Tells that the call ended, or waits for somebody.

@@ -327,7 +327,14 @@ pub async fn result(
                 "the call does not wait for a client's result",
                 "ask for the call to see how it stands",
             )),
-            None => Err(Problem::not_found("call")),
+            None => match app.call_of_an_earlier_run(&session, &call).await {
+                Ok(_) => Err(Problem::new(
+                    ErrorType::Expired,
+                    "the daemon was started again since the call, and takes no result of it any more",
+                    "use a new id to call again",
+                )),
+                Err(problem) => Err(problem),
+            },
         },
         Err(NotTaken::Refused(error)) => Err(error.into()),
     }

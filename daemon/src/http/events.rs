@@ -1,8 +1,8 @@
 //! Events over HTTP, as a stream of server-sent events (WHATWG HTML, section 9.2).
 //!
-//! A stream ends when the token that opened it is revoked and when the daemon stops, and that of a session or a call with
-//! the session, once the last word about its calls was told. A reader
-//! that is too slow gets an event `dropped` that says how many of the organization's are gone, and goes on from there.
+//! A stream ends when the token that opened it is revoked, when the daemon stops, and that of a session or a call with the
+//! session: the latter two once the last word about calls that run was told. A reader that is too slow gets an event
+//! `dropped` that says how many of the organization's are gone, and goes on from there.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ use futures_util::stream;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::address::{OrganizationAddress, SessionAddress};
 use super::calls::answered;
@@ -44,7 +44,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
 pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Response {
-    following(&app, Scope::All, Only::Everything, vec![caller.revoked.clone()])
+    following(&app, Scope::All, Only::Everything, caller.revoked.clone())
 }
 
 /// Listen to an organization.
@@ -65,7 +65,7 @@ pub async fn of_organization(
     if !app.0.registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
-    Ok(following(&app, Scope::Organization(organization), Only::Everything, vec![caller.revoked.clone()]))
+    Ok(following(&app, Scope::Organization(organization), Only::Everything, caller.revoked.clone()))
 }
 
 /// Listen to a session.
@@ -83,7 +83,7 @@ pub async fn of_session(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    Ok(following(&app, scope, Only::Session(session), vec![caller.revoked.clone()]))
+    Ok(following(&app, scope, Only::Session(session), caller.revoked.clone()))
 }
 
 /// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
@@ -150,9 +150,9 @@ impl Calls {
 pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &Caller) -> Response {
     let events = &app.dispatcher().parts().events;
     let reader = events.listen(Scope::Organization(session.setup.organization.clone()));
-    let ends = [caller.revoked.clone(), app.0.stopping.clone()];
+    let (revoked, telling) = (caller.revoked.clone(), events.telling().clone());
     let only = Only::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
-    let follower = Follower { reader, only, ends, session, call, is_over: false };
+    let follower = Follower { reader, only, revoked, telling, session, call, is_over: false };
     let told = stream::unfold(follower, |mut follower| async move {
         let text = follower.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), follower))
@@ -164,7 +164,8 @@ pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &C
 struct Follower {
     reader: Reader,
     only: Only,
-    ends: [CancellationToken; 2],
+    revoked: CancellationToken,
+    telling: TaskTracker,
     session: Arc<Session>,
     call: String,
     is_over: bool,
@@ -185,14 +186,12 @@ impl Follower {
                 self.is_over = true;
                 return Some(format!("event: answer\ndata: {}\n\n", recorded.json));
             }
-            let ended =
-                futures_util::future::select_all(self.ends.iter().map(|end| Box::pin(end.cancelled())));
             let text = tokio::select! {
                 biased;
-                _ = ended => return None,
+                () = self.revoked.cancelled() => return None,
                 heard = timeout(KEEP_ALIVE, self.reader.next()) => self.only.told_in_time(heard),
                 () = next_end => None,
-                () = self.only.last_word() => match self.reader.try_next() {
+                () = self.only.last_word(&self.telling) => match self.reader.try_next() {
                     Some(heard) => self.only.told(heard),
                     None => return None,
                 },
@@ -217,11 +216,17 @@ impl Only {
         heard.map_or_else(|_| Some(": alive\n\n".to_owned()), |heard| self.told(heard))
     }
 
-    /// When nothing more will be told that is meant.
-    async fn last_word(&self) {
-        match self {
-            Self::Everything => std::future::pending().await,
-            Self::Session(session) | Self::Calls(session, _) => session.telling().wait().await,
+    /// When nothing more will be told that is meant. `telling` are the calls of all sessions.
+    async fn last_word(&self, telling: &TaskTracker) {
+        let of_session = async {
+            match self {
+                Self::Everything => std::future::pending().await,
+                Self::Session(session) | Self::Calls(session, _) => session.telling().wait().await,
+            }
+        };
+        tokio::select! {
+            () = of_session => {}
+            () = telling.wait() => {}
         }
     }
 
@@ -247,30 +252,32 @@ impl Only {
     }
 }
 
-/// Events from now on, until one of these ends it.
-fn following(app: &App, scope: Scope, only: Only, mut ends: Vec<CancellationToken>) -> Response {
-    ends.push(app.0.stopping.clone());
-    let reader = app.dispatcher().parts().events.listen(scope);
-    let events = stream::unfold((reader, only, ends), |(mut reader, only, ends)| async move {
-        loop {
-            let ended = futures_util::future::select_all(ends.iter().map(|end| Box::pin(end.cancelled())));
-            let text = tokio::select! {
-                biased;
-                _ = ended => return None,
-                heard = timeout(KEEP_ALIVE, reader.next()) => only.told_in_time(heard),
-                () = only.last_word() => match reader.try_next() {
-                    Some(heard) => only.told(heard),
-                    None => return None,
-                },
-            };
-            if let Some(text) = text {
-                return Some((Ok::<_, std::convert::Infallible>(text), (reader, only, ends)));
+/// Events from now on, until their reader may not read them any more or the last word was told.
+fn following(app: &App, scope: Scope, only: Only, revoked: CancellationToken) -> Response {
+    let events = &app.dispatcher().parts().events;
+    let (reader, telling) = (events.listen(scope), events.telling().clone());
+    let told = stream::unfold((reader, only), move |(mut reader, only)| {
+        let (revoked, telling) = (revoked.clone(), telling.clone());
+        async move {
+            loop {
+                let text = tokio::select! {
+                    biased;
+                    () = revoked.cancelled() => return None,
+                    heard = timeout(KEEP_ALIVE, reader.next()) => only.told_in_time(heard),
+                    () = only.last_word(&telling) => match reader.try_next() {
+                        Some(heard) => only.told(heard),
+                        None => return None,
+                    },
+                };
+                if let Some(text) = text {
+                    return Some((Ok::<_, std::convert::Infallible>(text), (reader, only)));
+                }
             }
         }
     });
     // A first line at once, so that a reader knows that it listens.
     let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
-    stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, events)))
+    stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, told)))
 }
 
 fn stream_of(body: Body) -> Response {

@@ -2,7 +2,8 @@
 //!
 //! It has no hook for them, but an order: an answer is flushed whole before the next head is read. So what it writes
 //! while no request is being answered is its own word. Requests are counted where they begin and where the bodies of
-//! their answers are dropped, and a flush that finds the two equal ends the answer.
+//! their answers are dropped, and a flush that finds the two equal ends the answer. (Where thousands of requests came in one
+//! piece and nobody reads, it may read on before the last answer is out; then its own word is what the client gets.)
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -221,7 +221,6 @@ async fn app(folder: &Path) -> (App, String) {
         sessions,
         store,
         serving: AtomicBool::new(true),
-        stopping: Default::default(),
         background: TaskTracker::new(),
         documents: tokio::sync::Mutex::default(),
         openapi: std::sync::OnceLock::new(),
