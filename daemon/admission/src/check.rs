@@ -267,7 +267,7 @@ fn reach<P>(rules: &Rules<P>, tool: &Tool<P>) -> Arc<Reach> {
 pub fn limits_of<P>(rules: &Rules<P>, called: &str) -> Limits {
     match rules.catalogue.find_index(called) {
         Some((_, tool)) => limits(rules, tool),
-        None => rules.catalogue.platform_limits().clone(),
+        None => *rules.catalogue.platform_limits(),
     }
 }
 

@@ -32,7 +32,8 @@ fn t4_edits_of_one_file_in_one_request_are_all_made() {
         let log = session.get_file("log.txt").expect(200).text();
         let mut log: Vec<_> = log.lines().collect();
         let mut wanted: Vec<_> = numbers().map(|n| format!("line {n}")).collect();
-        (log.sort_unstable(), wanted.sort_unstable());
+        log.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(log, wanted);
 
         for number in numbers() {

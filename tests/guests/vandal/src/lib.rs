@@ -39,6 +39,7 @@ pub fn write_for_ever(
 
 /// Writes a file, and stays until another one is there.
 #[tool]
+#[expect(clippy::disallowed_methods, reason = "nobody tells a guest of a file")]
 pub fn stay(
     /// The file that it writes
     path: String,
