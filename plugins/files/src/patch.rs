@@ -5,6 +5,7 @@
 //! and a hunk that does not fit must be told line by line.
 
 mod fit;
+mod names;
 mod unified;
 
 use std::fs;
@@ -28,6 +29,7 @@ const MAX_TOTAL_BYTES: usize = 16 * 1024 * 1024;
 /// - Each hunk must fit exactly, by its context and its deleted lines; where it stands is found by them, so line numbers and counts in `@@ … @@` may be off. `@@ @@` alone will do where the lines are found only once.
 /// - `--- /dev/null` makes a file, `+++ /dev/null` deletes one. `a/` and `b/` before the paths are dropped.
 /// - A diff without `\r` fits a file whose lines all end in CRLF, and what it adds there ends so too. Otherwise a line must end in the diff as it does in the file, and is written as it stands there.
+/// - Of what `git diff` writes without lines, empty files are made and deleted. Links, submodules, binary files, copies, and a rename or another mode alone are refused. Files have no modes here: one that comes with lines is passed over.
 /// - All of it is applied or nothing. For a single small change `edit` is simpler.
 #[tool(
     destructive,

@@ -5,6 +5,7 @@
 
 use toolgate_sdk::Error;
 
+use super::names::{common_name, drop_prefixes, heading_name};
 use crate::room::shorten;
 
 /// Enough of a line to know it by.
@@ -16,6 +17,8 @@ pub struct FilePatch<'d> {
     pub old: Option<String>,
     pub new: Option<String>,
     pub hunks: Vec<Hunk<'d>>,
+    /// Whether git says without any hunk that it is made or deleted.
+    pub has_no_lines: bool,
 }
 
 /// Lines that belong together.
@@ -36,6 +39,18 @@ pub enum Line<'d> {
     Context(&'d str),
     Delete(&'d str),
     Insert(&'d str),
+}
+
+impl FilePatch<'_> {
+    fn of(name: &str, change: Option<Change>, has_no_lines: bool) -> Self {
+        let side = |is_missing: bool| (!is_missing).then(|| name.to_owned());
+        Self {
+            old: side(change == Some(Change::Created)),
+            new: side(change == Some(Change::Deleted)),
+            hunks: Vec::new(),
+            has_no_lines,
+        }
+    }
 }
 
 impl<'d> Line<'d> {
@@ -66,29 +81,21 @@ const BETWEEN: [&str; 15] = [
 ];
 
 /// Reads a diff. `path` stands for the names in it.
-pub fn parse<'d>(diff: &'d str, path: Option<&str>) -> Result<Vec<FilePatch<'d>>, Error> {
+pub fn parse<'d>(diff: &'d str, path: Option<&'d str>) -> Result<Vec<FilePatch<'d>>, Error> {
     let mut lines: Vec<&str> = diff.split('\n').collect();
     // Where the headings end so too, it is how the diff is written and says nothing of the files.
     if lines.split_last().is_some_and(|(_, lines)| lines.iter().all(|line| line.ends_with('\r'))) {
         lines.iter_mut().for_each(|line| *line = without_return(line));
     }
-    let mut reader = Reader { lines, at: 0, files: Vec::new(), is_among_hunks: false, renamed_at: None };
-    if let Some(path) = path {
-        reader.files.push(FilePatch {
-            old: Some(path.to_owned()),
-            new: Some(path.to_owned()),
-            hunks: Vec::new(),
-        });
-    }
-    reader.read(path.is_some())?;
-    let mut files = reader.files;
+    let mut reader = Reader { lines, at: 0, path, files: Vec::new(), section: None, is_among_hunks: false };
+    reader.read()?;
+    let files = reader.files;
     if files.is_empty() {
         return Err(Error::invalid(
             "no unified diff is in `diff`: it has `--- a/FILE`, `+++ b/FILE`, `@@ -1,2 +1,2 @@` and lines that begin with a space, `-` or `+`",
         ));
     }
-    files.iter_mut().for_each(drop_prefixes);
-    if let Some(empty) = files.iter().find(|file| file.hunks.is_empty()) {
+    if let Some(empty) = files.iter().find(|file| file.hunks.is_empty() && !file.has_no_lines) {
         let name = empty.new.as_ref().or(empty.old.as_ref()).map_or("", String::as_str);
         return Err(Error::invalid(format!(
             "nothing is said about the lines of `{name}`: its changes begin with `@@ -1,2 +1,2 @@`"
@@ -100,24 +107,57 @@ pub fn parse<'d>(diff: &'d str, path: Option<&str>) -> Result<Vec<FilePatch<'d>>
 struct Reader<'d> {
     lines: Vec<&'d str>,
     at: usize,
+    /// Stands for the names in the diff.
+    path: Option<&'d str>,
     files: Vec<FilePatch<'d>>,
+    /// What is said of a file whose `---` and `+++` have not come yet, if they do.
+    section: Option<Section<'d>>,
     /// Whether a line that cannot be read may be a line of a hunk that lost its sign.
     is_among_hunks: bool,
-    renamed_at: Option<usize>,
+}
+
+/// What stands above the `---` and `+++` of a file. Where git has no lines to show, it is all there is.
+struct Section<'d> {
+    /// The line where it begins, counted from 0.
+    at: usize,
+    /// Both names, as `diff --git` has them.
+    names: Option<&'d str>,
+    change: Option<Change>,
+}
+
+/// What git says becomes of a file, beside its lines.
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Created,
+    Deleted,
+    Renamed,
+    Mode,
+}
+
+impl Change {
+    fn of_line(line: &str) -> Option<Self> {
+        let changes = [
+            ("new file mode ", Self::Created),
+            ("deleted file mode ", Self::Deleted),
+            ("rename from ", Self::Renamed),
+            ("old mode ", Self::Mode),
+        ];
+        changes.into_iter().find_map(|(sign, change)| line.starts_with(sign).then_some(change))
+    }
 }
 
 impl<'d> Reader<'d> {
-    fn read(&mut self, path_is_given: bool) -> Result<(), Error> {
+    fn read(&mut self) -> Result<(), Error> {
         while let Some(&line) = self.lines.get(self.at) {
             if self.is_heading() {
-                self.read_heading(path_is_given)?;
+                self.read_heading()?;
             } else if line.starts_with("@@") {
                 self.read_hunk()?;
             } else {
                 self.pass_over(without_return(line))?;
             }
         }
-        self.check_rename()
+        self.end_section()
     }
 
     /// Whether a file begins here: two lines, since either alone may be a line of a hunk.
@@ -128,50 +168,93 @@ impl<'d> Reader<'d> {
         begins(0, "--- ") && begins(1, "+++ ")
     }
 
-    fn read_heading(&mut self, path_is_given: bool) -> Result<(), Error> {
-        let old = self.path_in(self.lines[self.at])?;
-        let new = self.path_in(self.lines[self.at + 1])?;
-        self.renamed_at = None;
+    fn read_heading(&mut self) -> Result<(), Error> {
+        let mut old = self.name_in(self.lines[self.at])?;
+        let mut new = self.name_in(self.lines[self.at + 1])?;
         self.is_among_hunks = false;
         if old.is_none() && new.is_none() {
             return Err(self.wrong("both sides are `/dev/null`: name a file"));
         }
-        if !path_is_given {
-            self.files.push(FilePatch { old, new, hunks: Vec::new() });
-        } else if let Some(file) = self.files.last_mut().filter(|file| file.hunks.is_empty()) {
-            // What is made or deleted stays so, under the name that was given.
-            file.old = file.old.take().filter(|_| old.is_some());
-            file.new = file.new.take().filter(|_| new.is_some());
-        } else {
-            return Err(self.wrong("the patch is about several files: leave `path` out"));
+        if self.path.is_none() {
+            drop_prefixes(&mut old, &mut new);
         }
+        self.take_change()?;
+        self.begin_file(FilePatch { old, new, hunks: Vec::new(), has_no_lines: false })?;
         self.at += 2;
         Ok(())
     }
 
-    /// The path of a `---` or `+++` line, which may be followed by a time. None for `/dev/null`.
-    fn path_in(&self, line: &str) -> Result<Option<String>, Error> {
-        let path = line[4..].split('\t').next().unwrap_or_default().trim_end();
-        match path {
-            "/dev/null" => Ok(None),
-            "" => Err(self.wrong("the name of the file is missing")),
-            _ if path.starts_with('"') => {
-                Err(self.wrong("a name in quotes is not read here: give the file as `path`"))
-            }
-            _ => Ok(Some(path.to_owned())),
+    /// The name in a `---` or `+++` line. None for `/dev/null`.
+    fn name_in(&self, line: &str) -> Result<Option<String>, Error> {
+        let name = heading_name(without_return(&line[4..]));
+        match (name.as_deref(), self.path) {
+            (Some("/dev/null"), _) => Ok(None),
+            (_, Some(path)) => Ok(Some(path.to_owned())),
+            (Some(""), _) => Err(self.wrong("the name of the file is missing")),
+            (None, _) => Err(self.wrong("the name in quotes cannot be read: give the file as `path`")),
+            _ => Ok(name),
         }
     }
 
-    fn pass_over(&mut self, line: &str) -> Result<(), Error> {
+    fn begin_file(&mut self, file: FilePatch<'d>) -> Result<(), Error> {
+        if self.path.is_some() && !self.files.is_empty() {
+            return Err(self.wrong("the patch is about several files: leave `path` out"));
+        }
+        self.files.push(file);
+        Ok(())
+    }
+
+    /// Begins the file of a hunk that has no `---` and `+++` above it.
+    fn begin_file_at_path(&mut self) -> Result<(), Error> {
+        let Some(path) = self.path else {
+            return Err(self.wrong(
+                "a hunk stands before any file: write `--- a/FILE` and `+++ b/FILE`, or give `path`",
+            ));
+        };
+        let change = self.take_change()?;
+        self.begin_file(FilePatch::of(path, change, false))
+    }
+
+    /// Ends the section, whose file begins here.
+    fn take_change(&mut self) -> Result<Option<Change>, Error> {
+        let change = self.section.take().and_then(|section| section.change);
+        if self.path.is_some() && change == Some(Change::Renamed) {
+            return Err(self.wrong("the patch renames the file: leave `path` out"));
+        }
+        Ok(change)
+    }
+
+    /// Ends the section, whose file has no hunks.
+    fn end_section(&mut self) -> Result<(), Error> {
+        let Some(section) = self.section.take() else { return Ok(()) };
+        let wrong = |message| Err(wrong_at(section.at, message));
+        match section.change {
+            Some(Change::Created | Change::Deleted) => {
+                let name = self.path.map(str::to_owned).or_else(|| section.names.and_then(common_name));
+                match name {
+                    Some(name) => self.begin_file(FilePatch::of(&name, section.change, true)),
+                    None => wrong(
+                        "the name of the file cannot be read: write `diff --git a/FILE b/FILE`, or give it as `path`",
+                    ),
+                }
+            }
+            Some(Change::Renamed) => wrong("a file is renamed and not changed: use `move` for it"),
+            // With hunks it is passed over. Alone it is all that was asked for, and `ok` would say that it was done.
+            Some(Change::Mode) => wrong(
+                "a file gets another mode and no other lines, and files have no modes here: leave its part out",
+            ),
+            None if section.names.is_some() => wrong(
+                "a file is named and nothing said of it: leave its part out, or write its `---`, `+++` and hunks",
+            ),
+            None => Ok(()),
+        }
+    }
+
+    fn pass_over(&mut self, line: &'d str) -> Result<(), Error> {
         if line.starts_with("Binary files ") || line.starts_with("GIT binary patch") {
             return Err(self.wrong("the patch is about a binary file: use `write` for it"));
         }
-        if line.starts_with("diff ") {
-            self.check_rename()?;
-        }
-        if line.starts_with("rename from ") {
-            self.renamed_at = Some(self.at);
-        }
+        self.read_section(line)?;
         let ends_hunks = BETWEEN.iter().any(|sign| line.starts_with(sign)) || line == "-- ";
         if ends_hunks {
             self.is_among_hunks = false;
@@ -185,14 +268,27 @@ impl<'d> Reader<'d> {
         Ok(())
     }
 
-    fn check_rename(&self) -> Result<(), Error> {
-        match self.renamed_at {
-            Some(_) => Err(self.wrong("a file is renamed and not changed: use `move` for it")),
+    /// Takes what a line says of the file whose hunks may follow.
+    fn read_section(&mut self, line: &'d str) -> Result<(), Error> {
+        if line.starts_with("diff ") {
+            self.end_section()?;
+            let names = line.strip_prefix("diff --git ");
+            self.section = Some(Section { at: self.at, names, change: None });
+        }
+        if let Some(change) = Change::of_line(line) {
+            let section = Section { at: self.at, names: None, change: None };
+            self.section.get_or_insert(section).change = Some(change);
+        }
+        match refusal(line).filter(|_| self.section.is_some()) {
+            Some(reason) => Err(self.wrong(reason)),
             None => Ok(()),
         }
     }
 
     fn read_hunk(&mut self) -> Result<(), Error> {
+        if self.section.is_some() || self.files.is_empty() {
+            self.begin_file_at_path()?;
+        }
         let (old, new) = ranges(self.lines[self.at]);
         let mut hunk = Hunk { at: self.at + 1, old_start: old.map(|range| range.0), ..Hunk::default() };
         let mut left = old.zip(new).map(|(old, new)| (old.1, new.1));
@@ -218,18 +314,10 @@ impl<'d> Reader<'d> {
             self.at = hunk.at - 1;
             return Err(self.wrong("the hunk changes nothing: it has no line with `+` or `-`"));
         }
-        match self.files.last_mut() {
-            Some(file) => {
-                file.hunks.push(hunk);
-                Ok(())
-            }
-            None => {
-                self.at = hunk.at - 1;
-                Err(self.wrong(
-                    "a hunk stands before any file: write `--- a/FILE` and `+++ b/FILE`, or give `path`",
-                ))
-            }
+        if let Some(file) = self.files.last_mut() {
+            file.hunks.push(hunk);
         }
+        Ok(())
     }
 
     /// The next line, if it belongs to the hunk, of which this many old and new lines are left by its own count.
@@ -262,7 +350,25 @@ impl<'d> Reader<'d> {
     }
 
     fn wrong(&self, message: &str) -> Error {
-        Error::invalid(format!("line {} of the diff: {message}", self.at + 1))
+        wrong_at(self.at, message)
+    }
+}
+
+fn wrong_at(at: usize, message: &str) -> Error {
+    Error::invalid(format!("line {} of the diff: {message}", at + 1))
+}
+
+/// Why a patch is refused that has this line above a file.
+fn refusal(line: &str) -> Option<&'static str> {
+    if line.starts_with("copy from ") {
+        return Some("a file is copied: use `copy` for it, and then patch the copy");
+    }
+    let signs = ["index ", "old mode ", "new mode ", "new file mode ", "deleted file mode "];
+    let mode = line.rsplit(' ').next().filter(|_| signs.iter().any(|sign| line.starts_with(sign)));
+    match mode {
+        Some("120000") => Some("a symbolic link is no file, and only files are patched: leave its part out"),
+        Some("160000") => Some("a submodule is no file, and only files are patched: leave its part out"),
+        _ => None,
     }
 }
 
@@ -286,14 +392,4 @@ fn ranges(header: &str) -> (Option<Range>, Option<Range>) {
         Some((start.parse().ok()?, count.parse().ok()?))
     };
     (range('-'), range('+'))
-}
-
-/// Drops `a/` and `b/`, where both sides have them.
-fn drop_prefixes(file: &mut FilePatch<'_>) {
-    let has = |path: &Option<String>, prefix| path.as_ref().is_none_or(|path| path.starts_with(prefix));
-    if has(&file.old, "a/") && has(&file.new, "b/") {
-        for path in [&mut file.old, &mut file.new].into_iter().flatten() {
-            path.drain(..2);
-        }
-    }
 }

@@ -282,6 +282,165 @@ fn a_patch_moves_a_file_that_has_another_name_after_it() {
     assert_eq!(folder.all(), ["f", "f/b.txt"]);
 }
 
+/// A part of what `git diff` writes, without lines.
+fn part(names: &str, says: &str) -> String {
+    format!("diff --git {names}\n{says}")
+}
+
+const CREATED: &str = "new file mode 100644\nindex 0000000..e69de29\n";
+const DELETED: &str = "deleted file mode 100644\nindex e69de29..0000000\n";
+
+#[test]
+fn t7_empty_files_are_made_and_deleted_as_git_says() {
+    let folder = folder(&[("gone", ""), ("a.txt", "a\n"), ("gone too", "")]);
+    let diff = [
+        part("a/new b/new", CREATED),
+        part("a/gone b/gone", DELETED),
+        part("a/a.txt b/a.txt", "index 7..8 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-a\n+b\n"),
+        part("a/sub/x b/sub/x", CREATED),
+        part("a/gone too b/gone too", DELETED),
+    ];
+
+    assert_eq!(
+        apply(&folder, &format!("{}-- \n2.40.1\n", diff.concat())),
+        "Created new +0 -0; Deleted gone +0 -0; Changed a.txt +1 -1; Created sub/x +0 -0; Deleted gone too +0 -0"
+    );
+
+    assert_eq!(folder.all(), ["a.txt", "new", "sub", "sub/x"]);
+    assert_eq!((folder.text("new"), folder.text("a.txt")), (String::new(), "b\n".to_owned()));
+
+    // It is not said of these that they are empty, or not there.
+    let told = apply(&folder, &part("a/a.txt b/a.txt", DELETED));
+    assert!(told.contains("deletes `a.txt` but not all of its lines"), "{told}");
+    let told = apply(&folder, &part("a/a.txt b/a.txt", CREATED));
+    assert!(told.contains("makes `a.txt`, which is there already"), "{told}");
+    assert_eq!(folder.text("a.txt"), "b\n");
+}
+
+#[test]
+fn t7_names_are_read_as_git_writes_them() {
+    for (names, expected) in [
+        ("a/plain b/plain", "plain"),
+        ("a/with a space b/with a space", "with a space"),
+        ("a/x b/x b/x b/x", "x b/x"),
+        ("in/a folder in/a folder", "in/a folder"),
+        (r#""a/n\303\244me" "b/n\303\244me""#, "näme"),
+        (r#""a/tab\tand \"quotes\" \\ " "b/tab\tand \"quotes\" \\ ""#, "tab\tand \"quotes\" \\ "),
+    ] {
+        let folder = folder(&[]);
+        let told = apply(&folder, &part(names, CREATED));
+        assert_eq!(told, format!("Created {expected} +0 -0"), "{names}");
+        assert_eq!(folder.text(expected), "", "{names}");
+    }
+    let folder = folder(&[("näme", "a\n"), ("a.txt", "")]);
+    let quoted = r#""a/n\303\244me""#;
+    assert_eq!(
+        apply(&folder, &format!("--- {quoted}\n+++ {}\n@@ -1 +1 @@\n-a\n+b\n", quoted.replace("a/", "b/"))),
+        "Changed näme +1 -1"
+    );
+    for names in
+        ["a/x b/y", "a/x", "", r#""a/x b/x"#, r#""a/x" b/x"#, r#""a/\q" "b/\q""#, r#""a/\377" "b/\377""#]
+    {
+        let told = apply(&folder, &part(names, CREATED));
+        assert!(told.contains("line 1 of the diff: the name of the file cannot be read"), "{names}: {told}");
+        folder.workspace.patch(&part(names, CREATED), Some("x")).unwrap();
+        folder.workspace.delete("x", false).unwrap();
+    }
+    let told = apply(&folder, "--- \"a\n+++ \"a\n@@ -0,0 +1 @@\n+x\n");
+    assert!(told.contains("line 1 of the diff: the name in quotes cannot be read"), "{told}");
+}
+
+#[test]
+fn t7_a_path_that_is_given_is_the_path_whatever_the_diff_calls_it() {
+    let folder = folder(&[("a/gone.txt", "x\n")]);
+    let made =
+        folder.workspace.patch("--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", Some("b/n.txt")).unwrap();
+    assert_eq!(made.files[0].path, "b/n.txt");
+    let gone =
+        folder.workspace.patch("--- a/n\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", Some("a/gone.txt")).unwrap();
+    assert_eq!(gone.files[0].path, "a/gone.txt");
+    assert_eq!(folder.all(), ["a", "b", "b/n.txt"]);
+
+    let diff = part("a/n b/n", "new file mode 100644\n@@ -0,0 +1 @@\n+x\n");
+    folder.workspace.patch(&diff, Some("c")).unwrap();
+    assert_eq!(folder.text("c"), "x\n");
+    for (diff, expected) in [
+        (
+            part("a/c b/d", "rename from c\nrename to d\n--- a/c\n+++ b/d\n@@ -1 +1 @@\n-x\n+y\n"),
+            "leave `path` out",
+        ),
+        ([part("a/c b/c", CREATED), part("a/d b/d", CREATED)].concat(), "about several files"),
+        ("nothing".to_owned(), "no unified diff is in `diff`"),
+    ] {
+        let told = folder.workspace.patch(&diff, Some("c")).unwrap_err();
+        assert!(told.message().contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn t7_what_git_says_is_done_or_refused_and_never_passed_over() {
+    let lines = "@@ -1 +1 @@\n-a\n+b\n";
+    let change = format!("--- a/a.txt\n+++ b/a.txt\n{lines}");
+    let copy = "similarity index 90%\ncopy from a.txt\ncopy to b.txt\n";
+    let copied = format!("{copy}--- a/a.txt\n+++ b/b.txt\n{lines}");
+    let link = "new file mode 120000\nindex 0000000..1\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+a.txt\n";
+    let link_was = "deleted file mode 120000\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-a.txt\n";
+    let module = "new file mode 160000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+Subproject commit 1\n";
+    for (says, expected) in [
+        (copy, "line 3 of the diff: a file is copied: use `copy`"),
+        (&copied, "line 3 of the diff: a file is copied: use `copy`"),
+        ("old mode 100644\nnew mode 100755\n", "line 1 of the diff: a file gets another mode"),
+        (
+            "old mode 100644\nnew mode 100755\nrename from a.txt\nrename to b.txt\n",
+            "line 1 of the diff: a file is renamed and not changed: use `move`",
+        ),
+        ("", "line 1 of the diff: a file is named and nothing said of it"),
+        ("index 1..2 100644\n", "line 1 of the diff: a file is named and nothing said of it"),
+        (lines, "line 2 of the diff: a hunk stands before any file"),
+        (link, "line 2 of the diff: a symbolic link is no file"),
+        (link_was, "line 2 of the diff: a symbolic link is no file"),
+        (&format!("index 1..2 120000\n{change}"), "line 2 of the diff: a symbolic link is no file"),
+        (module, "line 2 of the diff: a submodule is no file"),
+        (&format!("index 1..2 160000\n{change}"), "line 2 of the diff: a submodule is no file"),
+    ] {
+        let folder = folder(&[("a.txt", "a\n"), ("l", "a.txt\n"), ("c.txt", "a\n")]);
+        // Alone, and beside parts that could be applied.
+        let alone = part("a/a.txt b/a.txt", says);
+        let others = part("a/new b/new", CREATED);
+        for (diff, expected) in [
+            (alone.clone(), expected.to_owned()),
+            (format!("{alone}{others}"), expected.to_owned()),
+            (
+                format!("--- a/c.txt\n+++ b/c.txt\n{lines}{alone}"),
+                expected.split_once(": ").unwrap().1.to_owned(),
+            ),
+        ] {
+            let told = apply(&folder, &diff);
+            assert!(told.contains(&expected), "{diff}\n{told}");
+            assert_eq!(folder.all(), ["a.txt", "c.txt", "l"], "{diff}");
+            assert_eq!(folder.text("a.txt") + &folder.text("c.txt"), "a\na\n", "{diff}");
+        }
+    }
+}
+
+#[test]
+fn t7_a_mode_that_comes_with_lines_or_a_file_does_not_stop_them() {
+    let folder = folder(&[("a.txt", "a\n"), ("c.txt", "a\n")]);
+    let lines = "@@ -1 +1 @@\n-a\n+b\n";
+    let modes = "old mode 100644\nnew mode 100755\n";
+    let diff = [
+        part("a/a.txt b/a.txt", &format!("{modes}index 1..2\n--- a/a.txt\n+++ b/a.txt\n{lines}")),
+        part("a/run b/run", &CREATED.replace("100644", "100755")),
+        part(
+            "a/c.txt b/d.txt",
+            &format!("{modes}rename from c.txt\nrename to d.txt\n--- a/c.txt\n+++ b/d.txt\n{lines}"),
+        ),
+    ];
+
+    assert_eq!(apply(&folder, &diff.concat()), "Changed a.txt +1 -1; Created run +0 -0; Moved d.txt +1 -1");
+    assert_eq!(folder.all(), ["a.txt", "d.txt", "run"]);
+}
+
 #[test]
 fn a_file_that_repeats_itself_is_given_up_in_time() {
     let folder = folder(&[("a.txt", &"x\n".repeat(20_000))]);
