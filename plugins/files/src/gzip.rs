@@ -1,10 +1,12 @@
-//! A gzip stream, compressed or not.
+//! A gzip stream: written, compressed or not, and read to its last byte.
 //!
 //! The crate's level 0 takes several times the fuel that copying does, so the uncompressed form is written here: blocks
-//! of at most 65,535 bytes, each behind its length (RFC 1951, 3.2.4).
+//! of at most 65,535 bytes, each behind its length (RFC 1951, 3.2.4). Its reader of several members takes the zeros that
+//! tapes and blocks are filled up with for a broken member, so they are told apart here.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Read, Write};
 
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use flate2::{Compression, Crc};
 
@@ -83,5 +85,46 @@ impl<W: Write> Stored<W> {
         self.output.write_all(&self.check.sum().to_le_bytes())?;
         self.output.write_all(&self.check.amount().to_le_bytes())?;
         self.output.flush()
+    }
+}
+
+/// What is in a gzip stream: one member after another, each checked against what stands behind it. At the end there may
+/// be zeros and nothing else, since what is damaged there cannot be told from what never belonged to it.
+pub struct GzipReader<R: BufRead> {
+    /// None at the end.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipReader<R> {
+    pub fn new(input: R) -> Self {
+        Self { member: Some(GzDecoder::new(input)) }
+    }
+}
+
+impl<R: BufRead> Read for GzipReader<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(bytes)?;
+            if read > 0 || bytes.is_empty() {
+                return Ok(read);
+            }
+            skip_zeros(member.get_mut())?;
+            let is_end = member.get_mut().fill_buf()?.is_empty();
+            self.member =
+                self.member.take().filter(|_| !is_end).map(|member| GzDecoder::new(member.into_inner()));
+        }
+        Ok(0)
+    }
+}
+
+fn skip_zeros(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let piece = input.fill_buf()?;
+        let zeros = piece.iter().take_while(|byte| **byte == 0).count();
+        let goes_on = zeros > 0 && zeros == piece.len();
+        input.consume(zeros);
+        if !goes_on {
+            return Ok(());
+        }
     }
 }

@@ -10,13 +10,13 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name, copy_at_most};
 use crate::delete::remove_all;
+use crate::gzip::GzipReader;
 use crate::replace::{neighbour, remove_folders};
 use crate::workspace::{Kind, Place, Workspace};
 
@@ -257,16 +257,16 @@ impl Output<'_> {
 
     fn take_tar(&mut self, file: File) -> Taken {
         // The blocks around the files count too, so that an archive of nothing but notes ends as well.
-        let decoder = MultiGzDecoder::new(BufReader::with_capacity(64 * 1024, file));
-        let mut decoder = decoder.take(2 * MAX_UNPACKED_BYTES);
+        let content = GzipReader::new(BufReader::with_capacity(64 * 1024, file));
+        let mut content = content.take(2 * MAX_UNPACKED_BYTES);
         let mut head = Vec::new();
-        decoder.by_ref().take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head).map_err(Refused::Read)?;
+        content.by_ref().take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head).map_err(Refused::Read)?;
         if !begins_tar(&head) {
             return Err(said(format!(
                 "it is a single file compressed with gzip, and no tar archive is in it; {PACK_ANEW}"
             )));
         }
-        let mut archive = tar::Archive::new(head.chain(decoder));
+        let mut archive = tar::Archive::new(head.chain(content));
         let mut long_name = None;
         // Raw, because names and notes of any size would otherwise be read into memory.
         for entry in archive.entries().map_err(Refused::Read)?.raw(true) {
@@ -289,7 +289,10 @@ impl Output<'_> {
                 }
             }
         }
-        Ok(())
+        let (_, mut rest) = archive.into_inner().into_inner();
+        // The sums stand behind all that they are about, and only who reads to the end has compared them.
+        io::copy(&mut rest, &mut io::sink()).map_err(Refused::Read)?;
+        if rest.limit() == 0 { Err(too_large()) } else { Ok(()) }
     }
 
     fn add_tar_entry(&mut self, raw: &[u8], kind: tar::EntryType, content: &mut dyn Read) -> Taken {
@@ -317,9 +320,7 @@ impl Output<'_> {
         self.left_bytes = left;
         match copied {
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-                Err(said(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024)))
-            }
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(too_large()),
             Err(error) => Err(match error.downcast::<WriteFailed>() {
                 Ok(WriteFailed(error)) => Refused::Write(error),
                 Err(error) => Refused::Read(error),
@@ -357,6 +358,10 @@ fn said(reason: String) -> Refused {
 
 fn too_many() -> Refused {
     said(format!("more than {MAX_ENTRIES} files and folders are in it"))
+}
+
+fn too_large() -> Refused {
+    said(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024))
 }
 
 fn damaged_zip(error: zip::result::ZipError) -> Refused {

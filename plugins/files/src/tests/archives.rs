@@ -344,6 +344,73 @@ fn a_damaged_archive_leaves_nothing_behind() {
 }
 
 #[test]
+fn t7_what_stands_behind_a_gzip_stream_counts() {
+    use tar::EntryType::Regular;
+
+    let folder = folder(&[]);
+    let whole = tar_of(&[(b"a", Regular, b"x")]);
+    let (before_sums, padding) = (whole.len() - 8, vec![0; 100_000]);
+    let flipped = |bytes: &[u8], at: usize| {
+        let mut bytes = bytes.to_vec();
+        bytes[at] ^= 1;
+        bytes
+    };
+    let more = gzip(b"more");
+    let is_damaged = |bytes: Vec<u8>, what: &str| {
+        put(&folder, "x.tgz", &bytes);
+        let told = refused(&folder, "x.tgz");
+        let is_told = told.starts_with("`x.tgz` cannot be read to its end: ")
+            && told.ends_with("; it may be damaged or cut short");
+        assert!(is_told, "{what}: {told}");
+    };
+    for at in 0..8 {
+        is_damaged(flipped(&whole, before_sums + at), &format!("byte {at} of the sums"));
+        is_damaged(whole[..before_sums + at].to_vec(), &format!("cut at byte {at} of the sums"));
+        let of_another = flipped(&more, more.len() - 8 + at);
+        is_damaged([&whole[..], &of_another].concat(), &format!("byte {at} of the sums of another member"));
+    }
+    is_damaged([&whole[..], &more[..more.len() - 1]].concat(), "another member, cut");
+    is_damaged([&whole[..], &flipped(&more, 0)].concat(), "another member with a wrong mark");
+    is_damaged([&whole[..], b"garbage"].concat(), "no member");
+    is_damaged([&whole[..], &padding, b"garbage"].concat(), "no member behind zeros");
+
+    for (number, bytes) in [
+        whole.clone(),
+        [&whole[..], &more, &more].concat(),
+        [&whole[..], &gzip(b"")].concat(),
+        [&whole[..], &padding].concat(),
+        [&whole[..], &padding, &more].concat(),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        put(&folder, "x.tgz", &bytes);
+        assert_eq!(folder.workspace.unpack("x.tgz", &number.to_string()).unwrap().files, 1, "{number}");
+    }
+    // A zip of which a sum is wrong is told of alike.
+    let zip = zip_of(&[("a", b"content")]);
+    let at = memchr::memmem::find(&zip, b"PK\x01\x02").unwrap() + 16;
+    is_damaged(flipped(&zip, at), "the sum of a zip");
+}
+
+#[test]
+fn t7_what_stands_behind_the_end_of_a_tar_is_read_within_the_limits() {
+    let folder = folder(&[]);
+    let padded = |mib: usize| {
+        let mut tar = tar_of_old();
+        tar.resize(tar.len() + mib * 1024 * 1024, 0);
+        gzip(&tar)
+    };
+    put(&folder, "x.tgz", &padded(1));
+    assert_eq!(folder.workspace.unpack("x.tgz", "out").unwrap().files, 1);
+
+    put(&folder, "x.tgz", &padded(20));
+    let told = folder.workspace.unpack("x.tgz", "more").unwrap_err();
+    assert!(told.message().contains("more than 10 MiB"), "{told}");
+    assert_eq!(folder.all(), ["out", "out/a", "x.tgz"]);
+}
+
+#[test]
 fn an_archive_is_unpacked_into_a_folder_of_its_own() {
     let folder = folder(&[("a.txt", "a"), ("full/b.txt", "b")]);
     fs::create_dir(folder.folder.path().join("empty")).unwrap();
