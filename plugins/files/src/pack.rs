@@ -190,7 +190,7 @@ impl Choice {
             checked_name(name.as_bytes()).map_err(|reason| {
                 Error::new(format!(
                     "`{}` is not packed: its name {reason}, and `unpack` would refuse it; give it another one by `move`, or leave it out",
-                    place.name.escape_debug()
+                    place.name
                 ))
             })?;
             seen.insert(name.as_str());

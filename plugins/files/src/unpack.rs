@@ -18,6 +18,7 @@ use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name, copy
 use crate::delete::remove_all;
 use crate::gzip::GzipReader;
 use crate::replace::{neighbour, remove_folders};
+use crate::room::shorten;
 use crate::workspace::{Kind, Place, Workspace};
 
 /// Names and notes that come before a file in a tar archive. No honest one is larger.
@@ -34,6 +35,9 @@ const ZIP_END_BYTES: u64 = 22 + 65_535;
 
 /// What its list says of each entry, before the name and what follows that.
 const ZIP_ENTRY_BYTES: usize = 46;
+
+/// Enough of a name to know it by.
+const MAX_NAME_CHARACTERS: usize = 200;
 
 /// Unpacks a zip or tar.gz archive into a new folder.
 ///
@@ -282,9 +286,9 @@ impl Output<'_> {
                 }
                 _ => {
                     let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
-                    let name = String::from_utf8_lossy(&raw).escape_debug().to_string();
                     return Err(said(format!(
-                        "`{name}` in it is a link, a device or another thing that is no file"
+                        "`{}` in it is a link, a device or another thing that is no file",
+                        shown(&raw)
                     )));
                 }
             }
@@ -455,10 +459,12 @@ fn read_pax_name(entry: &mut dyn Read) -> Taken<Option<Vec<u8>>> {
 }
 
 fn taken_name(raw: &[u8]) -> Taken<String> {
-    checked_name(raw).map_err(|reason| {
-        let shown = String::from_utf8_lossy(&raw[..raw.len().min(200)]).escape_debug().to_string();
-        said(format!("the name `{shown}` in it {reason}"))
-    })
+    checked_name(raw).map_err(|reason| said(format!("the name `{}` in it {reason}", shown(raw))))
+}
+
+/// A name that may be anything, for a message.
+fn shown(raw: &[u8]) -> String {
+    shorten(&String::from_utf8_lossy(raw), MAX_NAME_CHARACTERS)
 }
 
 /// Marks what fails while writing, which is not the archive's fault.

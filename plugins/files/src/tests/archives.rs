@@ -411,6 +411,31 @@ fn t7_what_stands_behind_the_end_of_a_tar_is_read_within_the_limits() {
 }
 
 #[test]
+fn t7_a_name_that_is_told_is_the_one_to_give() {
+    let folder = folder(&[("C:\\x", "x"), ("it's \"b\"\nc", "x")]);
+    for number in 0..2 {
+        let told = folder.workspace.pack(&[".".to_owned()], "x.zip", ".", false).unwrap_err();
+        let name = told.message().split('`').nth(1).unwrap();
+        folder.workspace.move_path(name, &number.to_string(), false).unwrap();
+    }
+    folder.workspace.pack(&[".".to_owned()], "x.zip", ".", false).unwrap();
+}
+
+#[test]
+fn t7_a_name_in_an_archive_is_shown_as_it_is_as_far_as_it_can_be_seen() {
+    let folder = folder(&[]);
+    for (name, expected) in
+        [("..\\it's", "`..\\it's` in it is one of Windows"), ("a\nb", "`a\\u{a}b` in it has control")]
+    {
+        put(&folder, "x.tgz", &tar_of(&[(name.as_bytes(), tar::EntryType::Regular, b"x")]));
+        let told = refused(&folder, "x.tgz");
+        assert!(told.contains(expected), "{told}");
+    }
+    put(&folder, "x.tgz", &tar_of(&[(b"it's\t\\", tar::EntryType::Symlink, b"")]));
+    assert!(refused(&folder, "x.tgz").contains("`it's\\t\\` in it is a link"));
+}
+
+#[test]
 fn an_archive_is_unpacked_into_a_folder_of_its_own() {
     let folder = folder(&[("a.txt", "a"), ("full/b.txt", "b")]);
     fs::create_dir(folder.folder.path().join("empty")).unwrap();
