@@ -6,6 +6,7 @@
 mod delete;
 mod dialect;
 mod functions;
+mod made;
 mod patterns;
 pub mod program;
 mod shown;
@@ -38,6 +39,7 @@ const MAX_MESSAGE_CHARACTERS: usize = 300;
 /// - `variables` are `$name` in the filter: give texts of users there, not in the filter itself.
 /// - Integers of any size are read, compared and calculated exactly; in `results` those beyond 64 bits are text, and `notes` says so.
 /// - As in jq, a division by zero fails, and so does `.[0]` of an object: `?` behind it gives nothing instead.
+/// - As in jq, what is set may be within what is not there yet: `.a.b[0] = 1` makes all of it. A slice, as `.a[1:]`, has to be of a list that is there.
 /// - Every output is an entry of `results`. `truncated: true` says that there are more: narrow the filter, or page with `.[100:200]`.
 #[tool(
     read_only,

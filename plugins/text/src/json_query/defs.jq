@@ -1,5 +1,8 @@
 # What jq knows and jaq does not, and what jaq does in another way.
 
+def getpath($path): reduce $path[] as $key (.; if _fits($key) then . else _indexed($key) end | .[$key]);
+def setpath($path; $value): getpath($path) = $value;
+def pick(f): . as $all | reduce path(f) as $path (null; setpath($path; $all | getpath($path)));
 def del(f): delpaths([path(f)]);
 
 # The first that is not null, be it false. A key that is written as null is one as well.

@@ -3,7 +3,9 @@
 use std::iter;
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use jaq_core::native::{Fun, bome, run, unary, v};
 use jaq_core::{DataT, Lut, RunPtr, ValR, data::HasLut};
 use jaq_json::{Error, Map, Val};
@@ -235,7 +237,15 @@ fn decode_uri(value: &Val) -> ValR<Val> {
     Ok(Val::utf8_str(decoded))
 }
 
+/// As in `jq`, what fills the end up may be missing, as in a JWT, and what is over there may be anything.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
 fn decode_base64(value: &Val) -> ValR<Val> {
-    let decoded = STANDARD.decode(bytes(value)?);
+    let decoded = LENIENT.decode(bytes(value)?);
     decoded.map(Val::utf8_str).map_err(|error| Error::str(format!("is no base64: {error}")))
 }

@@ -23,7 +23,7 @@ const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward"
 
 /// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
 /// be called.
-const REPLACED: [&str; 4] = ["tostring", "tojson", "fromjson", "delpaths"];
+const REPLACED: [&str; 6] = ["tostring", "tojson", "fromjson", "delpaths", "getpath", "setpath"];
 
 /// The definition that the filter becomes, for only definitions can be changed before they are compiled.
 const MAIN: &str = "_filter";
@@ -34,7 +34,7 @@ pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Erro
     let arena = Arena::default();
     let modules = match load::parse(filter, |parser| parser.term()) {
         Some(mut term) => {
-            strict::rewrite(&mut term);
+            strict::rewrite(&mut term, strict::sets(filter));
             let mut known: Vec<Def<&str>> = definitions();
             known.push(Def { name: MAIN, args: Vec::new(), body: term });
             Loader::new(known).load(&arena, File { code: MAIN, path: () })

@@ -3,6 +3,8 @@
 //! Both come from data that is not as the filter's writer thinks, and the answers, the largest number and null, would pass
 //! for results. So the filter is rewritten before it is compiled: its divisions and its indices go through functions
 //! that look first. What stands within a text goes through one as well, that writes it as `jq` does.
+//!
+//! The functions for indices also make what an update leads through (`made`).
 
 use std::iter;
 
@@ -15,6 +17,7 @@ use jaq_core::{Exn, Native};
 use jaq_json::{Error, Num, Val};
 
 use super::functions::Query;
+use super::made;
 use super::written::TO_TEXT;
 
 /// The variable that keeps a divisor or an index. No filter can name it, for it is no word.
@@ -31,6 +34,10 @@ const INDEXED: &str = "_indexed";
 
 /// The same for `.[0]?`, where a failure is nothing.
 const INDEXED_OPTIONAL: &str = "_indexed_optional";
+
+/// Whether neither of them has anything to do. What is updated through them is copied, so filters that set something ask this
+/// first.
+const FITS: &str = "_fits";
 
 /// More indices one after the other are no question, and each of them is a step deeper.
 const MAX_CHECKED: usize = 16;
@@ -69,7 +76,7 @@ fn whole(number: &Num) -> Option<Num> {
 }
 
 /// The functions for indices, which are paths as well.
-pub fn functions() -> [Fun<Query>; 2] {
+pub fn functions() -> [Fun<Query>; 3] {
     let indexed = Native::new(|mut cv| {
         let key = cv.0.pop_var();
         bome(check_key(&cv.1, &key).map(|()| cv.1))
@@ -82,7 +89,7 @@ pub fn functions() -> [Fun<Query>; 2] {
         .with_update(|mut cv, update| {
             let key = cv.0.pop_var();
             match check_key(&cv.1, &key) {
-                Ok(()) => update(cv.1),
+                Ok(()) => made::update(cv.1, &key, update),
                 Err(error) => bome(Err(error)),
             }
         });
@@ -97,9 +104,14 @@ pub fn functions() -> [Fun<Query>; 2] {
         })
         .with_update(|mut cv, update| {
             let key = cv.0.pop_var();
-            if check_key(&cv.1, &key).is_ok() { update(cv.1) } else { bome(Ok(cv.1)) }
+            if check_key(&cv.1, &key).is_ok() { made::update(cv.1, &key, update) } else { bome(Ok(cv.1)) }
         });
-    [(INDEXED, v(1), indexed), (INDEXED_OPTIONAL, v(1), optional)]
+    let fits = Native::new(|mut cv| {
+        let key = cv.0.pop_var();
+        let fits = check_key(&cv.1, &key).is_ok() && made::has_place(&cv.1, &key);
+        bome(Ok(Val::Bool(fits)))
+    });
+    [(INDEXED, v(1), indexed), (INDEXED_OPTIONAL, v(1), optional), (FITS, v(1), fits)]
 }
 
 fn check_key(value: &Val, key: &Val) -> Result<(), Error> {
@@ -126,66 +138,74 @@ fn zero_divisor(left: &Val, right: &Val) -> Error {
     ))
 }
 
+/// Whether a filter sets anything, as with `=` or `+=`. Within a text that looks like it, it is taken for that too.
+pub fn sets(filter: &str) -> bool {
+    let bytes = filter.as_bytes();
+    let byte = |at: Option<usize>| at.and_then(|at| bytes.get(at)).copied().unwrap_or_default();
+    let is_set = |at: usize| byte(at.checked_add(1)) != b'=' && !b"=!<>".contains(&byte(at.checked_sub(1)));
+    filter.match_indices('=').any(|(at, _)| is_set(at))
+}
+
 /// Rewrites a filter, and all that is within it. In place, for a filter may be deep, and the stack is not.
-pub fn rewrite(filter: &mut Filter<'_>) {
+pub fn rewrite(filter: &mut Filter<'_>, sets: bool) {
     match filter {
         Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) | Term::Arr(None) => {}
         Term::Str(format, parts) => {
             let is_plain = format.is_none();
-            parts.iter_mut().for_each(|part| rewrite_part(part, is_plain));
+            parts.iter_mut().for_each(|part| rewrite_part(part, is_plain, sets));
         }
         Term::Obj(entries) => {
             for (key, value) in entries {
-                rewrite(key);
-                value.iter_mut().for_each(rewrite);
+                rewrite(key, sets);
+                value.iter_mut().for_each(|term| rewrite(term, sets));
             }
         }
-        Term::Arr(Some(term)) | Term::Neg(term) | Term::Label(_, term) => rewrite(term),
+        Term::Arr(Some(term)) | Term::Neg(term) | Term::Label(_, term) => rewrite(term, sets),
         Term::BinOp(left, operator, right) => {
-            rewrite(left);
-            rewrite(right);
+            rewrite(left, sets);
+            rewrite(right, sets);
             if let BinaryOp::Pipe(Some(pattern)) = operator {
-                rewrite_pattern(pattern);
+                rewrite_pattern(pattern, sets);
             }
             divide_safely(filter);
         }
         Term::Fold(_, source, pattern, steps) => {
-            rewrite(source);
-            rewrite_pattern(pattern);
-            steps.iter_mut().for_each(rewrite);
+            rewrite(source, sets);
+            rewrite_pattern(pattern, sets);
+            steps.iter_mut().for_each(|term| rewrite(term, sets));
         }
         Term::TryCatch(term, handler) => {
-            rewrite(term);
-            handler.iter_mut().for_each(|handler| rewrite(handler));
+            rewrite(term, sets);
+            handler.iter_mut().for_each(|handler| rewrite(handler, sets));
         }
         Term::IfThenElse(branches, otherwise) => {
             for (test, then) in branches {
-                rewrite(test);
-                rewrite(then);
+                rewrite(test, sets);
+                rewrite(then, sets);
             }
-            otherwise.iter_mut().for_each(|otherwise| rewrite(otherwise));
+            otherwise.iter_mut().for_each(|otherwise| rewrite(otherwise, sets));
         }
         Term::Def(definitions, term) => {
-            definitions.iter_mut().for_each(|definition| rewrite(&mut definition.body));
-            rewrite(term);
+            definitions.iter_mut().for_each(|definition| rewrite(&mut definition.body, sets));
+            rewrite(term, sets);
         }
-        Term::Call(_, arguments) => arguments.iter_mut().for_each(rewrite),
+        Term::Call(_, arguments) => arguments.iter_mut().for_each(|term| rewrite(term, sets)),
         Term::Path(term, Path(parts)) => {
-            rewrite(term);
+            rewrite(term, sets);
             for (part, _) in parts {
                 match part {
-                    Part::Index(index) => rewrite(index),
-                    Part::Range(from, to) => from.iter_mut().chain(to).for_each(rewrite),
+                    Part::Index(index) => rewrite(index, sets),
+                    Part::Range(from, to) => from.iter_mut().chain(to).for_each(|term| rewrite(term, sets)),
                 }
             }
-            index_safely(filter);
+            index_safely(filter, sets);
         }
     }
 }
 
-fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool) {
+fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool, sets: bool) {
     if let StrPart::Term(term) = part {
-        rewrite(term);
+        rewrite(term, sets);
         // A format, as in `@csv "\(.a)"`, makes a text by itself.
         if is_plain {
             let value = Box::new(std::mem::take(term));
@@ -194,14 +214,14 @@ fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool) {
     }
 }
 
-fn rewrite_pattern(pattern: &mut Pattern<&str>) {
+fn rewrite_pattern(pattern: &mut Pattern<&str>, sets: bool) {
     match pattern {
         Pattern::Var(_) => {}
-        Pattern::Arr(entries) => entries.iter_mut().for_each(rewrite_pattern),
+        Pattern::Arr(entries) => entries.iter_mut().for_each(|entry| rewrite_pattern(entry, sets)),
         Pattern::Obj(entries) => {
             for (key, entry) in entries {
-                rewrite(key);
-                rewrite_pattern(entry);
+                rewrite(key, sets);
+                rewrite_pattern(entry, sets);
             }
         }
     }
@@ -229,16 +249,19 @@ fn kept<'s>(value: Filter<'s>, then: Filter<'s>) -> Filter<'s> {
     Term::BinOp(Box::new(value), BinaryOp::Pipe(Some(Pattern::Var(KEPT))), Box::new(then))
 }
 
-/// `t[i]` becomes `i as $kept | (t | _indexed($kept))[$kept]`. The literal keys of most filters stay as they are.
+/// `t[i]` becomes `i as $kept | (t | _indexed($kept))[$kept]`.
+///
+/// The literal keys of most filters stay as they are. In one that sets something all keys go this way, and instead of the
+/// function stands `if _fits($kept) then . else _indexed($kept) end`.
 #[inline(never)]
-fn index_safely(filter: &mut Filter<'_>) {
+fn index_safely(filter: &mut Filter<'_>, sets: bool) {
     let Term::Path(term, Path(parts)) = filter else { return };
     let (mut term, parts) = (std::mem::take(&mut **term), std::mem::take(parts));
     let mut safe = Vec::new();
     let mut checked = 0;
     for (part, optional) in parts {
         let index = match part {
-            Part::Index(index) if !matches!(index, Term::Str(..)) && checked < MAX_CHECKED => index,
+            Part::Index(index) if (sets || !matches!(index, Term::Str(..))) && checked < MAX_CHECKED => index,
             part => {
                 safe.push((part, optional));
                 continue;
@@ -252,10 +275,14 @@ fn index_safely(filter: &mut Filter<'_>) {
             Opt::Essential => INDEXED,
         };
         checked += 1;
-        // A number means the same wherever it stands; all else is looked at once, and before the path.
-        let is_literal = matches!(index, Term::Num(_));
+        // A number or a text means the same wherever it stands; all else is looked at once, and before the path.
+        let is_literal = is_literal(&index);
         let key = if is_literal { index.clone() } else { Term::Var(KEPT) };
-        let check = Term::Call(check, vec![key.clone()]);
+        let mut check = Term::Call(check, vec![key.clone()]);
+        if sets {
+            let fits = Term::Call(FITS, vec![key.clone()]);
+            check = Term::IfThenElse(vec![(fits, Term::Id)], Some(Box::new(check)));
+        }
         let base = Term::BinOp(Box::new(term), BinaryOp::Pipe(None), Box::new(check));
         term = Term::Path(Box::new(base), Path(vec![(Part::Index(key), optional)]));
         if !is_literal {
@@ -263,4 +290,12 @@ fn index_safely(filter: &mut Filter<'_>) {
         }
     }
     *filter = if safe.is_empty() { term } else { Term::Path(Box::new(term), Path(safe)) };
+}
+
+fn is_literal(index: &Filter<'_>) -> bool {
+    match index {
+        Term::Num(_) => true,
+        Term::Str(None, parts) => !parts.iter().any(|part| matches!(part, StrPart::Term(_))),
+        _ => false,
+    }
 }

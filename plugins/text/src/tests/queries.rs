@@ -517,3 +517,71 @@ fn t7_flatten_and_abs_do_what_those_of_jq_do() {
         ("abs", json!(null), Err("has no absolute value")),
     ]);
 }
+
+#[test]
+fn what_leads_to_an_entry_that_is_set_is_made() {
+    check_filters([
+        (".a.b = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        (".a[1] = 1", json!({}), Ok(json!([{"a": [null, 1]}]))),
+        (".[0] = 1", json!([]), Ok(json!([[1]]))),
+        (".[3] = 1", json!([0]), Ok(json!([[0, null, null, 1]]))),
+        (".a |= 1", json!(null), Ok(json!([{"a": 1}]))),
+        (".a[\"b\"].c? += 1", json!({}), Ok(json!([{"a": {"b": {"c": 1}}}]))),
+        (".a.b? = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        (".a.b //= 1", json!({"a": null}), Ok(json!([{"a": {"b": 1}}]))),
+        (".\"a\"[\"b\\(1)\"] |= 1", json!({}), Ok(json!([{"a": {"b1": 1}}]))),
+        ("def f: .a.b; f = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        (".[].a.b = 1", json!([{}, null]), Ok(json!([[{"a": {"b": 1}}, {"a": {"b": 1}}]]))),
+        ("(.a.x, .b.y) = 1", json!({}), Ok(json!([{"a": {"x": 1}, "b": {"y": 1}}]))),
+        ("(.a.b | select(. == null)) = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        ("first.a = 1", json!([]), Ok(json!([[{"a": 1}]]))),
+        ("setpath([\"a\", \"b\"]; 1)", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        ("setpath([\"a\", 1]; 1)", json!(null), Ok(json!([{"a": [null, 1]}]))),
+        ("setpath([]; 1)", json!({}), Ok(json!([1]))),
+        ("getpath([\"a\", \"b\"]) = 1", json!(null), Ok(json!([{"a": {"b": 1}}]))),
+        (
+            "reduce .[] as [$k, $m, $v] ({}; .[$k][$m] += $v)",
+            json!([["a", "x", 1], ["a", "x", 2], ["b", "y", 3]]),
+            Ok(json!([{"a": {"x": 3}, "b": {"y": 3}}])),
+        ),
+        (
+            "reduce .[] as $x ({}; .n[$x].count += 1)",
+            json!(["a", "a"]),
+            Ok(json!([{"n": {"a": {"count": 2}}}])),
+        ),
+        // Nothing is made where nothing is set, and nothing is lost where something is there.
+        (".a |= empty", json!(null), Ok(json!([null]))),
+        (".[2] |= empty", json!([1]), Ok(json!([[1]]))),
+        (".a.b = 2", json!({"a": {"b": 1, "c": 0}}), Ok(json!([{"a": {"b": 2, "c": 0}}]))),
+        ("(.x == 1), .a.b", json!({}), Ok(json!([false, null]))),
+        (".a.b = 1", json!({"a": 5}), Err("cannot use 5 as")),
+        (".a.b = 1", json!({"a": false}), Err("cannot use false as")),
+        (".[-1] = 1", json!([]), Err("out of bounds")),
+        (".[2000000] = 1", json!([]), Err("take an object")),
+    ]);
+}
+
+#[test]
+fn pick_keeps_the_places_of_lists() {
+    check_filters([
+        ("pick(.[2], .[0])", json!([1, 2, 3, 4]), Ok(json!([[1, null, 3]]))),
+        ("pick(.a[1])", json!({"a": [1, 2, 3], "b": 1}), Ok(json!([{"a": [null, 2]}]))),
+        ("pick(.a, .c.d)", json!({"a": 1, "b": 2}), Ok(json!([{"a": 1, "c": {"d": null}}]))),
+        ("pick(first)", json!([1, 2]), Ok(json!([[1]]))),
+        ("pick(.[].a)", json!([{"a": 1, "b": 2}]), Ok(json!([[{"a": 1}]]))),
+    ]);
+}
+
+#[test]
+fn base64_may_miss_its_end_as_in_a_token() {
+    check_filters([
+        ("split(\".\")[1] | @base64d | fromjson", json!("eyJ9.eyJhIjoxfQ.x"), Ok(json!([{"a": 1}]))),
+        (
+            "map(@base64d)",
+            json!(["YQ", "YQ=", "YQ==", "YWI", "YWJj", "YR", ""]),
+            Ok(json!([["a", "a", "a", "ab", "abc", "a", ""]])),
+        ),
+        ("@base64d", json!("Y"), Err("is no base64")),
+        ("@base64d", json!("YWJ-"), Err("is no base64")),
+    ]);
+}
