@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::hidden::{self, End, Hidden};
-use crate::prose::{Mark, Prose, escape};
+use crate::prose::{Mark, Place, Prose, escape};
 use crate::table::Table;
 use crate::{Page, Resolve, Settings};
 
@@ -362,14 +362,13 @@ impl Layout {
     }
 
     fn image(&mut self, tag: &Tag) {
-        if !self.prose.is_markdown() {
+        // A picture within the page itself is no text, and larger than all of it.
+        let has_address = !tag.src.is_empty() && !tag.src.starts_with("data:");
+        if !self.prose.is_markdown() || !has_address {
             return self.prose.words(&tag.alt);
         }
-        // A picture within the page itself is no text, and larger than all of it.
-        if !tag.src.is_empty() && !tag.src.starts_with("data:") {
-            let words: Vec<String> = tag.alt.split_whitespace().map(|word| escape(word, false)).collect();
-            self.prose.raw(&format!("![{}]({})", words.join(" "), escape_url(&self.resolved(&tag.src))));
-        }
+        let words: Vec<String> = tag.alt.split_whitespace().map(|word| escape(word, Place::Word)).collect();
+        self.prose.raw(&format!("![{}]({})", words.join(" "), escape_url(&self.resolved(&tag.src))));
     }
 
     fn open_emphasis(&mut self, name: &str) {

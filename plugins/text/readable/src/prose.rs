@@ -9,6 +9,9 @@ const MAX_CONTAINERS: usize = 12;
 /// Emphasis within emphasis means nothing to a reader.
 const MAX_MARKS: usize = 16;
 
+/// The longest name of a character in HTML is shorter.
+const MAX_REFERENCE_BYTES: usize = 40;
+
 /// The name of the mark of a heading.
 const HEADING: &str = "h";
 
@@ -61,6 +64,14 @@ impl Mark {
     fn waits_for_text(&self) -> bool {
         self.name == "a"
     }
+
+    fn is_emphasis(&self) -> bool {
+        !self.end.is_empty() && self.start == self.end
+    }
+
+    fn sign(&self) -> Option<char> {
+        self.start.chars().next()
+    }
 }
 
 impl Prose {
@@ -106,8 +117,8 @@ impl Prose {
                 continue;
             }
             if self.is_markdown {
-                self.begin();
-                let escaped = escape(word, self.at_line_start);
+                self.begin(word);
+                let escaped = escape(word, self.place_of(word));
                 self.put(&escaped);
             } else {
                 self.raw(word);
@@ -115,10 +126,24 @@ impl Prose {
         }
     }
 
+    fn place_of(&mut self, word: &str) -> Place {
+        // A heading of Markdown may end with such signs too, and they are no part of it.
+        if self.at_line_start || (word.starts_with('#') && self.is_in_heading()) {
+            return Place::Line;
+        }
+        // Of a reference the beginning can be in another tag.
+        if self.written.ends_with('&')
+            && word.starts_with(|first: char| first == '#' || first.is_ascii_alphanumeric())
+        {
+            self.written.insert(self.written.len() - 1, '\\');
+        }
+        if self.written.ends_with(' ') { Place::Word } else { Place::Within }
+    }
+
     /// Adds text as it is, within a line.
     pub fn raw(&mut self, text: &str) {
         if !text.is_empty() {
-            self.begin();
+            self.begin(text);
             self.put(text);
         }
     }
@@ -130,7 +155,7 @@ impl Prose {
         let waiting = std::mem::take(&mut self.marks);
         for line in text.lines() {
             self.gap = self.gap.max(Gap::Line);
-            self.begin();
+            self.begin(line);
             self.put(line);
         }
         self.marks = waiting;
@@ -144,7 +169,7 @@ impl Prose {
     /// Goes on in a new line of the same paragraph; twice, in a new one.
     pub fn break_line(&mut self) {
         // A heading of Markdown is one line.
-        if self.marks.iter().any(|mark| mark.name == HEADING) {
+        if self.is_in_heading() {
             return self.space();
         }
         if self.gap >= Gap::Line {
@@ -152,6 +177,10 @@ impl Prose {
         }
         self.gap = Gap::Line;
         self.is_hard_break = true;
+    }
+
+    fn is_in_heading(&self) -> bool {
+        self.marks.iter().any(|mark| mark.name == HEADING)
     }
 
     pub fn end_line(&mut self) {
@@ -188,7 +217,12 @@ impl Prose {
         }
     }
 
-    pub fn open_mark(&mut self, mark: Mark) {
+    pub fn open_mark(&mut self, mut mark: Mark) {
+        // The same once more says nothing, and Markdown would take its signs for the end.
+        if mark.is_emphasis() && self.marks.iter().any(|open| open.name == mark.name) {
+            mark.start.clear();
+            mark.end.clear();
+        }
         if self.marks.len() < MAX_MARKS {
             self.marks.push(mark);
         }
@@ -228,6 +262,45 @@ impl Prose {
         }
     }
 
+    /// Lets emphasis begin or end right before `next`.
+    ///
+    /// By CommonMark (6.2) it does neither between a letter and a sign that is on the inside, as in `**Note:**text`. A sign
+    /// that ends a phrase goes out of it, and else an empty comment parts the two.
+    fn part_marks(&mut self, next: &str) {
+        let mut waiting =
+            self.marks[self.begun_marks..].iter().filter(|mark| !mark.start.is_empty()).peekable();
+        let ended = if self.ended_at == self.written.len() { self.ended_marks.as_slice() } else { &[] };
+        let mut ended = ended.iter().rev().filter(|mark| !mark.end.is_empty()).peekable();
+        let sign = match (ended.peek(), waiting.peek()) {
+            // It goes on.
+            (Some(ended), Some(begins)) if ended == begins => return,
+            (Some(ended), Some(begins)) if ended.sign() != begins.sign() => return,
+            (Some(mark), _) | (None, Some(mark)) if mark.is_emphasis() => mark.sign(),
+            _ => return,
+        };
+        // Those of one sign are one run.
+        let is_in_run = |mark: &&Mark| mark.is_emphasis() && mark.sign() == sign;
+        let begins = waiting.next_if(is_in_run).is_some();
+        let ends: usize = std::iter::from_fn(|| ended.next_if(is_in_run)).map(|mark| mark.end.len()).sum();
+        let inner = waiting.find(|mark| !is_in_run(mark)).map_or(next, |mark| &mark.start);
+        let mut before = self.written[..self.written.len() - ends].chars().rev();
+        let (Some(left), Some(right)) = (before.next(), inner.chars().next()) else { return };
+        let is_unread = (ends > 0 && is_sign(left) && right.is_alphanumeric())
+            || (begins && left.is_alphanumeric() && is_sign(right));
+        if !is_unread {
+            return;
+        }
+        if !begins && ":;,.!?".contains(left) && before.next().is_some_and(char::is_alphanumeric) {
+            let marks = self.written.split_off(self.written.len() - ends);
+            self.written.pop();
+            self.written.push_str(&marks);
+            self.written.push(left);
+        } else {
+            self.written.push_str("<!-- -->");
+        }
+        self.ended_marks.clear();
+    }
+
     /// Writes how the marks begin that wait for text. One that is the same as the one that just ended goes on.
     fn begin_marks(&mut self) {
         let mut may_go_on = self.ended_at == self.written.len();
@@ -236,7 +309,13 @@ impl Prose {
             may_go_on = ended.is_some();
             match ended {
                 Some(ended) => self.written.truncate(self.written.len() - ended.end.len()),
-                None => self.written.push_str(&mark.start),
+                None => {
+                    // Right behind such a sign a link would be an image.
+                    if mark.start == "[" && self.written.ends_with('!') {
+                        self.written.insert(self.written.len() - 1, '\\');
+                    }
+                    self.written.push_str(&mark.start);
+                }
             }
         }
         self.ended_marks.clear();
@@ -244,9 +323,10 @@ impl Prose {
     }
 
     /// Writes what was kept back, for text follows.
-    fn begin(&mut self) {
+    fn begin(&mut self, next: &str) {
         match self.gap {
             _ if self.written.is_empty() => self.begin_line(),
+            Gap::None if self.is_markdown => self.part_marks(next),
             Gap::None => {}
             Gap::Space if self.at_line_start => {}
             Gap::Space => self.written.push(' '),
@@ -296,22 +376,35 @@ impl Prose {
     }
 }
 
+/// Where a word begins.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Place {
+    /// At the start of a line.
+    Line,
+    /// Behind a space.
+    Word,
+    /// Right behind something else.
+    Within,
+}
+
 /// Puts a backslash before what Markdown would take for a mark.
-pub fn escape(word: &str, at_line_start: bool) -> String {
+pub fn escape(word: &str, place: Place) -> String {
     let mut escaped = String::with_capacity(word.len() + 2);
-    if at_line_start && begins_block(word) {
-        // Of `1.` the dot is the mark.
-        let digits = word.bytes().take_while(u8::is_ascii_digit).count();
-        escaped.push_str(&word[..digits]);
-        escaped.push('\\');
-        escaped.push_str(&word[digits..]);
-        return escaped;
-    }
+    // Of `1.` the dot is the mark.
+    let block_mark = (place == Place::Line && begins_block(word))
+        .then(|| word.bytes().take_while(u8::is_ascii_digit).count());
     for (index, sign) in word.char_indices() {
+        let rest = &word[index + sign.len_utf8()..];
         let is_mark = match sign {
+            _ if block_mark == Some(index) => true,
             '\\' | '*' | '`' | '[' | ']' | '<' => true,
-            // Within a word it is no mark: `snake_case`.
-            '_' => index == 0 || index + 1 == word.len(),
+            // Between letters it is no mark: `snake_case`.
+            '_' => {
+                !(word[..index].ends_with(char::is_alphanumeric) && rest.starts_with(char::is_alphanumeric))
+            }
+            // Alone it can only begin something, and nothing ends it: `~5`.
+            '~' => index > 0 || place != Place::Word || rest.is_empty() || rest.starts_with('~'),
+            '&' => begins_reference(rest),
             _ => false,
         };
         if is_mark {
@@ -322,11 +415,32 @@ pub fn escape(word: &str, at_line_start: bool) -> String {
     escaped
 }
 
-/// Whether a word at the start of a line would begin a heading, a quote, a list or a rule.
+/// Whether what follows a `&` makes a character of it, as in `&lt;` and `&#60;`. Which names there are matters not.
+fn begins_reference(rest: &str) -> bool {
+    let Some(end) = rest.bytes().take(MAX_REFERENCE_BYTES).position(|sign| sign == b';') else {
+        return false;
+    };
+    let name = &rest[..end];
+    let digits = name.trim_start_matches(['#', 'x', 'X']);
+    match name.strip_prefix('#') {
+        Some(_) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => !name.is_empty() && name.bytes().all(|sign| sign.is_ascii_alphanumeric()),
+    }
+}
+
+/// What CommonMark takes for punctuation, and a little more.
+fn is_sign(sign: char) -> bool {
+    !sign.is_alphanumeric() && !sign.is_whitespace()
+}
+
+/// Whether a word at the start of a line would begin a heading, a quote, a list or a rule, or underline a heading.
 fn begins_block(word: &str) -> bool {
     let after_digits = word.trim_start_matches(|sign: char| sign.is_ascii_digit());
-    matches!(word, "-" | "+" | "---" | "===")
+    let is_all = |mark: u8| word.bytes().all(|sign| sign == mark);
+    word == "+"
         || word.starts_with('>')
-        || (word.starts_with('#') && word.bytes().all(|sign| sign == b'#'))
+        || is_all(b'#')
+        || is_all(b'-')
+        || is_all(b'=')
         || (after_digits.len() < word.len() && matches!(after_digits, "." | ")"))
 }

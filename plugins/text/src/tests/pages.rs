@@ -73,8 +73,11 @@ fn t7_a_link_around_blocks_keeps_its_address() {
     ] {
         assert_eq!(html_markdown(page), markdown, "{page}");
     }
-    let text = call("html_to_text", json!({"html": "<a href=u><div>a</div><p>b</p></a>", "keep_urls": true}));
-    assert_eq!(text, Ok(json!("a (u)\n\nb")));
+    let text = call(
+        "html_to_text",
+        json!({"html": "!<a href=u><div>a</div><p>b</p></a>!<a href=u>c</a>", "keep_urls": true}),
+    );
+    assert_eq!(text, Ok(json!("!\n\na (u)\n\nb\n\n!c (u)")));
 }
 
 #[test]
@@ -136,5 +139,54 @@ fn pages_made_to_be_slow_are_not() {
     for markdown in ["> ", "- ", "*a ", "[", "![", "`a", "<a", "**_", "|a", "[a](", "&#", "    ", "1. "] {
         let markdown = markdown.repeat(100_000 / markdown.len());
         let _ = call("markdown_to_text", json!({"markdown": markdown}));
+    }
+}
+
+#[test]
+fn markdown_of_a_page_reads_back_as_its_text() {
+    for (page, markdown, text) in [
+        (
+            "<p>&amp;amp;lt; &amp;copy; &amp;#60; &amp;#x3c; AT&amp;T &amp; R&amp;D;",
+            "\\&amp;lt; \\&copy; \\&#60; \\&#x3c; AT&T & R\\&D;",
+            "&amp;lt; &copy; &#60; &#x3c; AT&T & R&D;",
+        ),
+        ("<p>&amp;<span>lt;</span>", "\\&lt;", "&lt;"),
+        ("<h2>C #</h2><h2>C# ##</h2>", "## C \\#\n\n## C# \\##", "C #\n\nC# ##"),
+        ("<p>a~~b~~c ~5 ~a~ ~", "a\\~\\~b\\~\\~c ~5 ~a\\~ \\~", "a~~b~~c ~5 ~a~ ~"),
+        ("<del>~a</del> ~<del>b", "~~\\~a~~ \\~~~b~~", "~a ~b"),
+        ("<p>:_a_ __init__ a_b", ":\\_a\\_ \\_\\_init\\_\\_ a_b", ":_a_ __init__ a_b"),
+        ("<b>a <b>b</b> c</b> <b><i><b>d", "**a b c** ***d***", "a b c d"),
+        ("<p>~~~<p>a", "\\~\\~\\~\n\na", "~~~\n\na"),
+        ("<p>a<br>==<br>--<br>b", "a  \n\\==  \n\\--  \nb", "a\n==\n--\nb"),
+        ("<p>&gt;*a*", "\\>\\*a\\*", ">*a*"),
+        ("<p>Hi!<a href=u>x</a>", "Hi\\![x](u)", "Hi!x"),
+        ("a <img alt='b [c]'> d <img alt=e src='data:x'>", "a b \\[c\\] d e", "a b [c] d e"),
+    ] {
+        assert_eq!(html_markdown(page), markdown, "{page}");
+        assert_eq!(call("markdown_to_text", json!({"markdown": markdown})), Ok(json!(text)), "{markdown}");
+    }
+}
+
+#[test]
+fn emphasis_ends_before_a_letter_and_begins_behind_one() {
+    for (page, markdown, text) in [
+        ("<strong>Note:</strong>text", "**Note**:text", "Note:text"),
+        ("<b><i>Note!</i></b>5", "***Note***!5", "Note!5"),
+        ("<b>Note:</b> text", "**Note:** text", "Note: text"),
+        ("<b>Note:</b>, text", "**Note:**, text", "Note:, text"),
+        ("<b>Note:</b><b>text</b>", "**Note:text**", "Note:text"),
+        ("<b>(a)</b>b", "**(a)**<!-- -->b", "(a)b"),
+        ("<b>a?!</b>b", "**a?!**<!-- -->b", "a?!b"),
+        ("<b><code>a</code></b>b", "**`a`**<!-- -->b", "ab"),
+        ("a<b>(b)</b>", "a<!-- -->**(b)**", "a(b)"),
+        ("a<i><a href=u>b</a></i>", "a<!-- -->*[b](u)*", "ab"),
+        ("<b>a:</b><i>b</i>", "**a:**<!-- -->*b*", "a:b"),
+        ("<b><del>a</del></b>b<i><del>c", "**~~a~~**<!-- -->b<!-- -->*~~c~~*", "abc"),
+        ("<b>a:</b><del>b</del>", "**a:**~~b~~", "a:b"),
+        ("<del>a:</del>b", "~~a~~:b", "a:b"),
+        ("<a href=u>a:</a>b", "[a:](u)b", "a:b"),
+    ] {
+        assert_eq!(html_markdown(page), markdown, "{page}");
+        assert_eq!(call("markdown_to_text", json!({"markdown": markdown})), Ok(json!(text)), "{markdown}");
     }
 }
