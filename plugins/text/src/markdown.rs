@@ -10,8 +10,9 @@ use crate::size;
 /// Gives the text of a Markdown document, without its marks.
 ///
 /// Use it before a text is spoken, counted, indexed or sent where Markdown is not shown. Paragraphs, lists and quotes keep
-/// their form, code is kept as it is, tables become lines of cells, and pictures their description. Front matter is left
-/// out. Reads CommonMark, and the tables, footnotes, task lists and strikethrough of GitHub.
+/// their form, code is kept as it is, tables become lines of cells, and pictures their description. Front matter, which is
+/// keys with values between `---` at the very beginning, is left out. Reads CommonMark, and the tables, footnotes, task lists
+/// and strikethrough of GitHub.
 #[tool(
     read_only,
     tags("markdown", "strip", "plain text", "convert"),
@@ -30,15 +31,43 @@ pub fn markdown_to_text(
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+        | Options::ENABLE_TASKLISTS;
     let mut reader = Reader { prose: Prose::text(), keep_urls, ..Reader::default() };
-    for event in Parser::new_ext(&markdown, options) {
+    for event in Parser::new_ext(without_front_matter(&markdown), options) {
         reader.read(event)?;
         // The marks of lists and quotes can make a text larger than the document was.
         size::check(reader.prose.written_bytes())?;
     }
     size::whole(reader.prose.finish())
+}
+
+/// The document behind its front matter: keys with values at its beginning, between lines of `---`. Anything else there is
+/// a rule and a text, as in CommonMark, which `pulldown_cmark` would leave out too, and anywhere.
+fn without_front_matter(markdown: &str) -> &str {
+    let whole = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
+    let mut lines = whole.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == "---") else { return whole };
+    let mut length = first.len();
+    let mut has_keys = false;
+    for line in lines {
+        length += line.len();
+        match line.trim_end() {
+            "---" | "..." if has_keys => return &whole[length..],
+            "" => {}
+            comment if comment.starts_with('#') => {}
+            entry if is_key(entry) => has_keys = true,
+            // A value may have many lines.
+            value if has_keys && value.starts_with([' ', '\t', '-', ']', '}']) => {}
+            _ => return whole,
+        }
+    }
+    whole
+}
+
+/// Whether a line of front matter begins with a key.
+fn is_key(line: &str) -> bool {
+    let key = line.split_once(": ").map(|(key, _)| key).or_else(|| line.strip_suffix(':'));
+    key.is_some_and(|key| !key.is_empty() && !key.starts_with('-') && !key.contains(char::is_whitespace))
 }
 
 /// The document while its parts go by.
@@ -50,7 +79,6 @@ struct Reader {
     lists: Vec<Option<u64>>,
     /// Code or HTML that is taken as a whole.
     verbatim: Option<String>,
-    is_in_metadata: bool,
     is_first_cell: bool,
 }
 
@@ -77,7 +105,6 @@ impl Reader {
 
     fn text(&mut self, text: &CowStr<'_>) {
         match &mut self.verbatim {
-            _ if self.is_in_metadata => {}
             Some(verbatim) => verbatim.push_str(text),
             None => self.prose.words(text),
         }
@@ -87,7 +114,6 @@ impl Reader {
         match tag {
             Tag::Paragraph | Tag::Heading { .. } | Tag::Table(_) => self.prose.end_block(),
             Tag::CodeBlock(_) | Tag::HtmlBlock => self.verbatim = Some(String::new()),
-            Tag::MetadataBlock(_) => self.is_in_metadata = true,
             Tag::BlockQuote(_) => {
                 self.prose.end_block();
                 self.prose.open_container("> ", "> ");
@@ -147,7 +173,6 @@ impl Reader {
                 let html = self.verbatim.take().unwrap_or_default();
                 self.prose.block(&html::convert(&html, Prose::text(), self.keep_urls)?);
             }
-            TagEnd::MetadataBlock(_) => self.is_in_metadata = false,
             TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
                 self.prose.close_container();
                 self.prose.end_block();

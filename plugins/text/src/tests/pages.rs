@@ -190,3 +190,18 @@ fn emphasis_ends_before_a_letter_and_begins_behind_one() {
         assert_eq!(call("markdown_to_text", json!({"markdown": markdown})), Ok(json!(text)), "{markdown}");
     }
 }
+
+#[test]
+fn only_keys_with_values_at_the_beginning_are_front_matter() {
+    for (markdown, text) in [
+        ("---\nBuy milk\n---\nrest", "Buy milk\n\nrest"),
+        ("a\n\n---\nb: c\n---\nd", "a\n\nb: c\n\nd"),
+        ("---\nsee: a\nand go on\n---\nb", "see: a and go on\n\nb"),
+        ("---\na: b", "a: b"),
+        ("---\n---\na", "a"),
+        ("\u{feff}---\r\n# c\ntitle: a\ntags:\n- b\n  - c\n\ntext: |\n  d e\n...\nf", "f"),
+        ("---\nog:title: a\n---  \nb", "b"),
+    ] {
+        assert_eq!(call("markdown_to_text", json!({"markdown": markdown})), Ok(json!(text)), "{markdown}");
+    }
+}
