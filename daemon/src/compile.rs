@@ -109,10 +109,9 @@ impl Compiler {
         Ok(())
     }
 
-    /// Forgets the compiled code of a file that is no longer served.
-    pub async fn forget(&self, digest: &Digest) {
-        let (cache, digest) = (self.cache.clone(), digest.clone());
-        let _ = tokio::task::spawn_blocking(move || cache.forget(&digest)).await;
+    /// Forgets the compiled code of a file that is no longer served. Called where a thread may be kept waiting.
+    pub fn forget(&self, digest: &Digest) {
+        self.cache.forget(digest);
     }
 
     /// Removes what nobody asked for since the cache was opened. Called when all is loaded and nothing is served yet, so

@@ -5,6 +5,7 @@
 //! namespace, write it down, swap the registry. Nothing is visible before the last step, and a failure at
 //! any step leaves what served before serving on. Calls in flight hold the snapshot they began with.
 
+mod files;
 mod history;
 mod load;
 mod made;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use toolgate_admission::{
-    CallError, Capabilities, Digest, ErrorType, Grant, Limits, LimitsPatch, Namespace, Plugin, Warning,
+    CallError, Capabilities, ErrorType, Grant, Limits, LimitsPatch, Namespace, Plugin, Warning,
 };
 use toolgate_sandbox::{Component, Sandbox};
 
@@ -24,6 +25,7 @@ use crate::dispatch::now_ms;
 use crate::registry::Registry;
 use crate::store::Store;
 
+use files::{Files, Held};
 pub use history::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 use history::{History, Version};
 pub use load::{Expected, Progress};
@@ -57,15 +59,16 @@ struct Parts {
     compiler: Compiler,
     registry: Registry,
     store: Store,
-    /// Component files by digest.
-    folder: PathBuf,
+    files: Files,
     limits: LimitsPatch,
     /// Held for the swap and what goes with it, not while something compiles.
     loaded: Mutex<BTreeMap<Namespace, History>>,
     /// What operators said; a plugin without a grant has what it always has.
     grants: std::sync::Mutex<BTreeMap<Namespace, Arc<Grant>>>,
     /// The built-in components that make plugins of definitions.
-    makers: std::sync::Mutex<BTreeMap<Kind, (Digest, Component)>>,
+    makers: std::sync::Mutex<BTreeMap<Kind, (Held, Component)>>,
+    /// What the store names and this start could not serve. It stays, for a start that can.
+    unserved: std::sync::Mutex<Vec<Held>>,
     /// Loads that nobody waits for: under way, or failed and not tried again since.
     pending: std::sync::Mutex<BTreeMap<Namespace, PluginView>>,
 }
@@ -92,14 +95,15 @@ impl Plugins {
         let PluginParts { sandbox, compiler, registry, store, folder, limits } = parts;
         Self(Arc::new(Parts {
             sandbox,
+            files: Files::new(folder, compiler.clone()),
             compiler,
             registry,
             store,
-            folder,
             limits,
             loaded: Mutex::default(),
             grants: std::sync::Mutex::default(),
             makers: std::sync::Mutex::default(),
+            unserved: std::sync::Mutex::default(),
             pending: std::sync::Mutex::default(),
         }))
     }
@@ -184,8 +188,9 @@ impl Plugins {
         let removed = loaded.remove(namespace);
         self.grants().remove(namespace);
         self.serve(&loaded);
+        drop(loaded);
         for version in removed.into_iter().flat_map(History::into_versions) {
-            self.forget(&loaded, &version.plugin.digest).await;
+            self.0.files.let_go(version.held).await;
         }
         Ok(())
     }
@@ -247,31 +252,13 @@ impl Plugins {
         self.0.grants.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn makers(&self) -> std::sync::MutexGuard<'_, BTreeMap<Kind, (Digest, Component)>> {
+    fn makers(&self) -> std::sync::MutexGuard<'_, BTreeMap<Kind, (Held, Component)>> {
         self.0.makers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Forgets the compiled code that no plugin of this start needed. Called once, when all are restored.
     pub fn forget_unused(&self) {
         self.0.compiler.remove_unused();
-    }
-
-    /// Removes the files of a version that no loaded plugin has.
-    async fn forget(&self, loaded: &BTreeMap<Namespace, History>, digest: &Digest) {
-        if loaded.values().any(|history| history.has(digest)) {
-            return;
-        }
-        self.0.compiler.forget(digest).await;
-        match tokio::fs::remove_file(self.component_file(digest)).await {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, %digest, "the file of a removed plugin stays");
-            }
-            _ => {}
-        }
-    }
-
-    fn component_file(&self, digest: &Digest) -> PathBuf {
-        self.0.folder.join(format!("{}.wasm", digest.hex()))
     }
 }
 

@@ -7,6 +7,7 @@ use toolgate_admission::{CallError, Capabilities, Digest, FilesystemAccess, Name
 use toolgate_sandbox::Component;
 use utoipa::ToSchema;
 
+use super::Held;
 use crate::store::{PluginRow, PluginVersionRow};
 
 /// Versions of a plugin that stay ready to roll back to, the serving one included. Each costs memory and
@@ -28,7 +29,15 @@ pub(super) struct History {
 #[derive(Clone)]
 pub(super) struct Version {
     pub(super) plugin: Arc<Plugin<Component>>,
+    /// Its file.
+    pub(super) held: Held,
     pub(super) loaded_ms: u64,
+}
+
+impl Version {
+    pub(super) fn new(plugin: Plugin<Component>, held: Held, loaded_ms: u64) -> Self {
+        Self { plugin: Arc::new(plugin), held, loaded_ms }
+    }
 }
 
 impl History {
@@ -69,10 +78,6 @@ impl History {
 
     pub(super) fn publisher(&self) -> Option<&str> {
         self.current().plugin.descriptor.publisher.as_deref()
-    }
-
-    pub(super) fn has(&self, digest: &Digest) -> bool {
-        self.versions.iter().any(|version| version.plugin.digest == *digest)
     }
 
     pub(super) fn serves(&self, digest: &Digest) -> bool {

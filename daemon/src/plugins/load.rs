@@ -1,18 +1,18 @@
 //! The pipeline that turns a file into a served plugin.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
-use super::{BUILT_IN, Embedded, History, Kind, PluginView, Plugins, Version};
+use super::{BUILT_IN, Embedded, Held, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
 use crate::dispatch::now_ms;
-use crate::store::{PluginRow, Trouble};
+use crate::store::{PluginRow, PluginVersionRow, Trouble};
 
 /// What the address of an upload says about the file in it.
 #[derive(Clone, Debug)]
@@ -39,14 +39,12 @@ impl Plugins {
     /// Loads an uploaded file and serves it. What served before serves on until the last step, and for
     /// good where any step fails; then nothing is left of the file.
     pub async fn load(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
-        let (namespace, digest) = (expected.namespace.clone(), digest_of(&file));
-        let loaded = self.load_file(file, expected).await;
+        let namespace = expected.namespace.clone();
+        let held = self.0.files.hold(&digest_of(&file));
+        let loaded = self.load_file(&held, file, expected).await;
         match &loaded {
             Ok(_) => drop(self.pending().remove(&namespace)),
-            Err(_) => {
-                let kept = self.0.loaded.lock().await;
-                self.forget(&kept, &digest).await;
-            }
+            Err(_) => self.0.files.let_go(held).await,
         }
         loaded
     }
@@ -58,7 +56,7 @@ impl Plugins {
         view
     }
 
-    async fn load_file(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
+    async fn load_file(&self, held: &Held, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
         let namespace = expected.namespace.clone();
         if BUILT_IN.iter().any(|built_in| built_in.name == namespace.as_str()) {
             return Err(CallError::new(
@@ -67,10 +65,9 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let digest = digest_of(&file);
-        let (plugin, _) = self.prepare(&digest, &file, Some(&expected)).await?;
-        let version = Version { plugin: Arc::new(plugin), loaded_ms: now_ms() };
-        self.keep_file(&digest, file).await?;
+        let (plugin, _) = self.prepare(held, &file, Some(&expected)).await?;
+        self.0.files.write(held, file).await.map_err(|error| not_kept(&error))?;
+        let version = Version::new(plugin, held.clone(), now_ms());
         self.install(namespace, version).await
     }
 
@@ -79,6 +76,7 @@ impl Plugins {
         let rows = self.0.store.plugins().await?;
         for Embedded { name, digest, component: file } in BUILT_IN {
             let digest = Digest::parse(digest).map_err(|error| invalid(error.to_string()))?;
+            let held = self.0.files.hold(&digest);
             let report = |compiled| {
                 if let CompiledBy::Worker(took) = compiled {
                     report(Progress::Compiled { namespace: (*name).to_owned(), took });
@@ -87,12 +85,12 @@ impl Plugins {
             if let Some(kind) = Kind::of_component(name) {
                 let (component, compiled) = self.0.compiler.component(&digest, file).await?;
                 report(compiled);
-                self.makers().insert(kind, (digest, component));
+                self.makers().insert(kind, (held, component));
                 continue;
             }
-            let (plugin, compiled) = self.prepare(&digest, file, None).await?;
+            let (plugin, compiled) = self.prepare(&held, file, None).await?;
             report(compiled);
-            let mut history = History::first(Version { plugin: Arc::new(plugin), loaded_ms: now_ms() }, true);
+            let mut history = History::first(Version::new(plugin, held, now_ms()), true);
             history.set_disabled(rows.iter().any(|row| row.namespace == *name && row.disabled));
             let namespace = Namespace::parse(name).map_err(|error| invalid(error.to_string()))?;
             self.0.loaded.lock().await.insert(namespace, history);
@@ -116,44 +114,56 @@ impl Plugins {
     }
 
     async fn restored(&self, row: &PluginRow) -> Option<(Namespace, History)> {
-        let namespace = Namespace::parse(&row.namespace).ok()?;
+        let Ok(namespace) = Namespace::parse(&row.namespace) else {
+            self.keep_unserved(&row.versions);
+            return None;
+        };
         let mut versions = Vec::new();
         let mut serving = 0;
         for (at, kept) in row.versions.iter().enumerate() {
-            match self.restored_version(&kept.digest).await {
-                Ok(plugin) => {
+            match self.restored_version(kept).await {
+                Ok(version) => {
                     if at as u64 <= row.serving {
                         serving = versions.len();
                     }
-                    versions.push(Version { plugin: Arc::new(plugin), loaded_ms: kept.loaded_ms });
+                    versions.push(version);
                 }
                 Err(error) => {
                     let (version, reason) = (&kept.version, &error.message);
                     tracing::error!(%namespace, version, reason, "a loaded plugin cannot be served any more");
+                    self.keep_unserved(std::slice::from_ref(kept));
                 }
             }
         }
         History::restore(versions, serving, row.disabled).map(|history| (namespace, history))
     }
 
-    async fn restored_version(&self, digest: &str) -> Result<Plugin<Component>, CallError> {
-        let digest = Digest::parse(digest).map_err(|error| invalid(error.to_string()))?;
-        let file = tokio::fs::read(self.component_file(&digest))
-            .await
-            .map_err(|error| invalid(format!("its file cannot be read: {error}")))?;
+    async fn restored_version(&self, kept: &PluginVersionRow) -> Result<Version, CallError> {
+        let digest = Digest::parse(&kept.digest).map_err(|error| invalid(error.to_string()))?;
+        let held = self.0.files.hold(&digest);
+        let file = self.0.files.read(&held).await;
+        let file = file.map_err(|error| invalid(format!("its file cannot be read: {error}")))?;
         if digest_of(&file) != digest {
             return Err(invalid("its file is not the one that was loaded"));
         }
-        Ok(self.prepare(&digest, &file, None).await?.0)
+        let (plugin, _) = self.prepare(&held, &file, None).await?;
+        Ok(Version::new(plugin, held, kept.loaded_ms))
+    }
+
+    fn keep_unserved(&self, versions: &[PluginVersionRow]) {
+        let digests = versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
+        let held = digests.map(|digest| self.0.files.hold(&digest));
+        self.0.unserved.lock().unwrap_or_else(PoisonError::into_inner).extend(held);
     }
 
     /// Compiles, links, describes and checks. Changes nothing.
     async fn prepare(
         &self,
-        digest: &Digest,
+        held: &Held,
         file: &[u8],
         expected: Option<&Expected>,
     ) -> Result<(Plugin<Component>, CompiledBy), CallError> {
+        let digest = held.digest();
         let (component, compiled) = self.0.compiler.component(digest, file).await?;
         let described = self.0.sandbox.describe(&component, None).await.map_err(|error| {
             CallError::new(
@@ -195,28 +205,11 @@ impl Plugins {
         let view = next.view(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
-        for version in &dropped {
-            self.forget(&loaded, &version.plugin.digest).await;
+        drop(loaded);
+        for version in dropped {
+            self.0.files.let_go(version.held).await;
         }
         Ok(view)
-    }
-
-    /// Writes the file under its digest; a half-written one never has that name.
-    async fn keep_file(&self, digest: &Digest, file: Bytes) -> Result<(), CallError> {
-        let (path, folder) = (self.component_file(digest), self.0.folder.clone());
-        let written = tokio::task::spawn_blocking(move || {
-            use std::io::Write;
-            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
-            temporary.write_all(&file)?;
-            temporary.as_file().sync_all()?;
-            temporary.persist(path)?;
-            io::Result::Ok(())
-        });
-        match written.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(not_kept(&error)),
-            Err(error) => Err(not_kept(&error.into())),
-        }
     }
 }
 
@@ -284,4 +277,112 @@ fn not_kept(error: &io::Error) -> CallError {
         ),
     };
     CallError::new(ErrorType::Unavailable, message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use toolgate_admission::LimitsPatch;
+
+    use super::super::PluginParts;
+    use super::super::files::tests::idle_compiler;
+    use super::*;
+    use crate::registry::Registry;
+    use crate::store::testing::empty_store;
+
+    /// Plugins that can load nothing, since there is no program that compiles.
+    async fn plugins() -> (tempfile::TempDir, Plugins) {
+        let (folder, store) = empty_store().await;
+        let (sandbox, compiler) = idle_compiler(folder.path());
+        let parts = PluginParts {
+            sandbox,
+            compiler,
+            registry: Registry::new(LimitsPatch::new()),
+            store,
+            folder: folder.path().to_owned(),
+            limits: LimitsPatch::new(),
+        };
+        (folder, Plugins::new(parts))
+    }
+
+    fn expected(namespace: &Namespace) -> Expected {
+        Expected { namespace: namespace.clone(), version: None }
+    }
+
+    /// A load as far as just before it is installed, which ends with the answers of others.
+    struct Loading {
+        namespace: Namespace,
+        file: Bytes,
+        held: Held,
+        version: Version,
+    }
+
+    impl Loading {
+        async fn of(plugins: &Plugins) -> Self {
+            let Embedded { name, component: file, .. } =
+                BUILT_IN.iter().find(|one| one.name == "user").unwrap();
+            let held = plugins.0.files.hold(&digest_of(file));
+            let code = toolgate_sandbox::precompile(file).unwrap();
+            let component = plugins.0.sandbox.load(&code).unwrap();
+            let described = plugins.0.sandbox.describe(&component, None).await.unwrap();
+            let plugin = Plugin {
+                digest: held.digest().clone(),
+                granted: Arc::default(),
+                component,
+                disabled: false,
+                descriptor: Arc::new(Descriptor::parse(&described).unwrap()),
+            };
+            plugins.0.files.write(&held, Bytes::from_static(file)).await.unwrap();
+            Self {
+                namespace: Namespace::parse(name).unwrap(),
+                file: Bytes::from_static(file),
+                version: Version::new(plugin, held.clone(), 1),
+                held,
+            }
+        }
+
+        async fn install(&self, plugins: &Plugins) -> Result<PluginView, CallError> {
+            plugins.install(self.namespace.clone(), self.version.clone()).await
+        }
+
+        async fn is_kept(&self, plugins: &Plugins) -> bool {
+            plugins.0.files.read(&self.held).await.is_ok_and(|kept| kept == self.file)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_load_keeps_its_file_where_another_of_the_same_bytes_fails() {
+        let (_folder, plugins) = plugins().await;
+        let loading = Loading::of(&plugins).await;
+        let other = Namespace::parse("other").unwrap();
+        plugins.load(loading.file.clone(), expected(&other)).await.unwrap_err();
+        assert!(loading.is_kept(&plugins).await);
+        loading.install(&plugins).await.unwrap();
+        assert!(loading.is_kept(&plugins).await);
+    }
+
+    #[tokio::test]
+    async fn a_load_keeps_its_file_where_what_serves_of_the_same_bytes_is_removed() {
+        let (_folder, plugins) = plugins().await;
+        let loading = Loading::of(&plugins).await;
+        loading.install(&plugins).await.unwrap();
+        plugins.remove(&loading.namespace).await.unwrap();
+        assert!(loading.is_kept(&plugins).await);
+        let shown = loading.install(&plugins).await.unwrap();
+        assert_eq!(shown.digest, loading.held.digest().as_str());
+        let Loading { namespace, held, version, .. } = loading;
+        let digest = held.digest().clone();
+        drop((held, version));
+        plugins.remove(&namespace).await.unwrap();
+        assert!(plugins.0.files.read(&plugins.0.files.hold(&digest)).await.is_err(), "nobody has it");
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_a_load_that_fails() {
+        let (_folder, plugins) = plugins().await;
+        let Loading { namespace, file, held, version } = Loading::of(&plugins).await;
+        let digest = held.digest().clone();
+        drop((held, version));
+        plugins.load(file, expected(&namespace)).await.unwrap_err();
+        assert!(plugins.0.files.read(&plugins.0.files.hold(&digest)).await.is_err());
+    }
 }

@@ -12,7 +12,7 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::{Component, Slot};
 
-use super::Plugins;
+use super::{Held, Plugins};
 use crate::audit::Sha256;
 
 /// What a definition defines.
@@ -85,7 +85,8 @@ impl Plugins {
     ) -> Result<Plugin<Component>, CallError> {
         let (of_component, component) = self.maker(definition.kind)?;
         let envelope = definition.envelope();
-        let digest = Digest::from_sha256(Sha256::of(format!("{of_component}\n{envelope}").as_bytes()).0);
+        let made_of = format!("{}\n{envelope}", of_component.digest());
+        let digest = Digest::from_sha256(Sha256::of(made_of.as_bytes()).0);
         let definition_text = toolgate_sandbox::Definition {
             text: envelope.into(),
             organization: definition.organization.as_str().into(),
@@ -109,10 +110,10 @@ impl Plugins {
 
     /// Forgets what was kept of the making of a plugin that is no more.
     pub async fn forget_made(&self, digest: &Digest) {
-        self.0.compiler.forget(digest).await;
+        self.0.files.let_go(self.0.files.hold(digest)).await;
     }
 
-    fn maker(&self, kind: Kind) -> Result<(Digest, Component), CallError> {
+    fn maker(&self, kind: Kind) -> Result<(Held, Component), CallError> {
         self.makers().get(&kind).cloned().ok_or_else(|| {
             let message = format!("this daemon has nothing that makes tools of kind `{}`", kind.as_str());
             CallError::new(ErrorType::Internal, message, "tell the operator")

@@ -6,6 +6,7 @@
 
 mod bombs;
 mod damaged;
+mod kept;
 mod shapes;
 
 use std::fs;
