@@ -256,8 +256,9 @@ impl Plugins {
         self.0.makers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Forgets the compiled code that no plugin of this start needed. Called once, when all are restored.
+    /// Forgets the files that no plugin has, and the compiled code that none needed. Called once, when all are restored.
     pub fn forget_unused(&self) {
+        self.0.files.remove_unheld();
         self.0.compiler.remove_unused();
     }
 }

@@ -16,6 +16,13 @@ use toolgate_admission::Digest;
 
 use crate::compile::Compiler;
 
+/// Behind the digest in the name of a file.
+const SUFFIX: &str = ".wasm";
+
+/// In front of the random characters in the name of one that is being written.
+const HALF_WRITTEN: &str = ".tmp";
+const RANDOM_CHARACTERS: usize = 6;
+
 /// What is kept for plugins. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Files {
@@ -76,11 +83,39 @@ impl Files {
         }
     }
 
+    /// Removes the files that nobody holds: what a kill left of loads and removals. Called when everything is held that
+    /// the store names and nothing is served yet, so it may keep its thread waiting.
+    pub(super) fn remove_unheld(&self) {
+        if let Err(error) = self.try_remove_unheld() {
+            // They only take room, and it is tried again at the next start.
+            tracing::warn!(%error, "files that no plugin refers to cannot be removed");
+        }
+    }
+
+    fn try_remove_unheld(&self) -> io::Result<()> {
+        let mut holders = self.holders();
+        holders.retain(|_, holder| holder.strong_count() > 0);
+        for file in fs::read_dir(&self.folder)? {
+            let file = file?;
+            let name = file.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let is_unheld = digest_in(name).is_some_and(|digest| !holders.contains_key(&digest));
+            if is_unheld || is_half_written(name) {
+                fs::remove_file(file.path())?;
+                tracing::info!(file = name, "a file that no plugin refers to was removed");
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the file under its digest; a half-written one never has that name.
     pub(super) async fn write(&self, held: &Held, file: Bytes) -> io::Result<()> {
         let (path, folder) = (self.path(held.digest()), Arc::clone(&self.folder));
         let written = tokio::task::spawn_blocking(move || {
-            let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+            let mut temporary = tempfile::Builder::new()
+                .prefix(HALF_WRITTEN)
+                .rand_bytes(RANDOM_CHARACTERS)
+                .tempfile_in(folder)?;
             temporary.write_all(&file)?;
             temporary.as_file().sync_all()?;
             temporary.persist(path)?;
@@ -95,12 +130,23 @@ impl Files {
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
-        self.folder.join(format!("{}.wasm", digest.hex()))
+        self.folder.join(format!("{}{SUFFIX}", digest.hex()))
     }
 
     fn holders(&self) -> MutexGuard<'_, HashMap<Digest, Weak<Digest>>> {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The digest of a file that has a name as [`Files::path`] makes them.
+fn digest_in(name: &str) -> Option<Digest> {
+    Digest::parse(&format!("sha256:{}", name.strip_suffix(SUFFIX)?)).ok()
+}
+
+fn is_half_written(name: &str) -> bool {
+    name.strip_prefix(HALF_WRITTEN).is_some_and(|random| {
+        random.len() == RANDOM_CHARACTERS && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
 }
 
 #[cfg(test)]

@@ -71,3 +71,33 @@ fn a_refused_upload_of_what_is_built_in_costs_no_compiled_code() {
     let daemon = daemon.crash_and_restart();
     assert!(!daemon.log_text().contains("compiled"), "{}", daemon.log_text());
 }
+
+/// A kill between writing a file and writing down whose it is.
+#[test]
+fn what_a_kill_left_of_a_load_is_removed_by_the_next_start() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let version = |answer: &str| PluginFile::new("kept").answering(answer).build();
+    let first = file_of(&operator.load("kept", &version("1"))["digest"]);
+    let second = file_of(&operator.load("kept", &version("2"))["digest"]);
+    daemon.crash();
+    let components = daemon.data().join("components");
+    let orphan = format!("{}.wasm", "0a".repeat(32));
+    let of_others = ["notes.txt", "kept.wasm", ".tmp", ".tmp-of-mine", ".tmp12345.wasm"];
+    for name in [orphan.as_str(), ".tmpA1b2C3"].iter().chain(&of_others) {
+        fs::write(components.join(name), "left").expect("written");
+    }
+    // It cannot be served, and the store names it: another start may find it mended.
+    fs::write(components.join(&second), "damaged").expect("damaged");
+    let daemon = daemon.crash_and_restart();
+    let kept = [&first, &second].into_iter().cloned().chain(of_others.map(str::to_owned)).collect();
+    assert_eq!(names(components.clone()), kept);
+    for gone in [orphan.as_str(), ".tmpA1b2C3"] {
+        daemon.logged("what is removed", |line| line.contains("no plugin refers to") && line.contains(gone));
+    }
+    let operator = daemon.operator();
+    assert_eq!(file_of(&operator.get("/v1/plugins/kept").expect(200).json()["digest"]), first);
+    operator.load("kept", &version("3"));
+    let session = daemon.session_within("acme/bot", &json!({}));
+    assert_eq!(session.call("kept/answer", json!({})).output(), 3);
+}
