@@ -9,6 +9,7 @@ mod files;
 mod history;
 mod load;
 mod made;
+mod unawaited;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub use history::{CapabilitiesView, PluginState, PluginView, ToolView, VersionVi
 use history::{History, Version};
 pub use load::{Expected, Progress};
 pub use made::{Definition, Kind};
+pub use unawaited::Begun;
+use unawaited::Unawaited;
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]
@@ -69,8 +72,7 @@ struct Parts {
     makers: std::sync::Mutex<BTreeMap<Kind, (Held, Component)>>,
     /// What the store names and this start could not serve. It stays, for a start that can.
     unserved: std::sync::Mutex<Vec<Held>>,
-    /// Loads that nobody waits for: under way, or failed and not tried again since.
-    pending: std::sync::Mutex<BTreeMap<Namespace, PluginView>>,
+    unawaited: Unawaited,
 }
 
 /// What the loader is made of.
@@ -104,14 +106,14 @@ impl Plugins {
             grants: std::sync::Mutex::default(),
             makers: std::sync::Mutex::default(),
             unserved: std::sync::Mutex::default(),
-            pending: std::sync::Mutex::default(),
+            unawaited: Unawaited::default(),
         }))
     }
 
     /// Every plugin that is loaded or on its way, or that could not be loaded unasked, by namespace.
     pub async fn list(&self) -> Vec<PluginView> {
         let loaded = self.0.loaded.lock().await;
-        let mut views: BTreeMap<Namespace, PluginView> = self.pending().clone();
+        let mut views = self.0.unawaited.latest();
         views.extend(loaded.iter().map(|(name, history)| (name.clone(), self.shown(name, history))));
         views.into_values().collect()
     }
@@ -121,7 +123,7 @@ impl Plugins {
         let loaded = self.0.loaded.lock().await;
         match loaded.get(namespace) {
             Some(history) => Ok(self.shown(namespace, history)),
-            None => self.pending().get(namespace).cloned().ok_or_else(|| unknown(namespace)),
+            None => self.0.unawaited.of(namespace).pop().ok_or_else(|| unknown(namespace)),
         }
     }
 
@@ -137,14 +139,10 @@ impl Plugins {
     /// A loaded plugin, with what is to replace it and is not there yet, or could not be.
     fn shown(&self, namespace: &Namespace, history: &History) -> PluginView {
         let mut view = history.view(namespace);
-        if let Some(pending) = self.pending().get(namespace) {
-            view.versions.insert(0, pending.as_version());
+        for unawaited in self.0.unawaited.of(namespace) {
+            view.versions.insert(0, unawaited.as_version());
         }
         view
-    }
-
-    fn pending(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, PluginView>> {
-        self.0.pending.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Serves the version before the current one again.
@@ -170,14 +168,16 @@ impl Plugins {
         .await
     }
 
-    /// Unloads a plugin and forgets its versions. Built-in ones can be disabled, not removed.
+    /// Unloads a plugin and forgets its versions, and takes back what is under way and nobody waits for. Built-in ones
+    /// can be disabled, not removed.
     pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
         let mut loaded = self.0.loaded.lock().await;
-        let failed = self.forget_failed(namespace);
         let Some(history) = loaded.get(namespace) else {
-            return if failed { Ok(()) } else { Err(unknown(namespace)) };
+            return if self.0.unawaited.take_back(namespace) { Ok(()) } else { Err(unknown(namespace)) };
         };
         if history.built_in() {
+            // Loads under its name fail, and would be shown for ever.
+            self.0.unawaited.take_back(namespace);
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("plugin `{namespace}` is built in and cannot be removed"),
@@ -185,6 +185,7 @@ impl Plugins {
             ));
         }
         self.0.store.remove_plugin(namespace, now_ms()).await?;
+        self.0.unawaited.take_back(namespace);
         let removed = loaded.remove(namespace);
         self.grants().remove(namespace);
         self.serve(&loaded);
@@ -193,16 +194,6 @@ impl Plugins {
             self.0.files.let_go(version.held).await;
         }
         Ok(())
-    }
-
-    /// Forgets a load that failed; one that is under way stays, and is decided by itself.
-    fn forget_failed(&self, namespace: &Namespace) -> bool {
-        let mut pending = self.pending();
-        let failed = pending.get(namespace).is_some_and(|view| view.state == PluginState::Failed);
-        if failed {
-            pending.remove(namespace);
-        }
-        failed
     }
 
     async fn change(

@@ -123,14 +123,14 @@ pub async fn put(
         let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
         return Ok(axum::Json(Warned::of(&app, &namespace, view).await).into_response());
     }
-    let view = app.0.plugins.note_pending(&namespace, &file, None);
+    let (begun, view) = app.0.plugins.begin(file, expected);
     let loading = app.clone();
     app.0.background.spawn(async move {
         let plugins = &loading.0.plugins;
-        let load = plugins.load(file.clone(), expected);
+        let load = plugins.load_begun(&begun);
         let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), load).await;
         if let Err(Problem(error)) = loaded {
-            plugins.note_pending(&namespace, &file, Some(&error));
+            plugins.note_failed(&begun, &error);
         }
     });
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
@@ -138,7 +138,8 @@ pub async fn put(
 
 /// Remove a plugin and its versions.
 ///
-/// Its tools are gone at once; calls in flight end as they began. A built-in plugin can only be disabled.
+/// Its tools are gone at once; calls in flight end as they began. What is being loaded with `Prefer: respond-async` is
+/// taken back, and ends without being served. A built-in plugin can only be disabled.
 #[utoipa::path(
     delete, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "delete_plugin",
     params(PluginAddress),

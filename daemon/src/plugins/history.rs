@@ -216,8 +216,8 @@ pub struct PluginView {
 }
 
 impl PluginView {
-    /// A plugin that is not there yet, or could not be.
-    pub(super) fn pending(namespace: &Namespace, digest: &Digest, failed: Option<&CallError>) -> Self {
+    /// A plugin that is not there yet.
+    pub(super) fn compiling(namespace: &Namespace, digest: &Digest) -> Self {
         Self {
             namespace: namespace.to_string(),
             version: String::new(),
@@ -228,14 +228,20 @@ impl PluginView {
             built_in: false,
             tools: Vec::new(),
             capabilities: CapabilitiesView::of(&Capabilities::default()),
-            state: if failed.is_some() { PluginState::Failed } else { PluginState::Compiling },
-            reason: failed.map(|error| error.message.clone()),
+            state: PluginState::Compiling,
+            reason: None,
             ignored_fields: Vec::new(),
             versions: Vec::new(),
         }
     }
 
-    /// One that is not there yet, beside the versions that are.
+    /// It could not be loaded.
+    pub(super) fn fail(&mut self, error: &CallError) {
+        self.state = PluginState::Failed;
+        self.reason = Some(error.message.clone());
+    }
+
+    /// One that is not there yet, or could not be, beside the versions that are.
     pub(super) fn as_version(&self) -> VersionView {
         VersionView {
             version: self.version.clone(),

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
+use super::unawaited::Wanted;
 use super::{BUILT_IN, Embedded, Held, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
@@ -39,24 +40,33 @@ impl Plugins {
     /// Loads an uploaded file and serves it. What served before serves on until the last step, and for
     /// good where any step fails; then nothing is left of the file.
     pub async fn load(&self, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
+        self.load_while(&Wanted::default(), file, expected).await
+    }
+
+    /// The same for as long as it is wanted.
+    pub(super) async fn load_while(
+        &self,
+        wanted: &Wanted,
+        file: Bytes,
+        expected: Expected,
+    ) -> Result<PluginView, CallError> {
         let namespace = expected.namespace.clone();
         let held = self.0.files.hold(&digest_of(&file));
-        let loaded = self.load_file(&held, file, expected).await;
+        let loaded = self.load_file(wanted, &held, file, expected).await;
         match &loaded {
-            Ok(_) => drop(self.pending().remove(&namespace)),
+            Ok(_) => self.0.unawaited.settle(&namespace, wanted),
             Err(_) => self.0.files.let_go(held).await,
         }
         loaded
     }
 
-    /// How a plugin looks whose load nobody waits for: until it is decided, and after it failed.
-    pub fn note_pending(&self, namespace: &Namespace, file: &[u8], failed: Option<&CallError>) -> PluginView {
-        let view = PluginView::pending(namespace, &digest_of(file), failed);
-        self.pending().insert(namespace.clone(), view.clone());
-        view
-    }
-
-    async fn load_file(&self, held: &Held, file: Bytes, expected: Expected) -> Result<PluginView, CallError> {
+    async fn load_file(
+        &self,
+        wanted: &Wanted,
+        held: &Held,
+        file: Bytes,
+        expected: Expected,
+    ) -> Result<PluginView, CallError> {
         let namespace = expected.namespace.clone();
         if BUILT_IN.iter().any(|built_in| built_in.name == namespace.as_str()) {
             return Err(CallError::new(
@@ -65,10 +75,11 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let (plugin, _) = self.prepare(held, &file, Some(&expected)).await?;
+        let preparing = self.prepare(held, &file, Some(&expected));
+        let (plugin, _) = wanted.unless_taken_back(preparing).await?;
         self.0.files.write(held, file).await.map_err(|error| not_kept(&error))?;
         let version = Version::new(plugin, held.clone(), now_ms());
-        self.install(namespace, version).await
+        self.install(wanted, namespace, version).await
     }
 
     /// Serves the plugins that came with the daemon.
@@ -189,8 +200,14 @@ impl Plugins {
         Ok((plugin, compiled))
     }
 
-    async fn install(&self, namespace: Namespace, version: Version) -> Result<PluginView, CallError> {
+    async fn install(
+        &self,
+        wanted: &Wanted,
+        namespace: Namespace,
+        version: Version,
+    ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
+        wanted.check()?;
         let (next, dropped) = match loaded.get(&namespace) {
             None => (History::first(version, false), Vec::new()),
             Some(history) => {
@@ -214,7 +231,7 @@ impl Plugins {
 }
 
 /// The digest of a plugin that is its component; one that is made of a definition has another (`made`).
-fn digest_of(file: &[u8]) -> Digest {
+pub(super) fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(Sha256::of(file).0)
 }
 
@@ -283,8 +300,8 @@ fn not_kept(error: &io::Error) -> CallError {
 mod tests {
     use toolgate_admission::LimitsPatch;
 
-    use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
+    use super::super::{PluginParts, PluginState};
     use super::*;
     use crate::registry::Registry;
     use crate::store::testing::empty_store;
@@ -340,8 +357,8 @@ mod tests {
             }
         }
 
-        async fn install(&self, plugins: &Plugins) -> Result<PluginView, CallError> {
-            plugins.install(self.namespace.clone(), self.version.clone()).await
+        async fn install(&self, plugins: &Plugins, wanted: &Wanted) -> Result<PluginView, CallError> {
+            plugins.install(wanted, self.namespace.clone(), self.version.clone()).await
         }
 
         async fn is_kept(&self, plugins: &Plugins) -> bool {
@@ -356,7 +373,7 @@ mod tests {
         let other = Namespace::parse("other").unwrap();
         plugins.load(loading.file.clone(), expected(&other)).await.unwrap_err();
         assert!(loading.is_kept(&plugins).await);
-        loading.install(&plugins).await.unwrap();
+        loading.install(&plugins, &Wanted::default()).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
     }
 
@@ -364,10 +381,10 @@ mod tests {
     async fn a_load_keeps_its_file_where_what_serves_of_the_same_bytes_is_removed() {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
-        loading.install(&plugins).await.unwrap();
+        loading.install(&plugins, &Wanted::default()).await.unwrap();
         plugins.remove(&loading.namespace).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
-        let shown = loading.install(&plugins).await.unwrap();
+        let shown = loading.install(&plugins, &Wanted::default()).await.unwrap();
         assert_eq!(shown.digest, loading.held.digest().as_str());
         let Loading { namespace, held, version, .. } = loading;
         let digest = held.digest().clone();
@@ -384,5 +401,24 @@ mod tests {
         drop((held, version));
         plugins.load(file, expected(&namespace)).await.unwrap_err();
         assert!(plugins.0.files.read(&plugins.0.files.hold(&digest)).await.is_err());
+    }
+
+    /// However late: what was compiled and written is not served.
+    #[tokio::test]
+    async fn a_load_is_taken_back_until_it_is_installed() {
+        let (_folder, plugins) = plugins().await;
+        let loading = Loading::of(&plugins).await;
+        let begin = || plugins.begin(loading.file.clone(), expected(&loading.namespace)).0;
+        let (begun, beside) = (begin(), begin());
+        plugins.remove(&loading.namespace).await.unwrap();
+        for begun in [&begun, &beside] {
+            let error = loading.install(&plugins, &begun.wanted).await.unwrap_err();
+            assert_eq!(error.error_type, ErrorType::Cancelled);
+            plugins.note_failed(begun, &error);
+        }
+        assert!(plugins.find(&loading.namespace).await.is_err(), "what was taken back is not shown");
+        let begun = begin();
+        loading.install(&plugins, &begun.wanted).await.unwrap();
+        assert_eq!(plugins.find(&loading.namespace).await.unwrap().state, PluginState::Active);
     }
 }

@@ -3,16 +3,20 @@
 use super::*;
 
 /// A small file that is large once it is compiled: each of many variables meets each of many loops.
+pub(super) fn compile_bomb() -> Vec<u8> {
+    let (variables, loops) = (20_000, 400);
+    let declared = "(local".to_owned() + &" i32".repeat(variables) + ")";
+    let changed: String = (0..variables)
+        .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.load (i32.const {at}))))"))
+        .collect();
+    let nested = "(loop ".repeat(loops) + &changed + &"(br_if 0 (local.get 0)))".repeat(loops);
+    PluginFile::new("bomb").inside(&format!("(func {declared} {nested})")).build()
+}
+
 #[test]
 fn a_compile_bomb_ends_in_its_own_process() {
     scene(|scene| {
-        let (variables, loops) = (20_000, 400);
-        let declared = "(local".to_owned() + &" i32".repeat(variables) + ")";
-        let changed: String = (0..variables)
-            .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.load (i32.const {at}))))"))
-            .collect();
-        let nested = "(loop ".repeat(loops) + &changed + &"(br_if 0 (local.get 0)))".repeat(loops);
-        let bomb = PluginFile::new("bomb").inside(&format!("(func {declared} {nested})")).build();
+        let bomb = compile_bomb();
         assert!(bomb.len() < 1 << 20, "a small file: {}", bomb.len());
         scene.refuses("bomb", &bomb, "compiling it");
     });

@@ -53,6 +53,44 @@ fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
     });
 }
 
+/// What was asked last holds: a plugin does not come into force after it was removed.
+#[test]
+fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        let (path, files) = ("/v1/plugins/bomb", scene.files());
+        let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
+        let put = |file: &[u8]| operator.send("PUT", path, &headers, file).expect(202);
+        let sound = PluginFile::new("bomb").build();
+        for loaded_before in [false, true] {
+            if loaded_before {
+                operator.load("bomb", &sound);
+            }
+            put(&bombs::compile_bomb());
+            let shown = operator.get(path).expect(200).json();
+            let state = if loaded_before { &shown["versions"][0]["state"] } else { &shown["state"] };
+            assert_eq!(state, "compiling", "{shown}");
+            operator.delete(path).expect(204);
+            operator.get(path).refused(404, "NOT_FOUND");
+            wait::until("the load to end, and to be recorded", || {
+                let rows = operator.audit("kind=admin&limit=2");
+                rows.iter().any(|row| row["admin"]["outcome"] == "CANCELLED").then_some(())
+            });
+            wait::until("the worker to be gone", || {
+                (process::children(scene.daemon.pid()) == 0).then_some(())
+            });
+            operator.get(path).refused(404, "NOT_FOUND");
+            operator.delete(path).refused(404, "NOT_FOUND");
+            assert_eq!(scene.files(), files);
+        }
+        put(&sound);
+        wait::until("it to serve", || {
+            (operator.get(path).expect(200).json()["state"] == "active").then_some(())
+        });
+        operator.delete(path).expect(204);
+    });
+}
+
 /// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
 #[test]
 fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
