@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::store::way_out_inside;
+
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
@@ -22,10 +24,18 @@ pub enum KeyError {
         source: io::Error,
     },
     /// The file is there and holds something else.
-    #[error(
-        "`{0}` is not a key of {KEY_BYTES} bytes; put it back from a backup, or remove it to have a new one made"
-    )]
+    #[error("`{0}` is not a key of {KEY_BYTES} bytes")]
     NotAKey(PathBuf),
+}
+
+impl KeyError {
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Io { source, .. } => way_out_inside(source),
+            Self::NotAKey(_) => "put it back from a backup, or remove it to have a new one made",
+        }
+    }
 }
 
 /// Reads the key in `path`, or makes one with mode 0600 where there is no file.

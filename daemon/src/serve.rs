@@ -146,6 +146,7 @@ impl Prepared {
 
     /// Opens the state, loads plugins and documents, and serves.
     pub async fn start(self, report: impl Fn(Progress)) -> Result<Running> {
+        let workspaces = self.folder.subfolder("workspaces")?;
         let store = self.open_store().await?;
         let audit = self.open_audit().await?;
         let identity = Identity::load(store.clone()).await?;
@@ -160,7 +161,6 @@ impl Prepared {
         let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = self.credentials(&store, &registry, &audit).await?;
         let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
-        let workspaces = self.folder.subfolder("workspaces")?;
         let sessions = Arc::new(Sessions::new(&workspaces, answers_kept_ms, bounds(&self.config)));
         restore_sessions(&store, &sessions).await?;
         sessions.remove_orphans().await;

@@ -32,6 +32,7 @@ pub use approvals::{ApprovalRow, ApprovalState, Decision};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Change, Removed, Written};
 pub use error::{StoreError, Trouble};
+pub(crate) use folder::way_out_inside;
 pub use folder::{DataFolder, FolderError};
 pub use plugins::{PluginRow, PluginVersionRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};

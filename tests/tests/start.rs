@@ -2,12 +2,13 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use toolgate_tests::Daemon;
 use toolgate_tests::daemon::{Ended, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
+use toolgate_tests::{Daemon, compiled};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -114,4 +115,44 @@ fn a_start_at_a_port_in_use_leaves_nothing_behind() {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(told(&ended).0.contains(&address), "{}", ended.stderr);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is made");
+}
+
+/// What has the name of something that the daemon keeps there, whoever put it there.
+#[test]
+fn what_stands_in_the_way_in_the_data_folder_is_named_with_the_way_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("text");
+    let in_the_way = |name: &str, put: fn(&Path)| {
+        let path = Path::new(data).join(name);
+        let parent = path.parent().expect("a folder");
+        DirBuilder::new().recursive(true).mode(0o700).create(parent).expect("a folder");
+        put(&path);
+        let ended = fails(folder.path(), &["--data", data]);
+        let (message, hint) = told(&ended);
+        assert!(message.contains(&format!("`{}`", path.display())), "{name}: {message}");
+        assert_eq!(message.matches("os error").count(), 1, "{name}: {message}");
+        assert!(hint.starts_with("move"), "{name}: {hint}");
+        fs::remove_dir_all(data).expect("removed");
+    };
+    let file = |path: &Path| fs::write(path, "in the way").expect("written");
+    for name in ["components", "workspaces", "keys", "audit", "cache"] {
+        in_the_way(name, file);
+    }
+    let directory = |path: &Path| fs::create_dir(path).expect("made");
+    for name in ["lock", "state.db", "operator.token", "keys/cache.key", "keys/audit.key"] {
+        in_the_way(name, directory);
+    }
+}
+
+#[test]
+fn a_setting_that_names_no_certificates_is_told_the_setting() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    fs::write(folder.path().join("t.toml"), "[credentials]\nca_file = \"missing.pem\"").expect("settings");
+    let ended = fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
+    let (message, hint) = told(&ended);
+    assert!(message.contains("`missing.pem`"), "{message}");
+    assert!(hint.contains("`credentials.ca_file`"), "{hint}");
 }

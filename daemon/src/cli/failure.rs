@@ -10,8 +10,11 @@ use toolgate_admission::CallError;
 use super::print::visible;
 use crate::audit::StartError;
 use crate::client::ClientError;
+use crate::compile::CacheError;
 use crate::config::ConfigError;
+use crate::credentials::CaFileError;
 use crate::identity::FirstTokenError;
+use crate::keys::KeyError;
 use crate::store::{FolderError, StoreError, Trouble};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
@@ -164,6 +167,15 @@ fn hint_of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
         return Some(error.hint().to_owned());
     }
     if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<KeyError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<CacheError>() {
+        return Some(error.hint().to_owned());
+    }
+    if let Some(error) = cause.downcast_ref::<CaFileError>() {
         return Some(error.hint().to_owned());
     }
     if let Some(error) = cause.downcast_ref::<FirstTokenError>() {

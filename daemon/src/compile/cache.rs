@@ -17,6 +17,7 @@ use ring::hmac;
 use toolgate_admission::Digest;
 
 use crate::keys::KEY_BYTES;
+use crate::store::way_out_inside;
 
 /// Length of the HMAC-SHA-256 tag in front of the code.
 const TAG_BYTES: usize = 32;
@@ -27,10 +28,17 @@ const KEPT_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the cache of compiled code in `{path}` cannot be used: {error}")]
+#[error("the cache of compiled code in `{path}` cannot be used: {source}")]
 pub struct CacheError {
     path: PathBuf,
-    error: io::Error,
+    source: io::Error,
+}
+
+impl CacheError {
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        way_out_inside(&self.source)
+    }
 }
 
 /// The cache of one engine fingerprint.
@@ -74,7 +82,7 @@ impl Cache {
     pub(super) fn open(folder: &Path, key: &[u8; KEY_BYTES], fingerprint: &str) -> Result<Self, CacheError> {
         let folder = folder.join(fingerprint);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| CacheError { path: folder.clone(), error })?;
+        made.map_err(|source| CacheError { path: folder.clone(), source })?;
         Ok(Self {
             folder: folder.into(),
             fingerprint: fingerprint.into(),

@@ -52,6 +52,13 @@ pub struct CaFileError {
     why: String,
 }
 
+impl CaFileError {
+    /// The way out.
+    pub fn hint(&self) -> &'static str {
+        "give certificates in PEM, in a file that the daemon's user may read, as `credentials.ca_file`"
+    }
+}
+
 /// A client for requests for tokens and root keys.
 pub fn https_client(settings: HttpsSettings) -> Result<TokenClient, CaFileError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };

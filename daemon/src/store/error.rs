@@ -37,6 +37,7 @@ pub enum Trouble {
     DiskFull,
     ReadOnly,
     NoFolder,
+    NoFile,
     Busy,
     Disk,
     Damaged,
@@ -51,6 +52,7 @@ impl StoreError {
                 Trouble::ReadOnly
             }
             std::io::ErrorKind::NotFound => Trouble::NoFolder,
+            std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory => Trouble::NoFile,
             _ => Trouble::Disk,
         };
         let named = std::io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
@@ -111,6 +113,7 @@ impl Trouble {
             Self::DiskFull => "the disk of the store is full",
             Self::ReadOnly => "the store cannot be written",
             Self::NoFolder => "the folder of the store is not there",
+            Self::NoFile => "the store is no file",
             Self::Busy => "the store is busy",
             Self::Disk => "the disk of the store fails",
             Self::Damaged => "the store is damaged",
@@ -123,6 +126,7 @@ impl Trouble {
             Self::DiskFull => "free space on the disk of the data folder; nothing was changed",
             Self::ReadOnly => "let the daemon's user write the store and its folder; nothing was changed",
             Self::NoFolder => "make it, with `mkdir -p`, or give another place with `--store`",
+            Self::NoFile => "move away what is in its place, or give another place with `--store`",
             Self::Busy => "try again; if it stays so, see whether another program holds the store",
             Self::Disk => "see the daemon's log and the system's for the disk's error",
             Self::Damaged => "put back a backup of the store, or give another data folder",
@@ -208,6 +212,7 @@ mod tests {
         };
         assert_eq!(trouble(std::io::ErrorKind::NotFound), Trouble::NoFolder);
         assert_eq!(trouble(std::io::ErrorKind::PermissionDenied), Trouble::ReadOnly);
+        assert_eq!(trouble(std::io::ErrorKind::IsADirectory), Trouble::NoFile);
         assert_eq!(trouble(std::io::ErrorKind::Other), Trouble::Disk);
     }
 

@@ -32,6 +32,9 @@ pub enum FolderError {
     NotOurs { path: PathBuf },
     #[error("cannot use the data folder `{}`: {source}", .path.display())]
     Unusable { path: PathBuf, source: io::Error },
+    /// Something in it, by its own path.
+    #[error("cannot use `{}`: {source}", .path.display())]
+    Inside { path: PathBuf, source: io::Error },
 }
 
 fn with_pid(pid: &Option<u32>) -> String {
@@ -47,7 +50,20 @@ impl FolderError {
                 "give a folder of its own with `--data`, or take the others' rights away with `chmod 700`"
             }
             Self::Unusable { .. } => "give a folder that this user may write with `--data`",
+            Self::Inside { source, .. } => way_out_inside(source),
         }
+    }
+}
+
+/// The way out where something in the data folder cannot be made, read or written.
+pub(crate) fn way_out_inside(error: &io::Error) -> &'static str {
+    use io::ErrorKind::{AlreadyExists, IsADirectory, NotADirectory, PermissionDenied};
+    match error.kind() {
+        AlreadyExists | IsADirectory | NotADirectory => {
+            "move away what has its name; the next start makes it anew"
+        }
+        PermissionDenied => "let the daemon's user own the data folder and everything in it",
+        _ => "look at the disk of the data folder and the system's log, or give another folder with `--data`",
     }
 }
 
@@ -73,10 +89,12 @@ impl DataFolder {
     }
 
     /// A folder of that name inside, private as well and made if it is missing.
-    pub fn subfolder(&self, name: &str) -> io::Result<PathBuf> {
+    pub fn subfolder(&self, name: &str) -> Result<PathBuf, FolderError> {
         let path = self.path.join(name);
-        DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&path)?;
-        Ok(path)
+        match DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&path) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(FolderError::Inside { path, source }),
+        }
     }
 }
 
@@ -99,14 +117,15 @@ fn is_ours(path: &Path) -> io::Result<bool> {
 }
 
 fn take_lock(folder: &Path) -> Result<File, FolderError> {
-    let unusable = |source| FolderError::Unusable { path: folder.to_owned(), source };
+    let path = folder.join(LOCK);
+    let unusable = |source| FolderError::Inside { path: path.clone(), source };
     let mut lock = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(PRIVATE_FILE)
-        .open(folder.join(LOCK))
+        .open(&path)
         .map_err(unusable)?;
     match lock.try_lock() {
         Ok(()) => {}
