@@ -127,13 +127,13 @@ impl Session {
     pub async fn remove_files(&self) {
         // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
         // being removed would keep the folder.
-        let turn = match self.workspaces.end(&self.setup.id, &self.seat).await {
-            Some(workspace) => Some(workspace.turn().await),
+        let lock = match self.workspaces.end(&self.setup.id, &self.seat).await {
+            Some(workspace) => Some(workspace.lock().await),
             None => None,
         };
         let folder = self.folder.clone();
         let removed = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _lock = lock;
             match std::fs::remove_dir_all(&folder) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
                 _ => Ok(()),

@@ -56,21 +56,21 @@ struct Shared {
     root: Dir,
     top: FileId,
     ledger: Arc<Ledger>,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    lock: Arc<tokio::sync::Mutex<()>>,
     pool: FilePool,
 }
 
 /// The right to change the workspace or to walk through it. There is one.
 #[derive(Debug)]
-pub struct Turn(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
+pub struct Lock(#[expect(dead_code, reason = "held for its drop")] tokio::sync::OwnedMutexGuard<()>);
 
 /// A workspace that is open as long as somebody else has it. What is in it stays counted when it is closed, and those
-/// who still work on it then share that, and the turn, with those who opened it again.
+/// who still work on it then share that, and the lock, with those who opened it again.
 #[derive(Clone, Debug)]
 pub struct WeakWorkspace {
     shared: Weak<Shared>,
     ledger: Arc<Ledger>,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    lock: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl WeakWorkspace {
@@ -84,8 +84,8 @@ impl WeakWorkspace {
         let folder = folder.to_owned();
         let opened = pool.run((), move || open_root(&folder));
         let (root, top) = opened.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
-        let (ledger, turn) = (Arc::clone(&self.ledger), Arc::clone(&self.turn));
-        let shared = Arc::new(Shared { root, top, ledger, turn, pool });
+        let (ledger, lock) = (Arc::clone(&self.ledger), Arc::clone(&self.lock));
+        let shared = Arc::new(Shared { root, top, ledger, lock, pool });
         self.shared = Arc::downgrade(&shared);
         Ok(Workspace::unbounded(shared))
     }
@@ -111,8 +111,8 @@ impl Workspace {
         let (root, top, used) =
             counted.await.map_err(FileError::from).flatten().map_err(WorkspaceError::from)?;
         let ledger = Arc::new(Ledger::starting_with(used));
-        let turn = Arc::default();
-        let shared = Arc::new(Shared { root, top, ledger, turn, pool });
+        let lock = Arc::default();
+        let shared = Arc::new(Shared { root, top, ledger, lock, pool });
         Ok(Self { quota, ..Self::unbounded(shared) })
     }
 
@@ -122,9 +122,9 @@ impl Workspace {
 
     /// A way back to it that does not keep it open.
     pub fn downgrade(&self) -> WeakWorkspace {
-        let Shared { ledger, turn, .. } = &*self.shared;
+        let Shared { ledger, lock, .. } = &*self.shared;
         let shared = Arc::downgrade(&self.shared);
-        WeakWorkspace { shared, ledger: Arc::clone(ledger), turn: Arc::clone(turn) }
+        WeakWorkspace { shared, ledger: Arc::clone(ledger), lock: Arc::clone(lock) }
     }
 
     /// The same workspace for one who may fill it less.
@@ -157,8 +157,8 @@ impl Workspace {
     pub async fn read(&self, path: &str) -> Result<FileReader, WorkspaceError> {
         let path = RelativePath::from_host(path)?;
         let request = OpenRequest { read: true, ..OpenRequest::default() };
-        let opened = self.change(move |workspace, turn| {
-            match workspace.open_at(turn, &workspace.shared.root, &path, request)? {
+        let opened = self.change(move |workspace, lock| {
+            match workspace.open_at(lock, &workspace.shared.root, &path, request)? {
                 Opened::Directory(_) => Err(Errno::ISDIR.into()),
                 Opened::File(held) => {
                     let bytes = held.file.metadata()?.len();
@@ -174,15 +174,15 @@ impl Workspace {
     /// a part; when this returns, it is on the disk.
     pub async fn write(&self, path: &str, bytes: Bytes) -> Result<(), WorkspaceError> {
         let path = RelativePath::from_host(path)?;
-        self.change(move |workspace, turn| workspace.replace(turn, &path, &bytes)).await
+        self.change(move |workspace, lock| workspace.replace(lock, &path, &bytes)).await
     }
 
     /// The same where nothing of that name is there yet. Nobody can make it in between.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<(), WorkspaceError> {
         let path = RelativePath::from_host(path)?;
-        let created = self.change(move |workspace, turn| match workspace.holds(turn, &path)? {
+        let created = self.change(move |workspace, lock| match workspace.holds(lock, &path)? {
             true => Err(Errno::EXIST.into()),
-            false => workspace.replace(turn, &path, &bytes),
+            false => workspace.replace(lock, &path, &bytes),
         });
         created.await
     }
@@ -190,11 +190,11 @@ impl Workspace {
     /// Removes a file or an empty folder.
     pub async fn delete(&self, path: &str) -> Result<(), WorkspaceError> {
         let path = RelativePath::from_host(path)?;
-        let removed = self.change(move |workspace, turn| {
+        let removed = self.change(move |workspace, lock| {
             let root = &workspace.shared.root;
-            match workspace.remove_file(turn, root, &path) {
+            match workspace.remove_file(lock, root, &path) {
                 Err(FileError::Io(error)) if error.kind() == io::ErrorKind::IsADirectory => {
-                    workspace.remove_directory(turn, root, &path)
+                    workspace.remove_directory(lock, root, &path)
                 }
                 done => done,
             }
@@ -204,7 +204,7 @@ impl Workspace {
 
     /// Lists everything, sorted by path. Links and pipes, should there be any, are not shown.
     pub async fn list(&self) -> Result<Listing, WorkspaceError> {
-        self.change(|workspace, _turn| {
+        self.change(|workspace, _lock| {
             let mut listing = Listing::default();
             tree::visit(&workspace.shared.root, "", 1, &mut |entry| listing.add(&entry))?;
             listing.entries.sort_by(|one, other| one.path.cmp(&other.path));
@@ -215,23 +215,23 @@ impl Workspace {
 
     async fn change<R: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self, &Turn) -> Result<R, FileError> + Send + 'static,
+        work: impl FnOnce(&Self, &Lock) -> Result<R, FileError> + Send + 'static,
     ) -> Result<R, WorkspaceError> {
-        let turn = self.turn().await;
+        let lock = self.lock().await;
         let workspace = self.clone();
-        let done = self.shared.pool.run((), move || work(&workspace, &turn)).await;
+        let done = self.shared.pool.run((), move || work(&workspace, &lock)).await;
         done.map_err(FileError::from).flatten().map_err(WorkspaceError::from)
     }
 
     /// Waits until nobody else works on the workspace. Costs no thread.
-    pub async fn turn(&self) -> Turn {
-        Turn(Arc::clone(&self.shared.turn).lock_owned().await)
+    pub async fn lock(&self) -> Lock {
+        Lock(Arc::clone(&self.shared.lock).lock_owned().await)
     }
 
     /// Opens for reading what the kernel has in memory, in this thread and if nobody else is at work.
     pub(crate) fn open_cached(&self, base: impl AsFd, path: &RelativePath) -> Option<Opened> {
-        let turn = Turn(Arc::clone(&self.shared.turn).try_lock_owned().ok()?);
-        cached::open(&turn, base, path, &self.shared.ledger)
+        let lock = Lock(Arc::clone(&self.shared.lock).try_lock_owned().ok()?);
+        cached::open(&lock, base, path, &self.shared.ledger)
     }
 
     pub(crate) fn pool(&self) -> &FilePool {

@@ -18,7 +18,7 @@ use crate::effect::{BeforeEffect, Effect};
 use crate::limiter::saturating;
 use crate::moved::Moved;
 use crate::workspace::tree::HeldFile;
-use crate::workspace::{FileError, Refusal, Turn, Workspace};
+use crate::workspace::{FileError, Lock, Refusal, Workspace};
 
 /// Operations of one call that may be under way at once. A guest is one thread; more than one come only
 /// from streams that it does not wait for.
@@ -202,19 +202,19 @@ impl Lane {
         self.workspace.pool().run(kept, work).await
     }
 
-    /// Runs something when it is the call's turn, and writes down how it went: as a write where `writes`,
+    /// Runs something under the workspace's lock, and writes down how it went: as a write where `writes`,
     /// and refusals always.
-    pub(crate) async fn take_turn<R: Send + 'static>(
+    pub(crate) async fn locked<R: Send + 'static>(
         self: Arc<Self>,
         path: Arc<str>,
         writes: bool,
-        work: impl FnOnce(&Workspace, &Turn) -> Result<R, FileError> + Send + 'static,
+        work: impl FnOnce(&Workspace, &Lock) -> Result<R, FileError> + Send + 'static,
     ) -> Result<R, FileError> {
         let kept = (self.begin(), self.operation().await?);
-        let turn = self.workspace.turn().await;
+        let lock = self.workspace.lock().await;
         let pool = self.workspace.pool().clone();
         let work = move || {
-            let done = work(&self.workspace, &turn);
+            let done = work(&self.workspace, &lock);
             match &done {
                 Ok(_) if writes => self.record().effects.add("workspace_write", shown(&path)),
                 Ok(_) => {}
@@ -225,7 +225,7 @@ impl Lane {
         pool.run(kept, work).await?
     }
 
-    /// Writes down a change of another path than the one that the turn was for.
+    /// Writes down a change of another path than the one that the lock was taken for.
     pub(crate) fn note_write(&self, path: &str) {
         self.record().effects.add("workspace_write", shown(path));
     }

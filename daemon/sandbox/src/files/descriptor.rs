@@ -23,7 +23,7 @@ use super::stream::{FileReader, FileWriter};
 use super::{FilesView, into_code};
 use crate::workspace::operations::{OpenRequest, Opened, Position};
 use crate::workspace::path::RelativePath;
-use crate::workspace::{FileError, Refusal, Turn, Workspace, cached, tree};
+use crate::workspace::{FileError, Lock, Refusal, Workspace, cached, tree};
 
 type Fd = Resource<Descriptor>;
 
@@ -85,10 +85,10 @@ impl HostDescriptor for FilesView<'_> {
         self.access.begin_change(&path).await.map_err(into_code)?;
         self.lane()?.moved.copied(bytes.len());
         let written = bytes.len() as u64;
-        let write = move |workspace: &Workspace, turn: &Turn| {
-            workspace.write_to(turn, &file.held, &bytes, Position::At(offset))
+        let write = move |workspace: &Workspace, lock: &Lock| {
+            workspace.write_to(lock, &file.held, &bytes, Position::At(offset))
         };
-        self.lane()?.take_turn(path, written > 0, write).await.map_err(into_code)?;
+        self.lane()?.locked(path, written > 0, write).await.map_err(into_code)?;
         Ok(written)
     }
 
@@ -96,8 +96,8 @@ impl HostDescriptor for FilesView<'_> {
         let file = self.writable_file(&fd)?;
         let path = Arc::clone(&file.path);
         self.access.begin_change(&path).await.map_err(into_code)?;
-        let resize = move |workspace: &Workspace, turn: &Turn| workspace.resize(turn, &file.held, size);
-        self.lane()?.take_turn(path, true, resize).await.map_err(into_code)
+        let resize = move |workspace: &Workspace, lock: &Lock| workspace.resize(lock, &file.held, size);
+        self.lane()?.locked(path, true, resize).await.map_err(into_code)
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
@@ -154,7 +154,7 @@ impl HostDescriptor for FilesView<'_> {
         let descriptor = self.wasi.table.get(&fd)?.clone();
         let left = LISTED_MAX - self.access.listings.values().sum::<u64>();
         let path = self.path(&fd, None)?;
-        let listed = self.lane()?.take_turn(path, false, move |_, _| {
+        let listed = self.lane()?.locked(path, false, move |_, _| {
             let entries = tree::open_directory(&folder, ".")?
                 .entries()?
                 .take(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1))
@@ -175,25 +175,25 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, turn, base, path| workspace.create_directory(turn, base, path))
+        self.change_at(&fd, path, |workspace, lock, base, path| workspace.create_directory(lock, base, path))
             .await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_directory(turn, base, path))
+        self.change_at(&fd, path, |workspace, lock, base, path| workspace.remove_directory(lock, base, path))
             .await
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, turn, base, path| workspace.remove_file(turn, base, path)).await
+        self.change_at(&fd, path, |workspace, lock, base, path| workspace.remove_file(lock, base, path)).await
     }
 
     async fn rename_at(&mut self, fd: Fd, from: String, to_fd: Fd, to: String) -> FsResult<()> {
         let to_base = self.folder(&to_fd)?;
         let to_shown = self.path(&to_fd, Some(&to))?;
         let to = self.parse(&to_fd, &to)?;
-        self.change_at(&fd, from, move |workspace, turn, base, from| {
-            workspace.rename(turn, (base, from), (&to_base, &to))
+        self.change_at(&fd, from, move |workspace, lock, base, from| {
+            workspace.rename(lock, (base, from), (&to_base, &to))
         })
         .await?;
         // Both names changed, and the new one is what somebody will look for.
@@ -235,8 +235,8 @@ impl HostDescriptor for FilesView<'_> {
         }
         let base = self.folder(&fd)?;
         let changes = request.create || request.truncate;
-        let opened = lane.take_turn(Arc::clone(&shown), changes, move |workspace, turn| {
-            workspace.open_at(turn, &base, &parsed, request)
+        let opened = lane.locked(Arc::clone(&shown), changes, move |workspace, lock| {
+            workspace.open_at(lock, &base, &parsed, request)
         });
         let opened = opened.await.map_err(into_code)?;
         self.give(opened, request, shown, place)
@@ -318,7 +318,7 @@ impl FilesView<'_> {
         let path = self.parse(fd, &path)?;
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
         let permissions = self.permissions();
-        let answer = self.lane()?.take_turn(shown, writes, move |_, _| {
+        let answer = self.lane()?.locked(shown, writes, move |_, _| {
             let (folder, name) = find(&base, &path, follow)?;
             if writes {
                 expect_own(&folder, &name)?;
@@ -334,14 +334,14 @@ impl FilesView<'_> {
         &mut self,
         fd: &Fd,
         path: String,
-        change: impl FnOnce(&Workspace, &Turn, &Dir, &RelativePath) -> Result<R, FileError> + Send + 'static,
+        change: impl FnOnce(&Workspace, &Lock, &Dir, &RelativePath) -> Result<R, FileError> + Send + 'static,
     ) -> FsResult<R> {
         let base = self.folder(fd)?;
         let shown = self.path(fd, Some(&path))?;
         let path = self.parse(fd, &path)?;
         self.access.begin_change(&shown).await.map_err(into_code)?;
         let changed =
-            self.lane()?.take_turn(shown, true, move |workspace, turn| change(workspace, turn, &base, &path));
+            self.lane()?.locked(shown, true, move |workspace, lock| change(workspace, lock, &base, &path));
         changed.await.map_err(into_code)
     }
 

@@ -47,8 +47,8 @@ impl FileWriter {
         let bytes = piece.len() as u64;
         let path = Arc::clone(&file.path);
         let task = spawn(async move {
-            let write = lane.take_turn(path, true, move |workspace, turn| {
-                workspace.write_to(turn, &file.held, &piece, position)
+            let write = lane.locked(path, true, move |workspace, lock| {
+                workspace.write_to(lock, &file.held, &piece, position)
             });
             write.await
         });

@@ -14,7 +14,7 @@ use cap_std::fs::Dir;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
 use rustix::io::{ReadWriteFlags, preadv2};
 
-use super::Turn;
+use super::Lock;
 use super::ledger::{FileId, Ledger};
 use super::operations::Opened;
 use super::path::RelativePath;
@@ -26,7 +26,7 @@ const PIECE_BYTES_MAX: usize = 64 * 1024;
 /// Opens for reading. What it is, is seen once it is open: nothing but a plain file or folder is kept, opening another
 /// waits for nobody, and only the superuser could have put a device here, whose opening did something.
 pub(crate) fn open(
-    _turn: &Turn,
+    _lock: &Lock,
     base: impl AsFd,
     path: &RelativePath,
     ledger: &Arc<Ledger>,
@@ -86,7 +86,7 @@ mod tests {
     struct Scene {
         folder: TempDir,
         top: Dir,
-        turn: Turn,
+        lock: Lock,
         ledger: Arc<Ledger>,
     }
 
@@ -96,12 +96,12 @@ mod tests {
             fs::create_dir_all(folder.path().join("a/b")).unwrap();
             fs::write(folder.path().join("a/b/file"), "content").unwrap();
             let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-            let turn = Turn(Arc::new(tokio::sync::Mutex::new(())).lock_owned().await);
-            Self { folder, top, turn, ledger: Arc::default() }
+            let lock = Lock(Arc::new(tokio::sync::Mutex::new(())).lock_owned().await);
+            Self { folder, top, lock, ledger: Arc::default() }
         }
 
         fn open(&self, path: &str) -> Option<Opened> {
-            open(&self.turn, &self.top, &RelativePath::from_guest(path).unwrap(), &self.ledger)
+            open(&self.lock, &self.top, &RelativePath::from_guest(path).unwrap(), &self.ledger)
         }
 
         fn at(&self, path: &str) -> std::path::PathBuf {

@@ -1,9 +1,9 @@
 //! The changes a workspace can go through, each with its bookkeeping. Blocking.
 //!
 //! All of them, and all walks along a path, happen one after the other: whoever works holds the
-//! workspace's [`Turn`]. Sizes cannot change between being read and being counted, nobody sees the
+//! workspace's [`Lock`]. Sizes cannot change between being read and being counted, nobody sees the
 //! temporary file of a write that replaces another, and a call that was stopped in the middle leaves at
-//! most one operation behind it. Reading from an open file needs no turn.
+//! most one operation behind it. Reading from an open file needs no lock.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ use wasmtime_wasi::Rng;
 use super::ledger::Used;
 use super::path::{RESERVED_PREFIX, Refusal, RelativePath};
 use super::tree::{self, DEPTH_MAX, HeldFile, id_of};
-use super::{FileError, Turn, Workspace};
+use super::{FileError, Lock, Workspace};
 
 /// How a guest wants to open something.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,7 +51,7 @@ pub(crate) enum Position {
 impl Workspace {
     pub(crate) fn open_at(
         &self,
-        _turn: &Turn,
+        _lock: &Lock,
         base: &Dir,
         path: &RelativePath,
         request: OpenRequest,
@@ -106,7 +106,7 @@ impl Workspace {
     /// Writes all of `bytes`, or reports an error; takes room for what the file grows by, holes included.
     pub(crate) fn write_to(
         &self,
-        _turn: &Turn,
+        _lock: &Lock,
         held: &HeldFile,
         bytes: &[u8],
         position: Position,
@@ -128,7 +128,7 @@ impl Workspace {
     }
 
     /// Changes the size of a file. A hole counts as if it were written.
-    pub(crate) fn resize(&self, _turn: &Turn, held: &HeldFile, size: u64) -> Result<(), FileError> {
+    pub(crate) fn resize(&self, _lock: &Lock, held: &HeldFile, size: u64) -> Result<(), FileError> {
         let before = held.file.metadata()?.len();
         self.shared.ledger.reserve_bytes(size.saturating_sub(before), self.quota)?;
         let resized = held.file.set_len(size);
@@ -146,7 +146,7 @@ impl Workspace {
 
     pub(crate) fn create_directory(
         &self,
-        _turn: &Turn,
+        _lock: &Lock,
         base: &Dir,
         path: &RelativePath,
     ) -> Result<(), FileError> {
@@ -169,7 +169,7 @@ impl Workspace {
 
     pub(crate) fn remove_directory(
         &self,
-        _turn: &Turn,
+        _lock: &Lock,
         base: &Dir,
         path: &RelativePath,
     ) -> Result<(), FileError> {
@@ -179,7 +179,7 @@ impl Workspace {
         Ok(())
     }
 
-    pub(crate) fn remove_file(&self, _turn: &Turn, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
+    pub(crate) fn remove_file(&self, _lock: &Lock, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = tree::enter(base, parents)?;
         let found = tree::look(&parent, name)?.ok_or(Errno::NOENT)?;
@@ -197,7 +197,7 @@ impl Workspace {
     /// Moves a file or a folder. What it replaces is released.
     pub(crate) fn rename(
         &self,
-        _turn: &Turn,
+        _lock: &Lock,
         (from_base, from): (&Dir, &RelativePath),
         (to_base, to): (&Dir, &RelativePath),
     ) -> Result<(), FileError> {
@@ -236,7 +236,7 @@ impl Workspace {
     }
 
     /// Whether anything is there.
-    pub(crate) fn holds(&self, _turn: &Turn, path: &RelativePath) -> Result<bool, FileError> {
+    pub(crate) fn holds(&self, _lock: &Lock, path: &RelativePath) -> Result<bool, FileError> {
         let Some((parents, name)) = path.split() else { return Ok(true) };
         let top = &self.shared.root;
         let folders = existing_folders(top, parents)?;
@@ -245,7 +245,7 @@ impl Workspace {
 
     /// Puts a whole file in place, new or instead of another, so that nobody ever sees half of it. Makes the
     /// folders on the way.
-    pub(crate) fn replace(&self, _turn: &Turn, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
+    pub(crate) fn replace(&self, _lock: &Lock, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
         let top = &self.shared.root;
         let existing = existing_folders(top, parents)?;

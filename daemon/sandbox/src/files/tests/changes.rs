@@ -339,14 +339,14 @@ async fn a_guest_can_ask_about_what_it_holds() {
 #[tokio::test]
 async fn what_an_ended_call_was_waiting_for_is_over_or_counted() {
     let mut guest = Guest::new(ROOMY).await;
-    let turn = guest.workspace.turn().await;
+    let lock = guest.workspace.lock().await;
     let mut other = guest.sibling();
     {
         let mut waiting = Box::pin(other.create("f"));
         assert!(wasmtime_wasi::runtime::poll_noop(waiting.as_mut()).is_none());
     }
     assert_eq!(other.access.unfinished(), 0);
-    drop(turn);
+    drop(lock);
     guest.put("g", b"").await;
     assert_eq!(guest.list().await, ["g"]);
 }

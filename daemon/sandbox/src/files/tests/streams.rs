@@ -162,16 +162,16 @@ async fn b2_writing_nothing_does_nothing_however_often() {
 #[tokio::test]
 async fn b2_a_guest_that_does_not_wait_is_stopped() {
     let mut guest = Guest::new(ROOMY).await;
-    let turn = guest.workspace.turn().await;
+    let lock = guest.workspace.lock().await;
     let mut stream = {
-        drop(turn);
+        drop(lock);
         writer(&mut guest, "f").await
     };
-    let turn = guest.workspace.turn().await;
+    let lock = guest.workspace.lock().await;
     stream.write("x".into()).unwrap();
     assert_eq!(stream.check_write().unwrap(), 0);
     assert!(matches!(stream.write("y".into()), Err(StreamError::Trap(_))));
-    drop(turn);
+    drop(lock);
     let mut stream = writer(&mut guest, "g").await;
     let too_much = Bytes::from(vec![0; 64 * 1024 + 1]);
     assert!(matches!(stream.write(too_much), Err(StreamError::Trap(_))));
