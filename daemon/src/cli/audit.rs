@@ -208,16 +208,24 @@ fn row(item: &Value) -> [String; 6] {
         _ => ("-".into(), "-".into(), "-".into()),
     };
     let what = match item.get("damaged") {
-        Some(damaged) if damaged.get("segment").is_some() => {
-            let (records, segment, offset) =
-                (text("/damaged/records"), text("/damaged/segment"), text("/damaged/offset"));
-            format!("damaged records: {records}, segment {segment} at byte {offset}")
-        }
-        Some(_) if item["kind"] == "damaged" => format!("damaged records: {}", text("/damaged/records")),
-        Some(_) => format!("{what} (its outcome can no longer be read)"),
+        Some(damaged) => lost(item, damaged, &what),
         None => what,
     };
     [time, text("/kind"), text("/status"), who, what, error]
+}
+
+/// What of a row can no longer be read, and where that stood; tenants are not shown where. Of a call whose intent is
+/// there it is the outcome.
+fn lost(item: &Value, damaged: &Value, what: &str) -> String {
+    let lost = match (item.get("kind").and_then(Value::as_str), item.get("call")) {
+        (Some("damaged"), _) => format!("damaged records: {}", field(damaged, "/records")),
+        (Some("call"), Some(_)) => format!("{what} (its outcome can no longer be read)"),
+        _ => "it can no longer be read".into(),
+    };
+    match damaged.get("segment") {
+        Some(segment) => format!("{lost}, segment {segment} at byte {}", field(damaged, "/offset")),
+        None => lost,
+    }
 }
 
 pub(super) fn now_ms() -> u64 {
@@ -309,6 +317,30 @@ mod tests {
             assert!(run.out.contains(part), "{part}: {}", run.out);
         }
         assert_eq!(run.notes, "there is more: add `--cursor 7`\n");
+    }
+
+    /// What tenants see of a damaged place has no segment, whatever was lost there.
+    #[test]
+    fn a_damaged_row_says_what_was_lost_and_where_if_that_is_known() {
+        let what = |item: Value| row(&item)[4].clone();
+        let damaged = json!({"records": 1, "what": "no whole record is there"});
+        let call = json!({"organization": "acme", "agent": "bot", "tool": "files/read"});
+        assert_eq!(
+            what(json!({"kind": "call", "call": call, "damaged": damaged})),
+            "files/read (its outcome can no longer be read)"
+        );
+        for kind in ["call", "effect", "admin", "recovery"] {
+            assert_eq!(what(json!({"kind": kind, "of": 7, "damaged": damaged})), "it can no longer be read");
+        }
+        let placed = json!({"records": 1, "segment": 3, "offset": 112, "what": "no whole record is there"});
+        assert_eq!(
+            what(json!({"kind": "call", "call": call, "damaged": placed})),
+            "files/read (its outcome can no longer be read), segment 3 at byte 112"
+        );
+        assert_eq!(
+            what(json!({"kind": "admin", "damaged": placed})),
+            "it can no longer be read, segment 3 at byte 112"
+        );
     }
 
     #[tokio::test]
