@@ -1,5 +1,7 @@
 //! Answers read strictly: what is not one byte for byte stops the test.
 
+use serde_json::Value;
+
 /// One final answer.
 #[derive(Debug)]
 pub struct Answer {
@@ -55,13 +57,23 @@ fn one(bytes: &[u8], method: Option<&str>) -> Option<(Answer, usize)> {
         );
         fields.push((name.to_ascii_lowercase(), value.to_owned()));
     }
-    // A `HEAD` whose head was found unsound after it was read to its end is no longer known for one: the last answer
-    // of the connection then has a body all the same.
-    let is_of_head = method == Some("HEAD") && !(status == 400 && bytes[at..].starts_with(b"{"));
+    let is_of_head = method == Some("HEAD") && !refuses_a_head(status, &fields, &bytes[at..]);
     let is_bodiless = status < 200 || matches!(status, 204 | 304) || is_of_head;
     let length = body_bytes(&fields, is_bodiless);
     let body = bytes.get(at..at.checked_add(length)?)?.to_vec();
     Some((Answer { status, fields, body, is_bodiless }, at + length))
+}
+
+/// A `HEAD` whose head was found unsound after it was read to its end is no longer known for one: the last answer of the
+/// connection then has a body all the same.
+fn refuses_a_head(status: u16, fields: &[(String, String)], rest: &[u8]) -> bool {
+    let is_last = fields.iter().any(|(name, value)| name == "connection" && value == "close");
+    let problem = serde_json::Deserializer::from_slice(rest).into_iter::<Value>().next();
+    let says_why = problem.and_then(Result::ok).is_some_and(|problem| {
+        let detail = problem["detail"].as_str();
+        detail.is_some_and(|detail| detail.starts_with("the head of the request cannot be read: "))
+    });
+    status == 400 && is_last && says_why
 }
 
 /// The daemon's answers are made whole, so each says how long it is.
@@ -80,4 +92,32 @@ fn body_bytes(fields: &[(String, String)], is_bodiless: bool) -> usize {
 fn line(bytes: &[u8]) -> Option<(&str, usize)> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     Some((str::from_utf8(&bytes[..end]).expect("an answer is text"), end + 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNREADABLE: &str = r#"{"detail":"the head of the request cannot be read: invalid content-length"}"#;
+
+    /// The answer to a `HEAD`: whether it is taken for one with a body, and all of it for one answer.
+    fn has_body(status: &str, connection: &str, body: &str) -> bool {
+        let length = body.len();
+        let text = format!(
+            "HTTP/1.1 {status}\r\nconnection: {connection}\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        let (answers, whole) = read(text.as_bytes(), &["HEAD"]);
+        let [answer] = answers.as_slice() else { panic!("{answers:?}") };
+        assert_eq!(whole == text.len(), !answer.is_bodiless);
+        !answer.is_bodiless
+    }
+
+    #[test]
+    fn of_all_answers_to_a_head_one_that_could_not_read_it_alone_has_a_body() {
+        assert!(has_body("400 Bad Request", "close", UNREADABLE));
+        assert!(!has_body("400 Bad Request", "keep-alive", UNREADABLE));
+        assert!(!has_body("404 Not Found", "close", UNREADABLE));
+        let of_a_handler = r#"{"detail":"the query parameter `cusor` is not known here"}"#;
+        assert!(!has_body("400 Bad Request", "close", of_a_handler));
+    }
 }
