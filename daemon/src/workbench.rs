@@ -184,13 +184,20 @@ async fn context(
 async fn open_workspace(folder: &Path, limits: &Limits) -> Result<Workspace, CallError> {
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
     let opened = Workspace::open(folder, quota, FilePool::default()).await;
-    opened.map(Workspace::telling_reads).map_err(|error| {
-        CallError::new(
-            ErrorType::InvalidRequest,
-            format!("`{}` cannot be the workspace: {error}", folder.display()),
-            "name a folder that exists and that you may write",
-        )
-    })
+    opened.map(Workspace::telling_reads).map_err(|error| no_workspace(folder, &error))
+}
+
+/// Refuses what `--workspace` names where it is no folder, also if the plugin will not see it.
+pub fn expect_folder(named: &Path) -> Result<(), CallError> {
+    named.read_dir().map(drop).map_err(|error| no_workspace(named, &error))
+}
+
+fn no_workspace(named: &Path, error: &dyn std::fmt::Display) -> CallError {
+    CallError::new(
+        ErrorType::InvalidRequest,
+        format!("`{}` cannot be the workspace: {error}", named.display()),
+        "let `--workspace` name a folder that exists and that you may read and write",
+    )
 }
 
 /// Nothing is limited here, but nothing runs that was not charged.

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use toolgate_tests::daemon::run_to_end;
+use toolgate_tests::component::assemble;
+use toolgate_tests::daemon::{Ended, run_to_end, run_to_end_in};
 use toolgate_tests::guests::Embedded;
 use toolgate_tests::{Daemon, PluginFile, guests, json};
 
@@ -42,6 +43,51 @@ fn what_the_readme_of_a_new_plugin_says_works_as_it_stands() {
     // Made once, it is not made again over what is there.
     let again = shell.types("toolgate new my-weather");
     assert_eq!(again.0.status.code(), Some(1));
+    files_are_had_as_it_says(&shell, &readme);
+}
+
+/// T2, T11: a tool that reads a file, first of a plugin that does not ask for files, and then as the README shows it.
+fn files_are_had_as_it_says(shell: &Shell, readme: &str) {
+    const READS: &str = r#"
+        use toolgate_sdk::{Result, plugin, tool};
+
+        /// Reads a note.
+        ///
+        /// Use it.
+        #[tool(read_only, examples("a note": {"name": "today.txt"} => "buy milk"))]
+        fn read(
+            /// Its name
+            name: String,
+        ) -> Result<String> {
+            Ok(std::fs::read_to_string(format!("/workspace/{name}"))?)
+        }
+    "#;
+    let source = shell.folder.join("my-weather/src/lib.rs");
+    let component = "target/wasm32-wasip2/release/my_weather.wasm";
+    let run = format!("toolgate run {component} read '{{\"name\": \"today.txt\"}}' --workspace ../notes");
+    let check = format!("toolgate check {component} --workspace ../notes");
+    let types = |line: &str| shell.types(&format!("cd my-weather && {line}"));
+    let build = |facts: &str| {
+        fs::write(&source, format!("{READS}\nplugin!(\"my-weather\", {facts}publisher = \"me\", read);"))
+            .expect("a source");
+        types("cargo build --target wasm32-wasip2 --release").expect_success();
+    };
+    fs::create_dir(shell.folder.join("notes")).expect("a folder");
+    fs::write(shell.folder.join("notes/today.txt"), "buy milk").expect("a note");
+    let asking =
+        readme.split('`').find(|code| code.starts_with("capabilities(filesystem")).expect("how to ask");
+
+    build("");
+    for line in [&run, &check] {
+        let told = types(line).expect_failure();
+        assert!(told.contains(&format!("write `{asking}` in `plugin!`")), "{line}: {told}");
+    }
+    build(&format!("{asking}, "));
+    assert!(types(&run).expect_success().contains("buy milk"));
+    let checked = types(&check).expect_success();
+    assert!(checked.contains("1 tool, 1 example run, 0 errors, 0 warnings"), "{checked}");
+    let told = types(&format!("toolgate check {component}")).expect_failure();
+    assert!(told.contains("give the files that it needs with `--workspace`"), "{told}");
 }
 
 struct Shell {
@@ -89,6 +135,13 @@ impl Typed {
         assert!(self.0.status.success(), "{out}\n{error}");
         out
     }
+
+    /// What it says of why.
+    #[track_caller]
+    fn expect_failure(self) -> String {
+        assert_eq!(self.0.status.code(), Some(1), "{:?}", self.0);
+        String::from_utf8_lossy(&self.0.stderr).into_owned()
+    }
 }
 
 /// The findings of `toolgate check` for a file: code and place.
@@ -99,10 +152,7 @@ fn findings(file: &[u8], status: i32) -> Vec<(String, String)> {
 
 #[track_caller]
 fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(String, String)> {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
-    let arguments = [&["check", "plugin.wasm", "--json"], options].concat();
-    let ended = run_to_end(PROGRAM, &arguments, folder.path());
+    let ended = given("check", file, &["--json"], options);
     if status.is_some() {
         assert_eq!(ended.status.code(), status, "{}\n{}", ended.stdout, ended.stderr);
     }
@@ -113,6 +163,13 @@ fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(Str
         assert!(!text(finding, "message").is_empty() && !text(finding, "hint").is_empty(), "{finding}");
     }
     all.iter().map(|finding| (text(finding, "code"), text(finding, "place"))).collect()
+}
+
+/// A command that is given a plugin file, and what stands behind that.
+fn given(command: &str, file: &[u8], arguments: &[&str], options: &[&str]) -> Ended {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
+    run_to_end(PROGRAM, &[&[command, "plugin.wasm"], arguments, options].concat(), folder.path())
 }
 
 /// A plugin that there is nothing to say about.
@@ -160,6 +217,12 @@ fn t11_each_finding_has_its_code_and_place() {
         ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, sound().answering("\"one\"").build()),
         ("UNKNOWN_FIELD", "/colour", 0, sound().describing("colour", json!("red")).build()),
         (
+            "UNDECLARED_IMPORT",
+            "/capabilities",
+            1,
+            sound().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build(),
+        ),
+        (
             "UNUSED_CAPABILITY",
             "/capabilities/filesystem",
             0,
@@ -200,6 +263,88 @@ fn t11_a_limit_with_which_nothing_runs_is_found() {
     assert!(found.contains(&("NOTHING_RUNS".to_owned(), "/limits/fuel".to_owned())), "{found:?}");
 }
 
+/// The way out is for the author, and not for one who calls a tool.
+#[test]
+fn t11_a_plugin_that_crashes_before_it_describes_itself_is_told_how_to() {
+    const DESCRIBE: &str = r#"(func (export "describe") (result i32)"#;
+    let crashing = sound().text().replace(DESCRIBE, &format!("{DESCRIBE} (unreachable)"));
+    let ended = given("check", &assemble(&crashing), &[], &[]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+    let says = |text: &str| ended.stderr.contains(text);
+    assert!(says("DESCRIBE_FAILED at the file") && says("make `describe` "), "{}", ended.stderr);
+    assert!(!says("try other arguments"), "{}", ended.stderr);
+}
+
+/// Not of a plugin that would not see them, and not where they were given.
+#[test]
+fn t11_files_are_asked_for_where_they_can_be_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workspace = ["--workspace", folder.path().to_str().expect("text")];
+    let files = json!({"filesystem": "workspace"});
+    let [without, with] =
+        [sound(), sound().describing("capabilities", files)].map(|file| file.answering("\"one\""));
+    let told = |file: &PluginFile, options: &[&str]| {
+        let ended = given("check", &file.build(), &[], options);
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+        ended.stderr.contains("give the files that it needs with `--workspace`")
+    };
+    assert!(told(&with, &[]));
+    assert!(!told(&with, &workspace) && !told(&without, &[]) && !told(&without, &workspace));
+}
+
+#[test]
+fn t11_a_folder_that_the_plugin_does_not_ask_for_is_said_to_be_unused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workspace = ["--workspace", folder.path().to_str().expect("text")];
+    let files = sound().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    let unused = ("UNUSED_WORKSPACE".to_owned(), "/capabilities/filesystem".to_owned());
+    assert_eq!(findings_with(&sound().build(), &workspace, Some(0)), [unused.clone()]);
+    assert!(!findings_with(&files, &workspace, Some(0)).contains(&unused));
+
+    let refused = given("run", &sound().build(), &["answer"], &workspace);
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("`capabilities(filesystem = workspace)` in `plugin!`"),
+        "{}",
+        refused.stderr
+    );
+    let ended = given("run", &files, &["answer"], &workspace);
+    assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), "1\n"), "{}", ended.stderr);
+}
+
+/// Whatever the plugin asks for.
+#[test]
+fn what_is_named_as_the_workspace_has_to_be_a_folder() {
+    let files = sound().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    for plugin in [&sound().build(), &files] {
+        for (command, arguments) in [("run", &["answer"][..]), ("check", &[])] {
+            for named in ["missing", "plugin.wasm"] {
+                let ended = given(command, plugin, arguments, &["--workspace", named]);
+                assert_eq!(ended.status.code(), Some(1), "{command} {named}: {}", ended.stdout);
+                let says = |text: &str| ended.stderr.contains(text);
+                assert!(says(&format!("`{named}`")) && says("`--workspace`"), "{command}: {}", ended.stderr);
+            }
+        }
+    }
+}
+
+/// The copy of a folder that holds the place for copies has no end.
+#[test]
+fn a_folder_that_cannot_be_copied_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.wasm"), sound().build()).expect("a file");
+    fs::create_dir(folder.path().join("ws")).expect("a folder");
+    let check = |temporary: &Path| {
+        let place = [("TMPDIR", temporary.to_str().expect("text"))];
+        run_to_end_in(PROGRAM, &["check", "plugin.wasm", "--workspace", "ws"], folder.path(), &place)
+    };
+    let ended = check(&folder.path().join("ws"));
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+    let says = |text: &str| ended.stderr.contains(text);
+    assert!(says("`ws` cannot be copied") && says("`TMPDIR`"), "{}", ended.stderr);
+    assert_eq!(check(folder.path()).status.code(), Some(0));
+}
+
 /// What we ask of others holds for our own: each example of each built-in tool is run here.
 #[test]
 fn t7_the_built_in_plugins_pass_their_own_check() {
@@ -230,6 +375,10 @@ fn run_shows_the_result_and_what_it_took() {
     let ended = run(&["sound/answer", "{}", "--json"]);
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!((&report["status"], &report["output"]), (&json!("ok"), &json!(1)), "{report}");
+    let undeclared = sound().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build();
+    let ended = given("run", &undeclared, &["answer"], &[]);
+    assert_eq!(ended.status.code(), Some(1), "no daemon loads it: {}", ended.stdout);
+    assert!(ended.stderr.contains("does not ask for"), "{}", ended.stderr);
     for (arguments, code) in [
         (&["answer", "{\"x\":1}"][..], "INVALID_ARGUMENTS"),
         (&["nothing"], "TOOL_NOT_FOUND"),

@@ -67,7 +67,7 @@ impl From<LoadError> for CallError {
 }
 
 impl Component {
-    /// Refuses a component that imports what its manifest does not ask for (B5).
+    /// Refuses a component that imports what its plugin does not ask for (B5).
     pub fn check_manifest(&self, asked: &Capabilities) -> Result<(), LoadError> {
         let missing = self.0.needs.iter().find(|need| match **need {
             "filesystem" => asked.filesystem == FilesystemAccess::None,
@@ -75,12 +75,18 @@ impl Component {
         });
         match missing {
             None => Ok(()),
-            Some(need) => Err(LoadError::kind(
-                format!("the component imports {need} interfaces that its manifest does not ask for"),
-                format!(
-                    "declare the capability `{need}` in the plugin's manifest, or remove what imports it"
-                ),
-            )),
+            Some(need) => {
+                let form = match *need {
+                    "filesystem" => "filesystem = workspace",
+                    _ => r#"network = ["GET https://api.example.com/v1/"]"#,
+                };
+                Err(LoadError::kind(
+                    format!("the component imports {need} interfaces that the plugin does not ask for"),
+                    format!(
+                        "write `capabilities({form})` in `plugin!` (without the SDK: ask for `{need}` in `capabilities` of the description), or remove what imports it"
+                    ),
+                ))
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::print::Printer;
 use crate::workbench::check::{Finding, Report, Severity, check};
+use crate::workbench::expect_folder;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +22,7 @@ pub struct CheckOptions {
     /// The component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// A folder that each example gets a copy of as its workspace
+    /// A folder that each example gets a copy of as its workspace, if the plugin asks for files
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print JSON
@@ -31,6 +32,7 @@ pub struct CheckOptions {
 
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = super::plugin::read_component(&options.file)?;
+    options.workspace.as_deref().map_or(Ok(()), expect_folder)?;
     let worker = std::env::current_exe()?;
     let report = check(&file, worker, options.workspace.as_deref()).await?;
     if printer.json() {

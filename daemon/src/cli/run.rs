@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolgate_admission::{Descriptor, LimitName, LimitsPatch};
+use toolgate_admission::{CallError, Descriptor, LimitName, LimitsPatch};
 
 use super::document::arguments_from;
 use super::failure::Failure;
 use super::print::Printer;
 use crate::temporary;
-use crate::workbench::{Circumstances, Ran, Workbench};
+use crate::workbench::check::unused_workspace;
+use crate::workbench::{Circumstances, Ran, Workbench, expect_folder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,7 +30,8 @@ pub struct RunOptions {
     /// Its arguments: JSON, @FILE, or - for standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// A folder that the tool sees as /workspace; an empty one that is thrown away unless named
+    /// A folder that the tool sees as /workspace, if its plugin asks for files; an empty one that is thrown away unless
+    /// named
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// A limit other than the default; can be given several times
@@ -50,9 +52,15 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
 pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = super::plugin::read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
+    options.workspace.as_deref().map_or(Ok(()), expect_folder)?;
     let bench = Workbench::open(&file, std::env::current_exe()?).await?;
-    let descriptor =
-        Descriptor::parse(&bench.describe().await?).map_err(toolgate_admission::CallError::from)?;
+    let descriptor = Descriptor::parse(&bench.describe().await?).map_err(CallError::from)?;
+    // No daemon would load it either.
+    bench.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
+    // Whoever names a folder wants to see what the tool does with it.
+    if let Some(unused) = options.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)) {
+        return Err(Failure::new(unused.message, unused.hint));
+    }
     let tool = match options.tool.contains('/') || descriptor.tool(&options.tool).is_none() {
         true => options.tool.clone(),
         false => format!("{}/{}", descriptor.namespace, options.tool),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
-    CallError, Descriptor, DescriptorError, Example, FilesystemAccess, Limits, LimitsPatch, Rules,
+    CallError, Descriptor, DescriptorError, ErrorType, Example, FilesystemAccess, Limits, LimitsPatch, Rules,
     ToolDescriptor, Violation, show,
 };
 use toolgate_sandbox::{CallClock, Component, LogLevel};
@@ -64,40 +64,42 @@ macro_rules! codes {
 codes! {
     NOT_A_PLUGIN Error "the file is no component that this contract can load"
         "build it for `wasm32-wasip2` with the SDK's `plugin!`, and give the whole file";
-    UNDECLARED_IMPORT Error "it imports what its manifest does not ask for"
-        "declare the capability in `plugin!`, or remove what imports it";
+    UNDECLARED_IMPORT Error "it imports what it does not ask for"
+        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description), or remove what imports it";
     DESCRIBE_FAILED Error "`describe` does not answer"
-        "make `describe` answer a text without touching files, clock or network";
+        "make `describe` (with the SDK: each `JsonSchema` of your own) answer without a crash, files, clock or network";
     DESCRIPTION_VARIES Error "`describe` answers differently when it is asked again"
-        "make the description a constant: it is asked once at load and believed from then on";
+        "make the description (with the SDK: each `JsonSchema` of your own) a constant: it is asked once at load and believed from then on";
     DESCRIPTION_INVALID Error "a field of the description cannot be used"
         "write what `wit/describe.schema.json` asks for";
     EXAMPLE_REFUSED Error "the input of an example does not fit the tool's own schema"
         "mend the example or the schema";
     EXAMPLE_FAILED Error "an example does not end well"
-        "mend the tool or the example; give the files that it needs with `--workspace`";
+        "mend the tool or the example";
     EXAMPLE_VARIES Error "an example gives another result when it is run again with the same clock and the same random numbers"
         "take order from the data, not from a hash map or an address";
     EXAMPLE_DIFFERS Error "an example does not give the output that it shows"
         "mend the tool or the example";
     UNKNOWN_FIELD Warning "the description has a field that this version does not know"
-        "check its spelling; a newer daemon may know it";
+        "check its spelling; one that a newer SDK wrote, a newer daemon may know";
     UNUSED_CAPABILITY Warning "it asks for a capability that nothing in it can use"
-        "ask for less: people have to consent to it";
+        "leave it out of the plugin's `capabilities`: people have to consent to it";
+    UNUSED_WORKSPACE Warning "`--workspace` is given, and the plugin asks for no files"
+        "write `capabilities(filesystem = workspace)` in `plugin!` (without the SDK: ask for `filesystem` in `capabilities` of the description), or leave `--workspace` out";
     LIMIT_WITHOUT_EFFECT Warning "a limit is above the most that any operator can give"
-        "ask for less: the smaller one holds";
+        "write a smaller one in the plugin's `limits`: the smaller one holds anyway";
     NOTHING_RUNS Warning "with a limit of 0 no call can run"
         "leave the limit out, or write what a call needs";
     NO_EXAMPLES Warning "a tool has no example"
-        "show one: models call a tool better that they have seen called, and it is a test";
+        "write one in the tool's `examples`: models call a tool better that they have seen called, and it is a test";
     NO_OUTPUT_SCHEMA Warning "a tool does not say what it answers"
-        "give the result a type (`result = Type` in `#[tool]`, where a client gives it): the daemon then holds the tool to it";
+        "give the result a type (`result = Type` in `#[tool]`, where a client gives it; without the SDK: an `output_schema`): the daemon then holds the tool to it";
     OPEN_INPUT Warning "arguments that the schema does not name are taken without a word"
         "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt one is refused";
     NO_PURPOSE Warning "the plugin does not say what it is for"
-        "write the package's `description`: a catalogue shows it";
+        "write the package's `description` (without the SDK: `purpose`): a catalogue shows it";
     NO_PUBLISHER Warning "the plugin does not say who answers for it"
-        "write `publisher = \"…\"` in `plugin!`";
+        "write `publisher = \"…\"` in `plugin!` (without the SDK: `publisher`)";
 }
 
 /// Something about a plugin that its author should know.
@@ -157,14 +159,15 @@ impl Report {
 pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Result<Report, CallError> {
     let bench = match Workbench::open(file, worker).await {
         Ok(bench) => bench,
-        Err(error) if error.error_type == toolgate_admission::ErrorType::InvalidPlugin => {
+        Err(error) if error.error_type == ErrorType::InvalidPlugin => {
             return Ok(Report::of(vec![NOT_A_PLUGIN.of("", &error)]));
         }
         Err(error) => return Err(error),
     };
     let described = match bench.describe().await {
         Ok(described) => described,
-        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.of("", &error)])),
+        // Its hint is for those who call tools.
+        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", worded(&error))])),
     };
     let mut findings = Vec::new();
     if bench.describe().await.ok().as_ref() != Some(&described) {
@@ -178,6 +181,7 @@ pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Re
         }
     };
     findings.extend(about_the_plugin(bench.component(), &descriptor));
+    findings.extend(workspace.and_then(|_| unused_workspace(&descriptor)));
     findings.extend(descriptor.tools.iter().enumerate().flat_map(about_a_tool));
     let mut report = Report {
         namespace: Some(descriptor.namespace.to_string()),
@@ -221,7 +225,7 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
         findings.push(UNDECLARED_IMPORT.of("/capabilities", &error.into()));
     }
     let asked = [
-        ("filesystem", descriptor.capabilities.filesystem == FilesystemAccess::Workspace),
+        ("filesystem", asks_for_files(descriptor)),
         ("network", !descriptor.capabilities.network.is_empty()),
     ];
     for (name, _) in
@@ -244,6 +248,17 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
         findings.push(NO_PUBLISHER.at("/publisher", NO_PUBLISHER.meaning));
     }
     findings
+}
+
+/// What there is to say where a folder is named for a plugin that does not see it.
+pub fn unused_workspace(descriptor: &Descriptor) -> Option<Finding> {
+    let message =
+        format!("`{}` asks for no files, so it sees nothing of `--workspace`", descriptor.namespace);
+    (!asks_for_files(descriptor)).then(|| UNUSED_WORKSPACE.at("/capabilities/filesystem", message))
+}
+
+fn asks_for_files(descriptor: &Descriptor) -> bool {
+    descriptor.capabilities.filesystem == FilesystemAccess::Workspace
 }
 
 fn about_a_tool((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
@@ -332,8 +347,13 @@ async fn about_example(
             let last =
                 first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
             let last = last.map(|last| format!(" ({})", show(last, LOGGED_CHARS))).unwrap_or_default();
-            let message = format!("{}: {}{last}", error.error_type.as_str(), error.message);
-            return Ok(Some(EXAMPLE_FAILED.at(place, message)));
+            let mut finding = EXAMPLE_FAILED.at(place, worded(error) + &last);
+            if workspace.is_none()
+                && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))
+            {
+                finding.hint += "; give the files that it needs with `--workspace`";
+            }
+            return Ok(Some(finding));
         }
     };
     if again.outcome.as_ref().ok() != Some(output) {
@@ -358,7 +378,13 @@ async fn run_example(
 ) -> Result<Ran, CallError> {
     let folder = temporary::folder()?;
     if let Some(workspace) = workspace {
-        copy_folder(workspace, folder.path()).map_err(|error| super::here(&error))?;
+        copy_folder(workspace, folder.path()).map_err(|error| {
+            CallError::new(
+                ErrorType::InvalidRequest,
+                format!("`{}` cannot be copied for an example: {error}", workspace.display()),
+                "let `--workspace` name a folder whose files you may read, and the variable `TMPDIR` one outside of it that has room for a copy",
+            )
+        })?;
     }
     let circumstances = Circumstances {
         workspace: Some(folder.path().to_owned()),
@@ -383,6 +409,11 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// An error as part of a finding.
+fn worded(error: &CallError) -> String {
+    format!("{}: {}", error.error_type.as_str(), error.message)
+}
+
 /// Enough of a value to see what is meant.
 fn excerpt(value: &Value) -> String {
     const CHARACTERS: usize = 200;
@@ -400,7 +431,7 @@ pub fn page() -> String {
          Made from the code; do not edit. `toolgate check FILE.wasm` prints each finding with its place, a JSON pointer into\n\
          what the plugin says of itself; `--json` prints them for machines. The exit status is 1 where there is an error.\n\n\
          Examples run twice in fresh instances, with the clock standing still at 2025-01-01T00:00:00Z and the same random\n\
-         numbers, each on its own copy of the folder that `--workspace` names.\n\n\
+         numbers, each on its own copy of the folder that `--workspace` names, where the plugin asks for files.\n\n\
          | code | severity | what it means | the way out |\n|---|---|---|---|\n",
     );
     for row in CODES {
