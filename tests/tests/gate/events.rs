@@ -1,9 +1,10 @@
 //! What happens, as it happens (G6): one beginning and one end for each call, and never another tenant's.
 
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Client, json};
+use toolgate_tests::wait::until;
+use toolgate_tests::{Client, Daemon, Reply, Session, Value, guests, json};
 
-use crate::{Agent, scene};
+use crate::{Agent, PROGRAM, scene};
 
 fn pay(agent: &Agent, id: &str, tool: &str) -> toolgate_tests::CallReply {
     agent.session.call_as(id, tool, json!({"to": "bob", "amount": 1}))
@@ -153,17 +154,8 @@ fn g6_a_stream_ends_with_its_token_and_with_its_session() {
 fn g6_calls_that_are_posted_for_events_are_told_and_answered_in_one_stream() {
     scene(|scene| {
         let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
-        let body =
-            json!({"calls": [{"id": "c1", "tool": "pay/quote", "arguments": {"to": "bob", "amount": 1}}]})
-                .to_string();
-        let request = format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            agent.session.path("/calls"),
-            agent.session.client.address,
-            agent.session.client.token.as_deref().unwrap_or_default(),
-            body.len()
-        );
-        let mut stream = Stream::send(&agent.session.client, &request);
+        let call = json!({"id": "c1", "tool": "pay/quote", "arguments": {"to": "bob", "amount": 1}});
+        let mut stream = posted_for_events(&agent.session, &[call]);
         assert_eq!(stream.names(2), ["tool_call", "tool_result"]);
         let (name, answer) = stream.next().expect("the answer");
         assert_eq!(name, "answer");
@@ -171,6 +163,38 @@ fn g6_calls_that_are_posted_for_events_are_told_and_answered_in_one_stream() {
         assert_eq!(answer["next"], "model");
         assert!(stream.next().is_none(), "nothing comes behind it");
     });
+}
+
+fn posted_for_events(session: &Session, calls: &[Value]) -> Stream {
+    let body = json!({"calls": calls}).to_string();
+    let request = format!(
+        "POST {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        session.path("/calls"),
+        session.client.address,
+        session.client.token.as_deref().unwrap_or_default(),
+        body.len()
+    );
+    Stream::send(&session.client, &request)
+}
+
+/// The call tells more than all buffers on the way to its reader hold, and he takes nothing before it has ended.
+#[test]
+fn g6_a_call_that_is_posted_for_events_ends_while_nobody_reads_them() {
+    let daemon = Daemon::start(PROGRAM, "[limits]\nlog_bytes = 4194304\n");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    // Each event has the id in it.
+    let id = "c".repeat(128);
+    let arguments = json!({"times": 30_000, "bytes": 50});
+    let call = json!({"id": id, "tool": "hostile/tell", "arguments": arguments});
+    let stream = posted_for_events(&session, &[call]);
+    let path = session.path(&format!("/calls/{id}"));
+    let has_ended = |look: &Reply| look.status == 200 && look.json()["status"] != "running";
+    until("the call to end", || Some(session.client.get(&path)).filter(has_ended));
+    assert_eq!(session.look(&id).output(), 30_000);
+    let told: Vec<String> = stream.map(|(name, _)| name).collect();
+    assert!(told.iter().any(|name| name == "dropped"), "all of it found room");
+    assert_eq!(told.last().map(String::as_str), Some("answer"));
 }
 
 #[test]
