@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Server};
 use crate::config::{Audit, Config};
 use crate::plugins::Progress;
-use crate::serve::{Prepared, Running, runtime, stop_signal};
+use crate::serve::{Prepared, Running, StopSignals, runtime};
 use crate::temporary;
 
 /// Fuel of the agent that is stopped: enough to start, not enough to finish.
@@ -53,7 +53,7 @@ pub fn run(once: bool) -> Result<()> {
         let came_out = tour(&running).await;
         if !once && came_out.is_ok() {
             print_next_steps(&running);
-            stop_signal().await?;
+            StopSignals::listen()?.next().await;
         }
         running.stop().await;
         came_out

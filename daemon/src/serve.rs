@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
@@ -91,14 +92,14 @@ pub fn run(config: Config) -> Result<()> {
             tracing::info!(namespace, ?took, "built-in plugin compiled");
         });
         let running = running.await?;
+        let mut signals = StopSignals::listen()?;
         tracing::info!(address = %running.address, "serving");
-        stop_signal().await?;
+        signals.next().await;
         tracing::info!(drain_seconds, "stopping: running calls may end; a second signal ends them at once");
         let over = running.over.clone();
         tokio::spawn(async move {
-            if stop_signal().await.is_ok() {
-                over.cancel();
-            }
+            signals.next().await;
+            over.cancel();
         });
         running.stop().await;
         anyhow::Ok(())
@@ -115,15 +116,26 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("the runtime cannot start")
 }
 
-/// Waits until somebody stops the process.
-pub async fn stop_signal() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// The signals that stop the process. One that comes between two waits is told to the next; listening anew for
+/// each wait would lose it.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// From here on a signal waits to be asked for, and no longer ends the process by itself.
+    pub fn listen() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    /// Waits until somebody stops the process, if nobody has since the last time.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }
 
 impl Prepared {
