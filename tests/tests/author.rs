@@ -298,7 +298,7 @@ fn t11_a_folder_that_the_plugin_does_not_ask_for_is_said_to_be_unused() {
     let workspace = ["--workspace", folder.path().to_str().expect("text")];
     let files = sound().describing("capabilities", json!({"filesystem": "workspace"})).build();
     let unused = ("UNUSED_WORKSPACE".to_owned(), "/capabilities/filesystem".to_owned());
-    assert_eq!(findings_with(&sound().build(), &workspace, Some(0)), [unused.clone()]);
+    assert_eq!(findings_with(&sound().build(), &workspace, Some(0)), std::slice::from_ref(&unused));
     assert!(!findings_with(&files, &workspace, Some(0)).contains(&unused));
 
     let refused = given("run", &sound().build(), &["answer"], &workspace);
