@@ -62,7 +62,7 @@ pub use record::{
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
-pub use search::{Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
+pub use search::{EarlierCalls, Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
 pub use verify::{Anchor, BadPlace, NotedRecovery, VerifyReport, verify_folder};
 
 use folder::{Folder, FolderLock};
@@ -137,6 +137,8 @@ struct Log {
     progress: Arc<Progress>,
     folder: Folder,
     record_bytes_max: u64,
+    /// The last record of earlier runs, and of what this one said of them at its start.
+    begun_after: u64,
     _lock: FolderLock,
 }
 
@@ -205,11 +207,18 @@ impl Audit {
         search::search(&self.log.index.reading, &self.log.folder, query).await
     }
 
-    /// The newest call of this id in this session, of whatever run of the daemon; or a damaged place of the time since
-    /// the session began, which may have had it.
+    /// The newest call of this id in this session that an earlier run of the daemon recorded; or a damaged place of the time
+    /// since the session began, which may have had it. What this run records need not be on disk or in the index for that.
     pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
-        self.index_everything().await?;
+        self.log.index.caught_up(self.log.begun_after).await?;
         search::lookup(&self.log.index.reading, &self.log.folder, session, begun_ms, call).await
+    }
+
+    /// The calls that earlier runs of the daemon recorded in this session, which began then: for whoever would otherwise look
+    /// up each call of the session.
+    pub async fn earlier_calls(&self, session: &str, begun_ms: u64) -> Result<EarlierCalls, AuditError> {
+        self.log.index.caught_up(self.log.begun_after).await?;
+        search::earlier_calls(&self.log.index.reading, session, begun_ms).await
     }
 
     /// Reads the whole log again, up to what is on disk now.
@@ -302,7 +311,17 @@ impl Opened {
         let Self { writer, queue, progress, folder, lock, .. } = self;
         let index = Index::start(&settings.index, folder.clone(), progress.clone()).await?;
         let record_bytes_max = settings.record_bytes_max();
-        let log = Log { _writer: writer, index, queue, progress, folder, record_bytes_max, _lock: lock };
+        let begun_after = queue.last_sequence();
+        let log = Log {
+            _writer: writer,
+            index,
+            queue,
+            progress,
+            folder,
+            record_bytes_max,
+            begun_after,
+            _lock: lock,
+        };
         Ok((Audit { log: Arc::new(log) }, recovery))
     }
 

@@ -11,9 +11,9 @@ mod batch;
 mod carried;
 mod client;
 mod credential;
+mod enter;
 mod files;
 mod record;
-mod settle;
 mod tell;
 mod trial;
 mod waiting;
@@ -21,14 +21,15 @@ mod waiting;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use scopeguard::ScopeGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{
-    self as admission, Admitted, CallError, ErrorType, Ledger, Refusal, Rules, Verdict,
+    self as admission, Admitted, CallError, Checked, ErrorType, Ledger, Rules, Verdict,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Queue, QueueError, Sandbox,
-    Upstreams, Workspace,
+    BeforeEffect, CallClock, CallContext, Component, Exchange, Finished, Output, Queue, Sandbox, Upstreams,
+    Workspace,
 };
 
 use crate::approvals::Approvals;
@@ -36,10 +37,10 @@ use crate::audit::{Audit, Entry};
 use crate::credentials::Credentials;
 use crate::events::Events;
 use crate::registry::{Registry, Snapshot};
-use crate::sessions::{CallState, Ending, Opened, Recorded, RoundsSpent, RunningCall, Session};
+use crate::sessions::{CallState, LeftTo, Opened, Recorded, RoundsSpent, RunningCall, Session};
 use crate::store::Store;
 use carried::Carried;
-use settle::Settled;
+use enter::Entered;
 use tell::Teller;
 
 pub use answer::{Answer, ApprovalStamp, Executed, PluginStamp, WireUsage as CallUsage};
@@ -134,13 +135,15 @@ impl Dispatcher {
         let fingerprint = record::fingerprint(&call.tool, &sha256);
         match session.calls.open(&call.id, &call.tool, fingerprint, now_ms(), session.ended()) {
             Opened::New(running) => {
+                // Whoever hangs up during the look-up has made no call: neither was it found, nor has it begun.
+                let looking = scopeguard::guard(running, RunningCall::withdraw);
                 if session.taken_up
                     && !call.id_is_new
                     && let Some(known) = self.of_an_earlier_run(session, &call, sha256).await
                 {
-                    running.withdraw();
                     return known.unrecorded(&call);
                 }
+                let running = ScopeGuard::into_inner(looking);
                 // What waited for approval had its round.
                 let spent = spent.filter(|_| running.waited_for.is_none());
                 self.carry(session, call, sha256, origin, running, Terms { spent, trial: None }).await
@@ -176,8 +179,15 @@ impl Dispatcher {
         call: &RequestedCall,
         sha256: crate::audit::Sha256,
     ) -> Option<Answer> {
-        let setup = &session.setup;
-        let row = match self.0.audit.lookup(&setup.id, setup.created_ms, &call.id).await {
+        let (setup, audit) = (&session.setup, &self.0.audit);
+        let look_up = async {
+            let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
+            match session.earlier_calls.get_or_try_init(earlier).await?.may_have(&call.id) {
+                true => audit.lookup(&setup.id, setup.created_ms, &call.id).await,
+                false => Ok(None),
+            }
+        };
+        let row = match look_up.await {
             Ok(row) => row?,
             // Nobody can tell whether it ran.
             Err(error) => return Some(Answer::refused(record::unrecordable(&error))),
@@ -207,34 +217,13 @@ impl Dispatcher {
         let arrived = Instant::now();
         let parts = &*self.0;
         let teller = Teller::begin(&parts.events, session, call, running.waited_for.is_none());
-        let organization = &session.setup.organization;
-        let rules_at = |snapshot: &Snapshot| match &terms.trial {
-            None => rules_of(snapshot, session),
-            Some(trial) => trial.rules.clone(),
-        };
-        let wait_until = || {
-            let rules = rules_at(&parts.registry.snapshot());
-            after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms)
-        };
         let stop =
             Stop { cancelled: &running.cancelled, revoked: &origin.revoked, over: parts.carrying.over() };
-        let entered = tokio::select! {
-            biased;
-            entered = parts.queue.enter(organization.as_str(), wait_until) => entered.map(Some),
-            // Nothing runs, so it needs no place in the sandbox to be recorded.
-            () = stop.comes() => Ok(None),
+        let entered = match self.enter(session, call, terms, arrived, stop).await {
+            Ok(entered) => entered,
+            Err(error) => return not_opened(running, call, teller, error),
         };
-        let slot = match entered {
-            Ok(slot) => slot,
-            Err(error) => return not_opened(running, call, teller, not_entered(error)),
-        };
-        let snapshot = parts.registry.snapshot();
-        let rules = rules_at(&snapshot);
-        let verdict = match terms.spent {
-            None => decide(&rules, session, call),
-            Some(spent) => Verdict::Refused(Refusal::of_rounds(spent.what, spent.allowed)),
-        };
-        let revision = snapshot.revision;
+        let Entered { verdict, rules, revision, held } = entered;
         let decided = record::Decided { verdict: &verdict, catalogue: &rules.catalogue, revision };
         let intent = record::intent(decided, session, call, sha256, origin);
         let entry = match parts.audit.open(intent) {
@@ -242,32 +231,43 @@ impl Dispatcher {
             Err(error) => return not_opened(running, call, teller, record::unrecordable(&error)),
         };
         record::refused(session, call, &verdict);
-        if let Some(approval) = &running.waited_for
+        if let Some(waiting) = &running.waited_for
             && !matches!(verdict, Verdict::NeedsApproval(_))
-            && let Err(error) = self.withdraw(session, approval).await
+            && let Err(error) = self.withdraw(session, &waiting.approval).await
         {
-            tracing::warn!(%error, approval, "what nobody needs to decide any more cannot be taken back");
+            tracing::warn!(%error, waiting.approval, "what nobody needs to decide any more cannot be taken back");
         }
         let exchanges = terms.trial.as_ref().map(|trial| &trial.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, arguments: sha256, exchanges };
-        let (performed, ending) = match stop.has_come() {
-            true => (Answer::refused(CallError::cancelled()), Ending::Final),
+        let (performed, left_to) = match stop.has_come() {
+            true => (Answer::refused(CallError::cancelled()), None),
             false => self.perform(verdict, &attempt, revision, stop).await,
         };
-        drop(slot);
+        drop(held);
         session.touch(now_ms());
         let answer = performed.timed(arrived.elapsed());
         let outcome = parts.audit.close(entry, record::outcome(&answer));
-        teller.end(&answer);
-        let called = Arc::clone(&call.tool);
-        let (session, events) = (Arc::clone(session), parts.events.clone());
-        let settled = Settled { running, answer: answer.recorded(call), ending, called, session, events };
-        match settle::settle(outcome, settled).await {
-            Ok(recorded) => recorded,
+        // Written while the disk works.
+        let recorded = answer.recorded(call);
+        match outcome.await {
+            Ok(()) => match left_to {
+                None => {
+                    teller.end(&answer);
+                    running.end(recorded, now_ms())
+                }
+                Some(somebody) => {
+                    let cancelled = running.cancelled.clone();
+                    let recorded = running.leave(recorded, somebody, &call.tool);
+                    teller.end(&answer);
+                    let ended = self.see_what_it_missed(session, call, origin, &answer, &cancelled).await;
+                    ended.unwrap_or(recorded)
+                }
+            },
             // What ran and could not be recorded is not shown as done.
-            Err((error, settled)) => {
+            Err(error) => {
                 let answer = Answer::unrecorded_outcome(record::unrecordable(&error), answer);
-                settled.running.end(answer.recorded(call), now_ms())
+                teller.end(&answer);
+                running.end(answer.recorded(call), now_ms())
             }
         }
     }
@@ -279,35 +279,26 @@ impl Dispatcher {
         attempt: &Attempt<'_>,
         revision: u64,
         stop: Stop<'_>,
-    ) -> (Answer, Ending) {
-        let (checked, approval) = match verdict {
+    ) -> (Answer, Option<LeftTo>) {
+        let (checked, used) = match verdict {
             Verdict::Run(checked) => (checked, None),
-            Verdict::Refused(refusal) => return (refusal.into(), Ending::Final),
+            Verdict::Refused(refusal) => return (refusal.into(), None),
             Verdict::NeedsApproval(unapproved) => match self.approved(unapproved, attempt, revision).await {
-                Ok((checked, approval)) => (checked, Some(approval)),
+                Ok((checked, used)) => (checked, Some(used)),
                 Err(answered) => return *answered,
             },
         };
+        let (admitted, deadline, workspace) = match self.prepare(checked, attempt, stop).await {
+            Ok(prepared) => prepared,
+            Err(answer) => {
+                self.not_used(used).await;
+                return (*answer, None);
+            }
+        };
+        self.used(attempt, used);
         let session = attempt.session;
-        let charged = {
-            let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            ledger.charge(&session.setup.organization, checked, now_ms())
-        };
-        let admitted = match charged {
-            Ok(admitted) => admitted,
-            Err(refusal) => return (self.not_charged(refusal, approval).await, Ending::Final),
-        };
-        if let Err(error) = client::room(session, &admitted) {
-            return (Answer::refused(error).by(&admitted), Ending::Final);
-        }
-        let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
-        let files = match files::of_call(session, &admitted, deadline, stop).await {
-            Ok(files) => files,
-            Err(error) => return (Answer::refused(error).by(&admitted), Ending::Final),
-        };
-        let context = self.context(&admitted, attempt, deadline, files.workspace.clone());
+        let context = self.context(&admitted, attempt, deadline, workspace);
         let mut finished = self.0.sandbox.run(&admitted, context, stop.comes()).await;
-        drop(files);
         if let Some(kept) = attempt.exchanges {
             kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
@@ -316,14 +307,31 @@ impl Dispatcher {
         let answer = self.accept(&admitted, finished);
         record::exception(session, attempt.call, admitted.id(), &answer);
         self.note(session, &answer);
-        let ending = match answer.expires_ms() {
-            Some(expires_ms) => {
-                let admitted = Box::new(admitted);
-                Ending::Client { admitted, expires_ms, arguments: attempt.arguments.0, usage: answer.usage }
-            }
-            None => Ending::Final,
+        let left_to = answer.expires_ms().map(|expires_ms| {
+            let admitted = Box::new(admitted);
+            LeftTo::Client { admitted, expires_ms, arguments: attempt.arguments.0, usage: answer.usage }
+        });
+        (answer, left_to)
+    }
+
+    /// What stands between a call that may run and the sandbox: its rate, room for what it leaves to a client, its files.
+    async fn prepare(
+        &self,
+        checked: Checked<Component>,
+        attempt: &Attempt<'_>,
+        stop: Stop<'_>,
+    ) -> Result<(Admitted<Component>, Instant, Option<Workspace>), Box<Answer>> {
+        let session = attempt.session;
+        let charged = {
+            let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.charge(&session.setup.organization, checked, now_ms())
         };
-        (answer, ending)
+        let admitted = charged.map_err(|refusal| Box::new(refusal.into()))?;
+        let refused = |error| Box::new(Answer::refused(error).by(&admitted));
+        client::room(session, &admitted).map_err(refused)?;
+        let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
+        let workspace = files::of_call(session, &admitted, deadline, stop).await.map_err(refused)?;
+        Ok((admitted, deadline, workspace))
     }
 
     fn context(
@@ -480,20 +488,6 @@ fn after(start: Instant, milliseconds: u64) -> Instant {
 pub fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn not_entered(error: QueueError) -> CallError {
-    match error {
-        QueueError::Full => {
-            CallError::new(ErrorType::Overloaded, "too many calls are waiting", "call again in a moment")
-                .with_details(serde_json::json!({"retry_after_ms": 1000}))
-        }
-        QueueError::Deadline => CallError::new(
-            ErrorType::DeadlineExceeded,
-            "the deadline passed while the call waited for a free slot",
-            "call again when there is less to do",
-        ),
-    }
 }
 
 fn id_reused(id: &str) -> CallError {

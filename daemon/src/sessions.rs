@@ -15,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Name, SessionFacts};
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
-use toolgate_sandbox::{MadeFor, Workspace};
+use toolgate_sandbox::{MadeFor, Queue, QueueSettings, Workspace};
 
+use crate::audit::EarlierCalls;
 pub use calls::{
-    CallBook, CallState, ClientCall, Ending, Opened, PostedResult, Recorded, ResultOpened, RunningCall,
+    CallBook, CallState, ClientCall, LeftTo, Opened, PostedResult, Recorded, ResultOpened, RunningCall,
     Waiting, WaitsFor,
 };
 pub use conduct::{Bounds, Conduct, RoundsSpent};
@@ -33,6 +34,10 @@ use workspaces::{Seat, Workspaces};
 
 /// Maps that sessions are spread over. More than there are processors, so that two calls rarely meet.
 const SHARDS: usize = 64;
+
+/// Calls of one session that may wait for its files. They hold no place in the sandbox meanwhile, so this is all that
+/// bounds them; a request brings no more than 32 calls unless the operator allows it.
+const WAITING_FOR_FILES: usize = 128;
 
 /// What a session is opened with.
 #[derive(Clone, Debug)]
@@ -82,10 +87,13 @@ pub struct Session {
     pub calls: CallBook,
     /// Whether an earlier run of the daemon opened it. That run's calls are in the audit log alone.
     pub taken_up: bool,
+    /// Which those are, once somebody had to know.
+    pub earlier_calls: OnceCell<EarlierCalls>,
     last_used_ms: AtomicU64,
     ended: CancellationToken,
     telling: TaskTracker,
-    changing_files: Mutex<()>,
+    /// The line of the calls that may change its files: one of them runs at a time, and whoever came first is the first.
+    pub changing_files: Queue,
     seat: Seat,
     folder: PathBuf,
     workspaces: Arc<Workspaces>,
@@ -110,11 +118,6 @@ impl Session {
     /// Calls whose end is still to be told. Closed when the session ended, so that waiting for it waits for the last word.
     pub fn telling(&self) -> &TaskTracker {
         &self.telling
-    }
-
-    /// The right to change its files during a call. Whoever asked first has it first.
-    pub async fn turn_at_files(&self) -> MutexGuard<'_, ()> {
-        self.changing_files.lock().await
     }
 
     /// Its files, for one who may fill them up to `quota`.
@@ -211,10 +214,16 @@ impl Sessions {
             workspaces: Arc::clone(&self.workspaces),
             calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
             taken_up,
+            earlier_calls: OnceCell::new(),
             last_used_ms: AtomicU64::new(beginning.last_used_ms),
             ended: CancellationToken::new(),
             telling: TaskTracker::new(),
-            changing_files: Mutex::default(),
+            changing_files: Queue::new(QueueSettings {
+                running: 1,
+                running_per_organization: 1,
+                waiting_per_organization: WAITING_FOR_FILES,
+                waiting: WAITING_FOR_FILES,
+            }),
             seat: Seat::default(),
             conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
             setup,

@@ -1,4 +1,4 @@
-//! kill -9 at a sync of a file, and a disk whose syncs fail.
+//! kill -9 at a sync of a file, and a disk whose syncs fail or take their time.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,12 @@ pub fn killer(folder: &Path) -> impl Fn(usize) -> Vec<String> {
 /// into `folder`.
 pub fn failing_while(folder: &Path, there_is: &Path) -> Vec<String> {
     vec!["env".into(), preload(folder), format!("FAIL_SYNCS_WHILE={}", there_is.display())]
+}
+
+/// Answers with what to run a daemon under whose audit log reaches the disk only once there is no such file. What does it
+/// is compiled into `folder`.
+pub fn holding_audit_while(folder: &Path, there_is: &Path) -> Vec<String> {
+    vec!["env".into(), preload(folder), format!("HOLD_AUDIT_WHILE={}", there_is.display())]
 }
 
 fn preload(folder: &Path) -> String {

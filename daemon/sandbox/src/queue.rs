@@ -1,6 +1,6 @@
 //! A bounded, fair queue: organizations take turns, and each has its own bounded line.
 //!
-//! There are two of them on the way of a call. In front of the sandbox every call waits for a slot, before its rules are
+//! There are two of them on the way of a call, and a third at the files of its session, which one call at a time may change. In front of the sandbox every call waits for a slot, before its rules are
 //! looked at, and no organization has all of the slots: its calls may keep them for as long as their deadlines are, and turns
 //! are of no use where nobody leaves. In the sandbox guests take turns on the processors (`turns.rs`).
 
@@ -96,6 +96,11 @@ impl Queue {
         }
     }
 
+    /// A slot, where one is free at once and nobody waits for it.
+    pub fn try_enter(&self, organization: &str) -> Option<Slot> {
+        self.0.with_state(|state| self.0.slot_at_once(state, organization))
+    }
+
     /// Gives a slot to the next one that waits, if there is one, and waits behind it for another.
     pub async fn again(&self, slot: Slot, organization: &str, deadline: Instant) -> Result<Slot, QueueError> {
         if self.0.called.load(Ordering::Acquire) == 0 {
@@ -168,15 +173,10 @@ impl Shared {
 
     fn enter(self: &Arc<Self>, organization: &str) -> Result<Entered, QueueError> {
         self.with_state(|state| {
-            let (runs, waits) = state.of.get(organization).map_or((0, 0), Line::counts);
-            if state.running < self.settings.running && runs < self.settings.running_per_organization {
-                state.running += 1;
-                let organization = self.counts().then(|| Arc::from(organization));
-                if let Some(organization) = &organization {
-                    state.of.entry(Arc::clone(organization)).or_default().running += 1;
-                }
-                return Ok(Entered::At(Slot(Some(Held { queue: Arc::clone(self), organization }))));
+            if let Some(slot) = self.slot_at_once(state, organization) {
+                return Ok(Entered::At(slot));
             }
+            let waits = state.of.get(organization).map_or(0, |line| line.waiting.len());
             if waits >= self.settings.waiting_per_organization || state.waiting >= self.settings.waiting {
                 return Err(QueueError::Full);
             }
@@ -184,6 +184,28 @@ impl Shared {
             let called = state.line_up(&self.settings, &organization);
             Ok(Entered::InLine(Place { queue: Arc::clone(self), organization, called }))
         })
+    }
+
+    /// A free slot, if the organization may have one more. Nobody waits for it: either all slots are taken, or nobody who
+    /// may have one is in line.
+    fn slot_at_once(self: &Arc<Self>, state: &mut State, organization: &str) -> Option<Slot> {
+        if state.running >= self.settings.running {
+            return None;
+        }
+        let organization = match self.counts() {
+            false => None,
+            true => {
+                let runs = state.of.get(organization).map_or(0, |line| line.running);
+                if runs >= self.settings.running_per_organization {
+                    return None;
+                }
+                let organization: Arc<str> = organization.into();
+                state.of.entry(Arc::clone(&organization)).or_default().running += 1;
+                Some(organization)
+            }
+        };
+        state.running += 1;
+        Some(Slot(Some(Held { queue: Arc::clone(self), organization })))
     }
 
     /// Takes a slot back, and gives it to the call whose turn it is.

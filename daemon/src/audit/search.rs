@@ -8,8 +8,8 @@
 //! The index only says where to look: what stands there is shown if it is the record that the row was made of, with
 //! the same organization and whatever else a search filters by. Anything else is a damaged place, and said to be one.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 
@@ -239,6 +239,35 @@ pub async fn lookup(
     let found = sqlx::query(AssertSqlSafe(sql)).bind(integer(begun_ms)).fetch_all(reading).await;
     let hits = found?.iter().filter_map(Hit::from_row).collect();
     Ok(read_rows(folder, hits).await?.pop())
+}
+
+/// The ids of calls that a session had.
+pub struct EarlierCalls {
+    /// None where a damaged place may have had any.
+    ids: Option<HashSet<Box<str>>>,
+}
+
+impl EarlierCalls {
+    /// Whether the session may have had a call of this id.
+    pub fn may_have(&self, id: &str) -> bool {
+        self.ids.as_ref().is_none_or(|ids| ids.contains(id))
+    }
+}
+
+pub async fn earlier_calls(
+    reading: &SqlitePool,
+    session: &str,
+    begun_ms: u64,
+) -> Result<EarlierCalls, AuditError> {
+    let damaged = sqlx::query("SELECT 1 FROM rows WHERE kind = 4 AND at_ms >= $1 LIMIT 1");
+    if damaged.bind(integer(begun_ms)).fetch_optional(reading).await?.is_some() {
+        return Ok(EarlierCalls { ids: None });
+    }
+    let ids = sqlx::query_scalar::<_, String>(
+        "SELECT call FROM rows WHERE session = $1 AND kind = $2 AND call IS NOT NULL",
+    );
+    let ids = ids.bind(session).bind(kind_code(Kind::Call)).fetch_all(reading).await?;
+    Ok(EarlierCalls { ids: Some(ids.into_iter().map(Box::from).collect()) })
 }
 
 const SELECT: &str = "SELECT sequence, at_ms, kind, organization, agent, session, call, tool, user, principal, \

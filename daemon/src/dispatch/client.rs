@@ -11,10 +11,8 @@ use toolgate_admission::{Admitted, CallError, ErrorType, Mode};
 use toolgate_sandbox::Component;
 
 use super::answer::Answer;
-use super::settle::{self, Settle};
 use super::{Dispatcher, Origin, RequestedCall, now_ms, record, tell};
 use crate::audit::Sha256;
-use crate::events::Events;
 use crate::sessions::{ClientCall, PostedResult, Recorded, ResultOpened, Session};
 
 /// What a client says came of its part.
@@ -99,9 +97,10 @@ impl Dispatcher {
         let intent = record::client_intent(session, &call, &client, revision, origin);
         let entry = parts.audit.open(intent).map_err(|error| record::unrecordable(&error))?;
         let outcome = parts.audit.close(entry, record::outcome(&answer));
-        let (events, session) = (parts.events.clone(), Arc::clone(session));
-        let settled = settle::settle(outcome, SettledResult { posted, answer, call, events, session }).await;
-        settled.map_err(|(error, _)| record::unrecordable(&error))
+        outcome.await.map_err(|error| record::unrecordable(&error))?;
+        let answer = answer.using(client.usage);
+        tell::ended(&parts.events, session, &call, &answer);
+        Ok(posted.end(answer.recorded(&call), now_ms()))
     }
 
     /// Ends the calls whose client did not come in time.
@@ -113,24 +112,6 @@ impl Dispatcher {
                 tell::ended(&self.parts().events, session, &call, &answer);
             }
         }
-    }
-}
-
-/// What becomes of a call once its client's result is on disk.
-struct SettledResult {
-    posted: PostedResult,
-    answer: Answer,
-    call: RequestedCall,
-    events: Events,
-    session: Arc<Session>,
-}
-
-impl Settle for SettledResult {
-    fn settle(self) -> Arc<Recorded> {
-        let answer = self.answer.using(self.posted.call.usage);
-        let recorded = self.posted.end(answer.recorded(&self.call), now_ms());
-        tell::ended(&self.events, &self.session, &self.call, &answer);
-        recorded
     }
 }
 

@@ -2,54 +2,91 @@
 //!
 //! The calls of a request run at the same time, and models ask for several edits of one file at once. What reads a file and
 //! writes it again would undo what another call wrote in between, and no guest can see another one. So calls that may change
-//! the files of a session have their turns, and those of tools that only read run beside them.
+//! the files of a session follow each other, and those of tools that only read run beside them.
 
-use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
-use toolgate_admission::{Admitted, CallError, ErrorType, FilesystemAccess};
+use toolgate_admission::{Admitted, CallError, ErrorType, Facts, FilesystemAccess, Verdict};
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
-use toolgate_sandbox::{Component, Workspace};
+use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
 use super::{Stop, record};
 use crate::sessions::Session;
 
-/// What a call has of its session's files, as long as this lives.
-pub(super) struct Files<'s> {
-    /// The files, where the call may reach them.
-    pub workspace: Option<Workspace>,
-    /// The right to change them.
-    _turn: Option<MutexGuard<'s, ()>>,
+/// The files of a session have one line: nobody in it is somebody else's.
+const LINE: &str = "";
+
+/// Whether the call may change its session's files.
+pub(super) fn may_change(verdict: &Verdict<Component>) -> bool {
+    let call: &Facts<Component> = match verdict {
+        Verdict::Run(checked) => checked,
+        Verdict::NeedsApproval(unapproved) => unapproved,
+        Verdict::Refused(_) => return false,
+    };
+    !call.tool().hints.read_only && reaches(call)
 }
 
-/// Waits for the turn of a call that may change files, until its deadline or until it is stopped.
-pub(super) async fn of_call<'s>(
-    session: &'s Session,
+fn reaches(call: &Facts<Component>) -> bool {
+    match call.reach().filesystem() {
+        FilesystemAccess::None => false,
+        FilesystemAccess::Workspace => true,
+    }
+}
+
+/// The right to change the session's files, if nobody has it or waits for it.
+pub(super) fn try_take(session: &Session) -> Option<Slot> {
+    session.changing_files.try_enter(LINE)
+}
+
+/// Waits for it, until the deadline. None where the call is stopped.
+pub(super) async fn take(
+    session: &Session,
+    deadline: Instant,
+    stop: Stop<'_>,
+) -> Result<Option<Slot>, CallError> {
+    tokio::select! {
+        biased;
+        taken = session.changing_files.enter(LINE, || deadline) => taken.map(Some).map_err(not_taken),
+        () = stop.comes() => Ok(None),
+    }
+}
+
+/// Opens the session's files for a call that may reach them.
+pub(super) async fn of_call(
+    session: &Session,
     admitted: &Admitted<Component>,
     deadline: Instant,
     stop: Stop<'_>,
-) -> Result<Files<'s>, CallError> {
-    match admitted.reach().filesystem() {
-        FilesystemAccess::None => return Ok(Files { workspace: None, _turn: None }),
-        FilesystemAccess::Workspace => {}
+) -> Result<Option<Workspace>, CallError> {
+    if !reaches(admitted) {
+        return Ok(None);
     }
-    let opening = async {
-        let turn = match admitted.tool().hints.read_only {
-            true => None,
-            false => Some(session.turn_at_files().await),
-        };
-        let limits = admitted.limits();
-        let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-        match session.workspace(quota).await {
-            Ok(workspace) => Ok(Files { workspace: Some(workspace), _turn: turn }),
-            // The session has ended since the call began.
-            Err(WorkspaceError::NotFound) => Err(CallError::cancelled()),
-            Err(error) => Err(record::workspace_unavailable(&error)),
-        }
-    };
-    tokio::select! {
+    let limits = admitted.limits();
+    let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
+    let opened = tokio::select! {
         biased;
-        opened = timeout_at(deadline, opening) => opened.unwrap_or_else(|_| Err(too_late())),
-        () = stop.comes() => Err(CallError::cancelled()),
+        opened = timeout_at(deadline, session.workspace(quota)) => opened.map_err(|_| too_late())?,
+        () = stop.comes() => return Err(CallError::cancelled()),
+    };
+    match opened {
+        Ok(workspace) => Ok(Some(workspace)),
+        // The session has ended since the call began.
+        Err(WorkspaceError::NotFound) => Err(CallError::cancelled()),
+        Err(error) => Err(record::workspace_unavailable(&error)),
+    }
+}
+
+fn not_taken(error: QueueError) -> CallError {
+    match error {
+        QueueError::Full => {
+            let message = "too many calls wait for the session's files, which one call at a time may change";
+            CallError::new(
+                ErrorType::Overloaded,
+                message,
+                "wait for the answers of the other calls, then call again",
+            )
+            .with_details(serde_json::json!({"retry_after_ms": 1000}))
+        }
+        QueueError::Deadline => too_late(),
     }
 }
 

@@ -2,29 +2,38 @@
 
 use std::sync::Arc;
 
-use toolgate_admission::{CallError, Checked, Refusal, Unapproved, Verdict};
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::{CallError, Checked, Unapproved, Verdict};
 use toolgate_sandbox::Component;
 
 use super::answer::{Answer, Executed};
 use super::{Attempt, Dispatcher, Origin, RequestedCall, decide, now_ms, record, tell};
-use crate::approvals::{self, Found};
+use crate::approvals::{self, Found, Stands};
 use crate::events::Events;
-use crate::sessions::{CallState, Ending, Session, Sessions, WaitsFor};
+use crate::sessions::{CallState, LeftTo, Recorded, Session, Sessions, WaitsFor};
 use crate::store::ApprovalState;
+
+/// A use of an approval, taken for a call that may run.
+pub(super) struct UsedApproval {
+    id: String,
+    /// Nobody else can run by it.
+    is_last: bool,
+}
 
 impl Dispatcher {
     /// Takes a use of an approval for the call, or answers what there is instead of running. It waited for the store,
-    /// so where the rules changed meanwhile the call is decided again.
+    /// so where the rules changed meanwhile the call is decided again. Where it does not run after all, the use is to be
+    /// given back.
     pub(super) async fn approved(
         &self,
         unapproved: Unapproved<Component>,
         attempt: &Attempt<'_>,
         revision: u64,
-    ) -> Result<(Checked<Component>, String), Box<(Answer, Ending)>> {
+    ) -> Result<(Checked<Component>, UsedApproval), Box<(Answer, Option<LeftTo>)>> {
         let parts = &*self.0;
-        let Attempt { session, call, origin, entry, .. } = *attempt;
-        let refused = |error| Box::new((Answer::refused(error), Ending::Final));
-        let waits_for = |id| Ending::Approval { id, arguments: attempt.arguments.0 };
+        let Attempt { session, call, origin, .. } = *attempt;
+        let refused = |error| Box::new((Answer::refused(error), None));
+        let left_to = |approval| LeftTo::Person { approval, arguments: attempt.arguments.0 };
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
         let approvals::Use { id, approval, is_last } = match found.map_err(refused)? {
             Found::Used(used) => *used,
@@ -32,38 +41,79 @@ impl Dispatcher {
                 if let Some(expired) = expired {
                     self.decided(session, &expired, ApprovalState::Expired, &Some(approvals::expired(false)));
                 }
-                return Err(Box::new((Answer::waiting(&row), waits_for(row.id))));
+                return Err(Box::new((Answer::waiting(&row), Some(left_to(row.id)))));
             }
             Found::Refused(error) => return Err(refused(error)),
         };
-        record::approval_used(&parts.audit, entry, &id);
-        if is_last {
-            // Nothing will ever let them run: an orchestrator that waits for its call would wait for good.
-            self.decided(session, &id, ApprovalState::Used, &Some(approvals::used_up()));
-        }
+        let used = UsedApproval { id, is_last };
         let snapshot = parts.registry.snapshot();
         let unapproved = match snapshot.revision == revision {
             true => unapproved,
             false => match decide(&super::rules_of(&snapshot, session), session, call) {
                 Verdict::NeedsApproval(unapproved) => unapproved,
-                Verdict::Run(checked) => return Ok((checked, id)),
-                Verdict::Refused(refusal) => return Err(Box::new((refusal.into(), Ending::Final))),
+                Verdict::Run(checked) => return Ok((checked, used)),
+                Verdict::Refused(refusal) => {
+                    self.not_used(Some(used)).await;
+                    return Err(Box::new((refusal.into(), None)));
+                }
             },
         };
         match unapproved.approved_by(&approval) {
-            Ok(checked) => Ok((checked, id)),
-            Err(_) => Err(refused(approvals::void())),
+            Ok(checked) => Ok((checked, used)),
+            Err(_) => {
+                self.not_used(Some(used)).await;
+                Err(refused(approvals::void()))
+            }
         }
     }
 
-    /// A call that its organization's rate keeps out leaves its approval as it was.
-    pub(super) async fn not_charged(&self, refusal: Refusal, approval: Option<String>) -> Answer {
-        if let Some(id) = approval
+    /// A call that does not run leaves its approval as it was.
+    pub(super) async fn not_used(&self, used: Option<UsedApproval>) {
+        if let Some(UsedApproval { id, .. }) = used
             && let Err(error) = self.0.approvals.give_back(&id).await
         {
             tracing::warn!(%error, approval = id, "the use of an approval cannot be given back");
         }
-        refusal.into()
+    }
+
+    /// A call runs now, by an approval: nothing keeps it back any more.
+    pub(super) fn used(&self, attempt: &Attempt<'_>, used: Option<UsedApproval>) {
+        let Some(UsedApproval { id, is_last }) = used else { return };
+        record::approval_used(&self.0.audit, attempt.entry, &id);
+        if is_last {
+            // Nothing will ever let them run: an orchestrator that waits for its call would wait for good.
+            self.decided(attempt.session, &id, ApprovalState::Used, &Some(approvals::used_up()));
+        }
+    }
+
+    /// A call has left off running and waits for somebody from now on. Who cancelled it until then found it running, and who
+    /// decided about it found nobody that waits. Gives its end, where it has come.
+    pub(super) async fn see_what_it_missed(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        origin: &Origin,
+        answer: &Answer,
+        cancelled: &CancellationToken,
+    ) -> Option<Arc<Recorded>> {
+        if cancelled.is_cancelled() {
+            if let Err(error) = self.cancel(session, &call.id, origin).await {
+                tracing::warn!(%error, call = call.id, "a call that waits cannot be cancelled as it should be");
+            }
+        } else if let Some(approval) = answer.approval_id() {
+            match self.0.approvals.stands(approval, now_ms()).await {
+                Ok(Stands::Over(state, why)) => self.decided(session, approval, state, &Some(why)),
+                Ok(Stands::Open(row)) if row.state != ApprovalState::Pending => {
+                    self.decided(session, approval, row.state, &None);
+                }
+                Ok(Stands::Open(_)) => {}
+                Err(error) => tracing::warn!(%error, approval, "how an approval stands cannot be read"),
+            }
+        }
+        match session.calls.find(&call.id, now_ms())? {
+            CallState::Ended(recorded) => Some(recorded),
+            _ => None,
+        }
     }
 
     /// What the rules in force say about a call of that session.
@@ -139,11 +189,7 @@ impl Dispatcher {
 }
 
 /// Stops a call that runs; ends one that waits for somebody, tells of it, and gives what it waited for.
-pub(super) fn cancel(
-    events: &Events,
-    session: &Session,
-    id: &str,
-) -> Option<(WaitsFor, RequestedCall, Answer)> {
+fn cancel(events: &Events, session: &Session, id: &str) -> Option<(WaitsFor, RequestedCall, Answer)> {
     let mut ended = None;
     session.calls.cancel(id, now_ms(), |waits_for| {
         let (called, answer) = match &waits_for {

@@ -28,7 +28,7 @@ use super::forms::Asked;
 use super::problem::Problem;
 use super::refusal::{NoOrganization, NoSession, SessionEnded};
 use super::{App, Authenticated};
-use crate::dispatch::{Origin, now_ms};
+use crate::dispatch::{Answer, Origin, RequestedCall, now_ms};
 use crate::events::{EventsDropped, Heard, Reader, Scope, StreamEvent};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
@@ -180,11 +180,15 @@ impl Follower {
             // Waited for before it is looked at, so that no end is missed.
             let mut next_end = pin!(self.session.calls.next_end());
             next_end.as_mut().enable();
-            if let Some(CallState::Ended(recorded)) = self.session.calls.find(&self.call, now_ms())
-                && !self.reader.has_more()
-            {
+            let state = self.session.calls.find(&self.call, now_ms());
+            let goes_on = matches!(
+                state,
+                Some(CallState::Running { .. } | CallState::Waiting(_) | CallState::Client(_))
+            );
+            if !goes_on && !self.reader.has_more() {
                 self.is_over = true;
-                return Some(format!("event: answer\ndata: {}\n\n", recorded.json));
+                // Nothing is known of one that was taken back: it may be made again.
+                return state.map(|state| answer_of(&self.call, &state));
             }
             let text = tokio::select! {
                 biased;
@@ -201,6 +205,14 @@ impl Follower {
             }
         }
     }
+}
+
+fn answer_of(call: &str, state: &CallState) -> String {
+    let json = match state {
+        CallState::Ended(recorded) => recorded.json.clone(),
+        state => Answer::of_known(state).json(&RequestedCall::unnamed(call.to_owned())),
+    };
+    format!("event: answer\ndata: {json}\n\n")
 }
 
 /// What of its scope a reader is told.

@@ -53,15 +53,13 @@ pub enum CallState {
     Forgotten,
 }
 
-/// What a call that was answered is left to.
+/// Whom a call that was answered, and has not ended, is left to.
 #[derive(Debug)]
-pub enum Ending {
-    /// Nobody: it ended.
-    Final,
+pub enum LeftTo {
     /// A person, by way of an approval.
-    Approval {
+    Person {
         /// The approval's id.
-        id: String,
+        approval: String,
         /// SHA-256 of the arguments.
         arguments: [u8; 32],
     },
@@ -107,7 +105,7 @@ pub struct CallBook(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     book: Mutex<Book>,
-    /// Told whenever a call ends.
+    /// Told whenever a call ends, or is no longer known.
     ended: Notify,
 }
 
@@ -139,8 +137,8 @@ pub struct RunningCall {
     id: Arc<str>,
     /// Stops the call.
     pub cancelled: CancellationToken,
-    /// The approval that it waited for, where it was posted again.
-    pub waited_for: Option<String>,
+    /// What it waited for, where it waited for an approval and was posted again.
+    pub waited_for: Option<Arc<Waiting>>,
     ended: bool,
 }
 
@@ -180,7 +178,7 @@ impl CallBook {
                 return match (&entry.state, entry.fingerprint == fingerprint) {
                     (_, false) => Opened::Conflict,
                     (CallState::Waiting(waiting), true) => {
-                        let again = running(Some(waiting.approval.clone()));
+                        let again = running(Some(Arc::clone(waiting)));
                         entry.state = state_of(&again);
                         Opened::New(again)
                     }
@@ -214,7 +212,7 @@ impl CallBook {
         act(&mut self.0.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Resolves when a call ends after this was first polled, or enabled.
+    /// Resolves when a call ends, or is taken back, after this was first polled, or enabled.
     pub fn next_end(&self) -> Notified<'_> {
         self.0.ended.notified()
     }
@@ -235,34 +233,25 @@ impl RunningCall {
         recorded
     }
 
-    /// Records an answer, final or not. `called` is the tool as it was called.
-    pub fn settle(self, answer: Recorded, ending: Ending, called: &Arc<str>, now_ms: u64) -> Arc<Recorded> {
-        let called = Arc::clone(called);
-        match ending {
-            Ending::Final => self.end(answer, now_ms),
-            Ending::Approval { id: approval, arguments } => {
-                let answer = Arc::new(answer);
-                let waiting = Waiting { approval, called, answer: Arc::clone(&answer), arguments };
-                self.leave(CallState::Waiting(Arc::new(waiting)));
-                answer
+    /// Leaves the call to somebody: a person, or a client. `called` is the tool as it was called.
+    pub fn leave(mut self, answer: Recorded, to: LeftTo, called: &Arc<str>) -> Arc<Recorded> {
+        let (called, answer) = (Arc::clone(called), Arc::new(answer));
+        let state = match to {
+            LeftTo::Person { approval, arguments } => {
+                let answer = Arc::clone(&answer);
+                CallState::Waiting(Arc::new(Waiting { approval, called, answer, arguments }))
             }
-            Ending::Client { admitted, expires_ms, arguments, usage } => {
-                let answer = Arc::new(answer);
-                let call = ClientCall {
-                    called,
-                    admitted,
-                    answer: Arc::clone(&answer),
-                    expires_ms,
-                    arguments,
-                    usage,
-                };
-                self.leave(CallState::Client(Arc::new(call)));
-                answer
+            LeftTo::Client { admitted, expires_ms, arguments, usage } => {
+                let answer = Arc::clone(&answer);
+                let call = ClientCall { called, admitted, answer, expires_ms, arguments, usage };
+                CallState::Client(Arc::new(call))
             }
-        }
+        };
+        self.stand(state);
+        answer
     }
 
-    fn leave(mut self, state: CallState) {
+    fn stand(&mut self, state: CallState) {
         self.ended = true;
         self.book.with(|book| {
             book.at_client += usize::from(matches!(state, CallState::Client(_)));
@@ -272,10 +261,17 @@ impl RunningCall {
         });
     }
 
-    /// Takes the id back: nothing of the call was opened, so it may be tried again.
+    /// Takes the call back: nothing of it was recorded. Its id may be tried again, and one that waited for approval waits
+    /// on.
     pub fn withdraw(mut self) {
-        self.ended = true;
-        self.book.with(|book| drop(book.calls.remove(&self.id)));
+        match self.waited_for.take() {
+            Some(waiting) => self.stand(CallState::Waiting(waiting)),
+            None => {
+                self.ended = true;
+                self.book.with(|book| drop(book.calls.remove(&self.id)));
+            }
+        }
+        self.book.0.ended.notify_waiters();
     }
 }
 
@@ -284,11 +280,8 @@ impl Drop for RunningCall {
         if self.ended {
             return;
         }
-        self.book.with(|book| {
-            if let Some(entry) = book.calls.get_mut(&self.id) {
-                entry.state = CallState::Cancelled;
-            }
-        });
+        self.stand(CallState::Cancelled);
+        self.book.0.ended.notify_waiters();
     }
 }
 

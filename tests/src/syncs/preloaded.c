@@ -1,17 +1,28 @@
 /* Stands between a process and its disk. Kills it as it enters its n-th sync of a file, counted over all threads; has
-   every sync fail while a file is there. */
+   every sync fail while a file is there, or those of the audit log take as long. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static atomic_long entered;
 
+static int is_of_the_audit_log(int file) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    path[length < 0 ? 0 : length] = 0;
+    return strstr(path, "/audit/") != NULL;
+}
+
 static int enter(const char *sync, int file) {
-    const char *at = getenv("KILL_AT_SYNC"), *broken = getenv("FAIL_SYNCS_WHILE");
+    const char *at = getenv("KILL_AT_SYNC"), *broken = getenv("FAIL_SYNCS_WHILE"),
+               *held = getenv("HOLD_AUDIT_WHILE");
     if (at && atomic_fetch_add(&entered, 1) + 1 == atol(at)) {
         kill(getpid(), SIGKILL);
         for (;;) pause();
@@ -19,6 +30,9 @@ static int enter(const char *sync, int file) {
     if (broken && access(broken, F_OK) == 0) {
         errno = EIO;
         return -1;
+    }
+    if (held && is_of_the_audit_log(file)) {
+        while (access(held, F_OK) == 0) usleep(1000);
     }
     return ((int (*)(int))dlsym(RTLD_NEXT, sync))(file);
 }

@@ -75,3 +75,41 @@ fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does
         session.get_file("no").refused(404, "NOT_FOUND");
     });
 }
+
+/// A call that waited for another one's files is decided by what holds then, and keeps nobody out of the sandbox.
+#[test]
+fn t4_a_call_that_waits_for_files_is_decided_when_it_has_them_and_takes_no_place_meanwhile() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2\n");
+    let operator = daemon.operator();
+    operator.load("vandal", guests::VANDAL);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let other = Session { client: operator.clone(), id: operator.open_session("acme/bot").id };
+    let staying = json!({"path": "/workspace/begun", "until": "/workspace/go"});
+    let staying = session.start("staying", "vandal/stay", staying);
+    wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
+    let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
+    let waiting = [("w1", write("w1", "yes")), ("w2", write("w2", "yes"))];
+    let switched_off = session.start("off", "files/append", json!({"path": "no", "content": "x"}));
+    for id in ["w1", "w2", "off"] {
+        session.wait_until_running(id);
+    }
+    // One of two places is left, whoever waits.
+    other.call("files/write", json!({"path": "mine", "content": "x"})).output();
+    // What is refused waits for nobody.
+    session.call("files/write", json!({"path": 7})).failed("INVALID_ARGUMENTS");
+    let switch = session.path("/tools/call_files_append");
+    session
+        .client
+        .send("PUT", &switch, &[("Content-Type", "application/json")], b"{\"disabled\":true}")
+        .expect(204);
+    session.put_file("go", b"").expect(204);
+    let result = |pending: toolgate_tests::client::Pending| {
+        CallReply(pending.reply().expect(200).json()["results"][0].clone())
+    };
+    assert_eq!(result(staying).status(), "ok");
+    for (id, pending) in waiting {
+        assert_eq!(result(pending).status(), "ok", "{id}");
+    }
+    result(switched_off).failed("TOOL_DISABLED");
+    session.get_file("no").refused(404, "NOT_FOUND");
+}

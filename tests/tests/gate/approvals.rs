@@ -322,3 +322,21 @@ fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
     at(&owner).post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
     assert_eq!(session.call_as("c1", "call_pay_send", payment(5)).status(), "ok");
 }
+
+/// Nothing of it ran, so the person who approved it is not asked again.
+#[test]
+fn g11_an_approved_call_that_does_not_run_leaves_its_approval_as_it_was() {
+    scene(|scene| {
+        let agent = scene.agent(&json!({"enabled": ["files/write"], "autonomy": "supervised"}));
+        let write = || agent.session.call_as("c1", "files/write", json!({"path": "a", "content": "x"}));
+        let approval = write().0["approval"]["id"].as_str().expect("an approval").to_owned();
+        agent.approve(&approval);
+        // Something is where the folder of its files should be.
+        let folder = scene.daemon.data().join("workspaces").join(&agent.session.id);
+        std::fs::write(&folder, "").expect("in the way");
+        assert_eq!(write().failed("UNAVAILABLE").0["executed"], "no");
+        std::fs::remove_file(&folder).expect("out of the way");
+        let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json();
+        assert_eq!(shown["state"], "approved");
+    });
+}

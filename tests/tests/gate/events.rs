@@ -202,14 +202,7 @@ fn g6_a_call_that_was_made_before_is_followed_to_its_answer() {
     scene(|scene| {
         let agent = scene.agent(&json!({"enabled": ["user/ask"]}));
         agent.session.call_as("c1", "user/ask", json!({"question": "Which?"}));
-        let request = format!(
-            "GET {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n",
-            agent.session.path("/calls/c1"),
-            agent.session.client.address,
-            agent.session.client.token.as_deref().unwrap_or_default(),
-        );
-        let mut stream = Stream::send(&agent.session.client, &request);
-        while !stream.line().expect("a head").is_empty() {}
+        let mut stream = following(&agent.session, "c1");
         let result = json!({"status": "ok", "output": {"answer": "this"}});
         agent.session.client.post(&agent.session.path("/calls/c1/result"), &result).expect(200);
         assert_eq!(stream.names(1), ["tool_result"]);
@@ -217,7 +210,38 @@ fn g6_a_call_that_was_made_before_is_followed_to_its_answer() {
         assert_eq!((name.as_str(), &answer["output"]["answer"]), ("answer", &json!("this")));
         assert!(stream.next().is_none());
         // Of one that has ended there is the answer alone.
-        let mut ended = Stream::send(&agent.session.client, &request);
-        assert_eq!(ended.names(1), ["answer"]);
+        assert_eq!(following(&agent.session, "c1").names(1), ["answer"]);
     });
+}
+
+/// Waits for the end of a call that was made before.
+fn following(session: &Session, id: &str) -> Stream {
+    let request = format!(
+        "GET {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n",
+        session.path(&format!("/calls/{id}")),
+        session.client.address,
+        session.client.token.as_deref().unwrap_or_default(),
+    );
+    let mut stream = Stream::send(&session.client, &request);
+    while !stream.line().expect("a head").is_empty() {}
+    stream
+}
+
+/// One that waited for its place until its deadline may be made again, so it has no answer to wait for.
+#[test]
+fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1\n");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let dozing = daemon.session_within("acme/bot", &json!({}));
+    let hurried = daemon.session_within("acme/hurried", &json!({"deadline_ms": 2_000}));
+    let held = dozing.start_dozing("c1");
+    let waiting = hurried.start("c1", "hostile/rest", json!({"ms": 1}));
+    hurried.wait_until_running("c1");
+    let mut stream = following(&hurried, "c1");
+    assert_eq!(stream.names(1), ["tool_error"]);
+    assert!(stream.next().is_none());
+    let answer = waiting.reply().expect(200).json();
+    assert_eq!(answer["results"][0]["error"]["error_type"], "DEADLINE_EXCEEDED", "{answer}");
+    dozing.cancel("c1").expect(204);
+    held.reply().expect(200);
 }

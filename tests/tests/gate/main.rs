@@ -9,6 +9,7 @@ mod cancelled;
 mod client_results;
 mod events;
 mod forms;
+mod held;
 mod layers;
 mod messages;
 mod sessions;
@@ -21,7 +22,7 @@ static SCENE: Shared<Scene> = Shared::new();
 
 /// A daemon for the tests of one file after the other, and names that nobody else has.
 struct Scene {
-    _daemon: Daemon,
+    daemon: Daemon,
     operator: Client,
     made: u32,
 }
@@ -32,7 +33,7 @@ impl Scene {
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
         operator.load("pay", &payments("1.0.0"));
-        Self { operator, _daemon: daemon, made: 0 }
+        Self { operator, daemon, made: 0 }
     }
 
     /// A name that was not there before.

@@ -178,6 +178,25 @@ async fn the_newest_call_of_an_id_is_looked_up() {
     assert_eq!(row(&place.start().await, "c1").await.status, Some(Status::Ok));
 }
 
+/// A session that goes on after a restart asks for each of its calls, so it must cost no sync and no run of the index.
+#[tokio::test]
+async fn the_calls_of_earlier_runs_are_known_without_waiting_for_those_of_this_one() {
+    let place = Place::new();
+    let audit = place.start().await;
+    call(&audit, "c1").await;
+    drop(audit);
+    let audit = place.start().await;
+    let known = audit.earlier_calls("s1", 0).await.expect("it answers");
+    assert!(known.may_have("c1") && !known.may_have("c2"));
+    assert!(!audit.earlier_calls("s2", 0).await.expect("it answers").may_have("c1"));
+    let entry = audit.open(intent("c2")).expect("it is taken");
+    let before = audit.counts();
+    assert!(audit.lookup("s1", 0, "c1").await.expect("it answers").is_some());
+    assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
+    assert_eq!(audit.counts().syncs, before.syncs);
+    drop(entry);
+}
+
 /// Rows as text, to be compared.
 async fn everything(audit: &Audit) -> Vec<String> {
     let mut query = Query { order: Order::OldestFirst, limit: Some(PAGE_ROWS_MAX), ..Query::default() };

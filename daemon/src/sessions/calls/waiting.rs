@@ -120,7 +120,7 @@ impl CallBook {
 
     /// Stops a call that runs, or ends one that waits with what `answer` makes of it.
     ///
-    /// One that has left off running and waits only once its answer is on disk is cancelled again by who settles it.
+    /// One that has left off running and waits only once its answer is on disk is cancelled again by who lets it wait.
     pub fn cancel(&self, id: &str, now_ms: u64, answer: impl FnOnce(WaitsFor) -> Recorded) {
         self.with(|book| {
             let Some((id, entry)) = book.calls.get_key_value(id) else { return };
