@@ -1,6 +1,6 @@
 //! The way of a call, from one end to the other. Read this file first.
 //!
-//! A call flows one way: it waits for a slot, takes one snapshot of what is in force, is decided, recorded,
+//! A call flows one way: it waits for what it needs, is decided by one snapshot of what is in force (`enter.rs`), recorded,
 //! performed and recorded again; then it is answered. `batch.rs` runs several of them at the same time. No
 //! step is reached without the one before it, because each hands on a value that only it can make.
 //!

@@ -89,7 +89,7 @@ fn is_part_of_number(byte: u8) -> bool {
 
 /// The digits of a number that is integral, but not written so. None for any other.
 fn as_integer(number: &str) -> Option<String> {
-    if !number.contains(['.', 'e', 'E']) {
+    if !number.contains(['.', 'e', 'E']) && number != "-0" {
         return None;
     }
     let (sign, magnitude) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
@@ -155,6 +155,7 @@ mod tests {
             ("1200e-2", "12"),
             ("0.0", "0"),
             ("-0.0", "0"),
+            ("-0", "0"),
             ("0e99", "0"),
             ("9007199254740993.0", "9007199254740993"),
             ("123.4e1", "1234"),

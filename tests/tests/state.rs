@@ -63,7 +63,8 @@ fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
     session.client.delete(&session.path("/files/a.txt")).expect(204);
-    session.call_as("c1", "files/write", write.clone()).failed("EXPIRED");
+    let ran = session.call_as("c1", "files/write", write.clone()).failed("EXPIRED");
+    assert!(ran.message().contains("has run"), "{}", ran.0);
     session.call_as("c1", "files/read", json!({"path": "a.txt"})).failed("CONFLICT");
     session.get_file("a.txt").refused(404, "NOT_FOUND");
     session.call_as("c2", "files/write", write).output();
@@ -386,6 +387,10 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     assert_eq!(kept, 0, "nothing is half there");
     let file = || session.put_file("folder/late.txt", b"here");
     names_the_disk(file());
+    let write =
+        || session.call("files/write", json!({"path": "by_a_tool.txt", "content": "x".repeat(9_000)}));
+    let refused = write().failed("UNAVAILABLE");
+    assert!(refused.message().contains("the disk of the workspaces is full"), "{}", refused.0);
     names_the_disk(operator.make("/v1/orgs/late", &json!({})));
     names_the_disk(operator.get("/v1/audit"));
     let refused = wait::until("the log to be full", || {
@@ -406,6 +411,7 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);
     file().expect(204);
+    write().output();
     operator.make("/v1/orgs/late", &json!({})).expect(201);
     operator.get("/v1/audit").expect(200);
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);

@@ -1,8 +1,9 @@
 //! A bounded, fair queue: organizations take turns, and each has its own bounded line.
 //!
-//! There are two of them on the way of a call, and a third at the files of its session, which one call at a time may change. In front of the sandbox every call waits for a slot, before its rules are
-//! looked at, and no organization has all of the slots: its calls may keep them for as long as their deadlines are, and turns
-//! are of no use where nobody leaves. In the sandbox guests take turns on the processors (`turns.rs`).
+//! There are two of them on the way of every call. In front of the sandbox it waits for a slot, before its rules are looked
+//! at, and no organization has all of the slots: its calls may keep them for as long as their deadlines are, and turns are of
+//! no use where nobody leaves. In the sandbox guests take turns on the processors (`turns.rs`). A third, of one slot, is at the
+//! files of each session: whoever may change them waits there.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// A slot, where one is free at once and nobody waits for it.
+    /// A slot, where one is free at once.
     pub fn try_enter(&self, organization: &str) -> Option<Slot> {
         self.0.with_state(|state| self.0.slot_at_once(state, organization))
     }

@@ -61,6 +61,13 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
         let what = if limit == LimitName::Requests { "requests" } else { "bytes over the network" };
         return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
     }
+    if state.access.disk_is_full() {
+        return Some(CallError::new(
+            ErrorType::Unavailable,
+            "the disk of the workspaces is full",
+            "call again when the operator has freed space",
+        ));
+    }
     if state.access.effect_refused() || egress.is_unrecordable() {
         return Some(CallError::new(
             ErrorType::Unavailable,

@@ -395,11 +395,7 @@ pub enum WorkspaceError {
 impl WorkspaceError {
     /// Where the host's own folder gives an error.
     pub fn of_disk(error: io::Error) -> Self {
-        match error.kind() {
-            // The disk's, or that of the user or project whose quota it is.
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
-            _ => Self::Io(error),
-        }
+        if is_full_disk(&error) { Self::DiskFull } else { Self::Io(error) }
     }
 
     /// What to do about it.
@@ -415,6 +411,11 @@ impl WorkspaceError {
             Self::Io(_) => "look at the daemon's log and at its disk",
         }
     }
+}
+
+/// The disk, or the share of it that the daemon's user or project has.
+pub(crate) fn is_full_disk(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<Refusal> for WorkspaceError {

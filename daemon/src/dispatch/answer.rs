@@ -146,13 +146,15 @@ impl Answer {
             CallState::Running { .. } => Self { status: Status::Running, ..Self::open(Executed::Unknown) },
             CallState::Cancelled => Self::cancelled(),
             CallState::Ended(_) | CallState::Forgotten | CallState::Waiting(_) | CallState::Client(_) => {
-                Self { executed: Executed::Unknown, ..Self::refused(no_longer_held()) }
+                Self { executed: Executed::Unknown, ..Self::refused(no_longer_held(Executed::Unknown)) }
             }
         }
     }
 
     /// What the log knows of a call of an earlier run of the daemon. Its output is not in the log.
     pub(crate) fn of_an_earlier_run(row: &Row) -> Self {
+        let outcome = row.outcome.as_ref();
+        let executed = outcome.map_or(Executed::Unknown, |outcome| outcome.executed.into());
         let (status, error) = match row.status {
             Some(audit::Status::Unknown) | None if row.damaged.is_some() => (Status::Unknown, unreadable()),
             Some(audit::Status::Unknown | audit::Status::Running) | None => (Status::Unknown, unknown()),
@@ -160,12 +162,11 @@ impl Answer {
             Some(audit::Status::ApprovalRequired) => {
                 return Self { status: Status::ApprovalRequired, ..Self::open(Executed::No) };
             }
-            Some(_) => (Status::Error, no_longer_held()),
+            Some(_) => (Status::Error, no_longer_held(executed)),
         };
-        let outcome = row.outcome.as_ref();
         Self {
             status,
-            executed: outcome.map_or(Executed::Unknown, |outcome| outcome.executed.into()),
+            executed,
             usage: outcome.map(|outcome| (&outcome.usage).into()).unwrap_or_default(),
             ..Self::refused(error)
         }
@@ -336,12 +337,20 @@ pub(super) fn lost(call_id: &str) -> Arc<Recorded> {
     Answer { executed: Executed::Unknown, ..Answer::refused(error) }.unrecorded(&call)
 }
 
-fn no_longer_held() -> CallError {
-    CallError::new(
-        ErrorType::Expired,
-        "the answer of this call is no longer held",
-        "use a new id to call again",
-    )
+/// A model sees only the text, and what it is told to call again may be a payment.
+fn no_longer_held(executed: Executed) -> CallError {
+    let (message, hint) = match executed {
+        Executed::No => ("this call has not run; why not is no longer held", "use a new id to call again"),
+        Executed::Yes => (
+            "this call has run; its answer is no longer held",
+            "look at what it changed before you call again with a new id",
+        ),
+        Executed::Unknown => (
+            "this call has ended; its answer is no longer held",
+            "look at what it may have changed before you call again with a new id",
+        ),
+    };
+    CallError::new(ErrorType::Expired, message, hint)
 }
 
 fn unknown() -> CallError {

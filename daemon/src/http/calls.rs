@@ -1,9 +1,11 @@
 //! Calls over HTTP: a request becomes calls, outcomes become one answer. What forms both can have is in `forms`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::extract::{FromRequestParts, State};
+use axum::http::header;
+use axum::http::request::Parts as RequestParts;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -126,14 +128,14 @@ pub async fn post(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
-    headers: HeaderMap,
+    WantsEvents(events): WantsEvents,
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let asked = forms::read(&body, app.settings().calls.per_request)?;
     session.touch(now_ms());
     let origin = origin(&caller);
-    if wants_events(&headers) {
+    if events {
         return Ok(events::of_calls(app, session, asked, origin));
     }
     let Asked { form, turn, calls } = asked;
@@ -157,9 +159,17 @@ pub(super) fn origin(caller: &Caller) -> Origin {
     Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() }
 }
 
-fn wants_events(headers: &HeaderMap) -> bool {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    accept.split(',').any(|kind| kind.split(';').next().unwrap_or("").trim() == "text/event-stream")
+/// Whether events are asked for, and not the answer alone.
+pub struct WantsEvents(bool);
+
+impl FromRequestParts<App> for WantsEvents {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Infallible> {
+        let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+        let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+        Ok(Self(kinds.any(|kind| kind == "text/event-stream")))
+    }
 }
 
 /// Ask what became of a call.
@@ -175,10 +185,10 @@ pub async fn get(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((id, call)): Path<(String, String)>,
-    headers: HeaderMap,
+    WantsEvents(events): WantsEvents,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    if wants_events(&headers) && session.calls.knows(&call) {
+    if events && session.calls.knows(&call) {
         return Ok(events::of_call(&app, session, call, &caller));
     }
     match session.calls.find(&call, now_ms()) {

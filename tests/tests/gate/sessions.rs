@@ -137,3 +137,21 @@ fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
     assert!(spent.message().contains("session"), "{}", spent.0);
     assert_eq!(session.audited(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
 }
+
+/// What a stranger asks of an organization stands in the stranger's log (O3).
+#[test]
+fn o3_a_token_that_an_owner_may_not_make_is_recorded_where_the_owner_belongs() {
+    scene(|scene| {
+        let (one, other) =
+            (scene.agent(&json!({"enabled": ["pay/*"]})), scene.agent(&json!({"enabled": ["pay/*"]})));
+        let asked = json!({"role": "orchestrator", "organization": other.organization});
+        one.owner.post("/v1/tokens", &asked).refused(404, "NOT_FOUND");
+        let outcomes = |agent: &crate::Agent| -> Vec<String> {
+            let rows = agent.owner.audit("kind=admin&action=token.create");
+            rows.iter().filter_map(|row| row["admin"]["outcome"].as_str().map(str::to_owned)).collect()
+        };
+        // Both have the tokens that the operator made for them.
+        assert_eq!(outcomes(&one), ["NOT_FOUND", "ok", "ok"]);
+        assert_eq!(outcomes(&other), ["ok", "ok"]);
+    });
+}

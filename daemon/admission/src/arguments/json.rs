@@ -43,7 +43,7 @@ pub enum JsonErrorKind {
     DuplicateKey(String),
     /// An integer that neither 64 signed nor 64 unsigned bits hold.
     IntegerOutOfRange(String),
-    /// A float beyond the largest double.
+    /// A float that becomes another number as a double: infinite, zero, or a whole one with other digits.
     FloatOutOfRange(String),
     /// Half of a surrogate pair, or an escape that is none.
     BadEscape(String),
@@ -58,7 +58,7 @@ impl JsonErrorKind {
             Self::Syntax { expected, .. } => (*expected).to_owned(),
             Self::DuplicateKey(_) => "each key once".to_owned(),
             Self::IntegerOutOfRange(_) => "an integer of at most 64 bits".to_owned(),
-            Self::FloatOutOfRange(_) => "a number that a double can hold".to_owned(),
+            Self::FloatOutOfRange(_) => "a number that a double holds as it is".to_owned(),
             Self::BadEscape(_) => "a valid escape".to_owned(),
             Self::TooDeep(max_depth) => format!("at most {max_depth} levels"),
         }
@@ -402,8 +402,30 @@ fn integer(text: &str) -> Parsed<Number> {
 }
 
 fn float(text: &str) -> Parsed<Number> {
-    let parsed = text.parse().ok().and_then(Number::from_f64);
-    parsed.ok_or_else(|| JsonErrorKind::FloatOutOfRange(excerpt(text)))
+    let parsed = text.parse().ok().filter(|double| !becomes_another(text, *double));
+    parsed.and_then(Number::from_f64).ok_or_else(|| JsonErrorKind::FloatOutOfRange(excerpt(text)))
+}
+
+/// Below it a double holds each integer.
+const INTEGERS_OF_DOUBLES: f64 = 9_007_199_254_740_992.0;
+
+/// Whether a number that was not zero is, or whether a whole one has other digits, which programs do not expect: `0.1` is
+/// no double either, and everybody knows.
+fn becomes_another(text: &str, double: f64) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    if double == 0.0 {
+        return mantissa.bytes().any(|digit| (b'1'..=b'9').contains(&digit));
+    }
+    if double.abs() < INTEGERS_OF_DOUBLES {
+        return false;
+    }
+    let Some((whole, fraction)) = text.split_once('.') else { return false };
+    if fraction.bytes().any(|digit| digit != b'0') {
+        return false;
+    }
+    // As programs print doubles: with the digits that tell it from others, and zeros behind them.
+    whole.parse::<i128>().is_ok_and(|whole| format!("{double:.0}") != whole.to_string())
+        && format!("{double}") != whole
 }
 
 fn escape_segment(segment: &str) -> String {
@@ -461,6 +483,25 @@ mod tests {
         assert!(matches!(refused("1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
         assert!(matches!(refused("-1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
         assert_eq!(parse_strict("1.7976931348623157e308", 0), Ok(json!(f64::MAX)));
+    }
+
+    #[test]
+    fn a_float_that_would_become_another_number_is_refused() {
+        for text in ["9007199254740993.0", "-9007199254740993.00", "1e-400", "-0.1e-400"] {
+            assert!(matches!(refused(text).kind, JsonErrorKind::FloatOutOfRange(_)), "{text}");
+        }
+        let kept = [
+            "9007199254740992.0",
+            "9007199254740994.0",
+            "12345678901234567000.0",
+            "0e-400",
+            "5e-324",
+            "0.1",
+            "1e23",
+        ];
+        for text in kept {
+            assert_eq!(parse_strict(text, 0).expect(text).as_f64(), text.parse().ok(), "{text}");
+        }
     }
 
     #[test]

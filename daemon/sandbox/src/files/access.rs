@@ -18,7 +18,7 @@ use crate::effect::{BeforeEffect, Effect};
 use crate::limiter::saturating;
 use crate::moved::Moved;
 use crate::workspace::tree::HeldFile;
-use crate::workspace::{FileError, Lock, Refusal, Workspace};
+use crate::workspace::{FileError, Lock, Refusal, Workspace, is_full_disk};
 
 /// Operations of one call that may be under way at once. A guest is one thread; more than one come only
 /// from streams that it does not wait for.
@@ -112,6 +112,11 @@ impl FileAccess {
     /// The limit that refused something first, if one did.
     pub fn limit_refused(&self) -> Option<LimitName> {
         self.lane.as_ref()?.record().limit_refused
+    }
+
+    /// Whether the disk under the workspace had no room, whatever the call may write.
+    pub fn disk_is_full(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.record().disk_is_full)
     }
 
     /// Whether a change was refused because the intent of the call could not be recorded.
@@ -238,6 +243,11 @@ impl Lane {
             }
             FileError::Quota(exceeded) => exceeded.kind.limit(),
             FileError::Refused(Refusal::TooManyOpen) => LimitName::OpenFiles,
+            FileError::Io(error) if is_full_disk(error) => {
+                tracing::error!(%error, "the disk of the workspaces is full");
+                record.disk_is_full = true;
+                return;
+            }
             FileError::Refused(_) | FileError::Io(_) => return,
         };
         record.limit_refused.get_or_insert(limit);
@@ -274,6 +284,7 @@ struct Record {
     /// Apart, so that a call that reads much still tells what it changed.
     reads: Effects,
     limit_refused: Option<LimitName>,
+    disk_is_full: bool,
 }
 
 impl Record {
