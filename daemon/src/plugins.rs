@@ -70,7 +70,7 @@ struct Parts {
     grants: std::sync::Mutex<BTreeMap<Namespace, Arc<Grant>>>,
     /// The built-in components that make plugins of definitions.
     makers: std::sync::Mutex<BTreeMap<Kind, (Held, Component)>>,
-    /// What the store names and this start could not serve. It stays, for a start that can.
+    /// The files of plugins that the store names and this start could not serve. They stay, for a start that can.
     unserved: std::sync::Mutex<Vec<Held>>,
     unawaited: Unawaited,
 }
@@ -190,8 +190,8 @@ impl Plugins {
         self.grants().remove(namespace);
         self.serve(&loaded);
         drop(loaded);
-        for version in removed.into_iter().flat_map(History::into_versions) {
-            self.0.files.let_go(version.held).await;
+        for file in removed.into_iter().flat_map(History::into_files) {
+            self.0.files.let_go(file).await;
         }
         Ok(())
     }

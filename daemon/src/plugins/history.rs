@@ -18,11 +18,25 @@ const KEPT_VERSIONS: usize = 4;
 #[derive(Clone)]
 pub(super) struct History {
     /// Oldest first.
-    versions: Vec<Version>,
-    /// The index of the one that serves.
+    versions: Vec<Kept>,
+    /// The index of the one that is to serve: the last one loaded, or what was rolled back to.
+    chosen: usize,
+    /// The index of the one that serves: the chosen one, or where that could not be loaded again, the last before it
+    /// that could. One from behind it was rolled back from, and never stands in.
     serving: usize,
+    /// The one at that index.
+    current: Arc<Plugin<Component>>,
     disabled: bool,
     built_in: bool,
+}
+
+/// A version that is kept.
+#[derive(Clone)]
+pub(super) enum Kept {
+    /// It can serve.
+    Ready(Version),
+    /// This start could not load it again. It stays, for one that can.
+    Lost(Lost),
 }
 
 /// One version, ready to run.
@@ -38,38 +52,107 @@ impl Version {
     pub(super) fn new(plugin: Plugin<Component>, held: Held, loaded_ms: u64) -> Self {
         Self { plugin: Arc::new(plugin), held, loaded_ms }
     }
+
+    fn row(&self) -> PluginVersionRow {
+        PluginVersionRow {
+            version: self.plugin.descriptor.version.clone(),
+            digest: self.plugin.digest.to_string(),
+            loaded_ms: self.loaded_ms,
+        }
+    }
+}
+
+/// One version that could not be loaded again.
+#[derive(Clone)]
+pub(super) struct Lost {
+    /// As it is stored.
+    pub(super) row: PluginVersionRow,
+    /// Its file, which may be damaged or gone; none where the store does not say which.
+    pub(super) held: Option<Held>,
+    /// Why.
+    pub(super) reason: String,
+}
+
+impl Kept {
+    fn ready(&self) -> Option<&Version> {
+        match self {
+            Self::Ready(version) => Some(version),
+            Self::Lost(_) => None,
+        }
+    }
+
+    fn is_of(&self, digest: &Digest) -> bool {
+        match self {
+            Self::Ready(version) => version.plugin.digest == *digest,
+            Self::Lost(lost) => lost.row.digest == digest.as_str(),
+        }
+    }
+
+    fn row(&self) -> PluginVersionRow {
+        match self {
+            Self::Ready(version) => version.row(),
+            Self::Lost(lost) => lost.row.clone(),
+        }
+    }
+
+    fn into_held(self) -> Option<Held> {
+        match self {
+            Self::Ready(version) => Some(version.held),
+            Self::Lost(lost) => lost.held,
+        }
+    }
 }
 
 impl History {
     pub(super) fn first(version: Version, built_in: bool) -> Self {
-        Self { versions: vec![version], serving: 0, disabled: false, built_in }
+        let current = Arc::clone(&version.plugin);
+        Self {
+            versions: vec![Kept::Ready(version)],
+            chosen: 0,
+            serving: 0,
+            current,
+            disabled: false,
+            built_in,
+        }
     }
 
-    /// Serves a new version; answers those that fell out of what is kept.
-    pub(super) fn push(&mut self, version: Version) -> Vec<Version> {
+    /// Serves a new version; answers the files of those that fell out of what is kept.
+    pub(super) fn push(&mut self, version: Version) -> Vec<Held> {
+        let (current, digest) = (Arc::clone(&version.plugin), version.plugin.digest.clone());
         // What was rolled back from is gone for good once something newer is loaded.
-        let mut dropped: Vec<Version> = self.versions.drain(self.serving + 1..).collect();
-        dropped.retain(|old| old.plugin.digest != version.plugin.digest);
-        self.versions.retain(|old| old.plugin.digest != version.plugin.digest);
-        self.versions.push(version);
+        let mut dropped: Vec<Kept> = self.versions.drain(self.chosen + 1..).collect();
+        dropped.retain(|old| !old.is_of(&digest));
+        self.versions.retain(|old| !old.is_of(&digest));
+        self.versions.push(Kept::Ready(version));
         let excess = self.versions.len().saturating_sub(KEPT_VERSIONS);
         dropped.extend(self.versions.drain(..excess));
-        self.serving = self.versions.len() - 1;
-        dropped
+        self.serve(self.versions.len() - 1, current);
+        dropped.into_iter().filter_map(Kept::into_held).collect()
     }
 
+    /// Serves the last version before the current one that can.
     pub(super) fn roll_back(&mut self) -> Option<()> {
-        self.serving = self.serving.checked_sub(1)?;
+        let (at, before) = last_ready(&self.versions[..self.serving])?;
+        let before = Arc::clone(&before.plugin);
+        self.serve(at, before);
         Some(())
+    }
+
+    fn serve(&mut self, at: usize, plugin: Arc<Plugin<Component>>) {
+        (self.chosen, self.serving, self.current) = (at, at, plugin);
     }
 
     pub(super) fn set_disabled(&mut self, disabled: bool) {
         self.disabled = disabled;
     }
 
-    pub(super) fn restore(versions: Vec<Version>, serving: usize, disabled: bool) -> Option<Self> {
-        let serving = serving.min(versions.len().checked_sub(1)?);
-        Some(Self { versions, serving, disabled, built_in: false })
+    /// As it was before a stop; none where neither the chosen version nor one before it can serve.
+    pub(super) fn restore(versions: Vec<Kept>, chosen: u64, disabled: bool) -> Option<Self> {
+        let last = versions.len().checked_sub(1)?;
+        let chosen = usize::try_from(chosen).map_or(last, |chosen| chosen.min(last));
+        let (serving, current) = last_ready(&versions[..=chosen])?;
+        let current = Arc::clone(&current.plugin);
+        Some(Self { versions, chosen, serving, current, disabled, built_in: false })
     }
 
     pub(super) fn built_in(&self) -> bool {
@@ -77,53 +160,43 @@ impl History {
     }
 
     pub(super) fn publisher(&self) -> Option<&str> {
-        self.current().plugin.descriptor.publisher.as_deref()
+        self.current.descriptor.publisher.as_deref()
     }
 
+    /// Whether a version serves and is the one that is to.
     pub(super) fn serves(&self, digest: &Digest) -> bool {
-        self.current().plugin.digest == *digest
+        self.serving == self.chosen && self.current.digest == *digest
     }
 
-    pub(super) fn into_versions(self) -> Vec<Version> {
-        self.versions
+    /// The files of all its versions.
+    pub(super) fn into_files(self) -> impl Iterator<Item = Held> {
+        self.versions.into_iter().filter_map(Kept::into_held)
     }
 
     /// The plugin as the catalogue takes it.
     pub(super) fn serving(&self) -> Arc<Plugin<Component>> {
-        let plugin = &self.current().plugin;
-        if plugin.disabled == self.disabled {
-            return Arc::clone(plugin);
+        if self.current.disabled == self.disabled {
+            return Arc::clone(&self.current);
         }
-        let mut plugin = Plugin::clone(plugin);
+        let mut plugin = Plugin::clone(&self.current);
         plugin.disabled = self.disabled;
         Arc::new(plugin)
     }
 
-    pub(super) fn current(&self) -> &Version {
-        &self.versions[self.serving]
-    }
-
+    /// What a start needs to bring it back, with the versions that this one could not: whatever else is changed of the
+    /// plugin, what it is chosen to serve stays chosen.
     pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
         PluginRow {
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,
-            serving: self.serving as u64,
-            versions: self
-                .versions
-                .iter()
-                .map(|version| PluginVersionRow {
-                    version: version.plugin.descriptor.version.clone(),
-                    digest: version.plugin.digest.to_string(),
-                    loaded_ms: version.loaded_ms,
-                })
-                .collect(),
+            serving: self.chosen as u64,
+            versions: self.versions.iter().map(Kept::row).collect(),
         }
     }
 
     pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
-        let current = self.current();
-        let plugin = &current.plugin;
+        let plugin = &self.current;
         let (state, reason) = self.state_of(self.serving);
         PluginView {
             namespace: namespace.to_string(),
@@ -143,18 +216,15 @@ impl History {
     }
 
     fn version_view(&self, at: usize) -> VersionView {
-        let version = &self.versions[at];
+        let PluginVersionRow { version, digest, loaded_ms } = self.versions[at].row();
         let (state, reason) = self.state_of(at);
-        VersionView {
-            version: version.plugin.descriptor.version.clone(),
-            digest: version.plugin.digest.to_string(),
-            loaded_ms: Some(version.loaded_ms),
-            state,
-            reason,
-        }
+        VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
     }
 
     fn state_of(&self, at: usize) -> (PluginState, Option<String>) {
+        if let Kept::Lost(lost) = &self.versions[at] {
+            return (PluginState::Failed, Some(lost.reason.clone()));
+        }
         match (at.cmp(&self.serving), self.disabled) {
             (std::cmp::Ordering::Equal, false) => (PluginState::Active, None),
             (std::cmp::Ordering::Equal, true) => {
@@ -164,6 +234,11 @@ impl History {
             (std::cmp::Ordering::Greater, _) => (PluginState::Disabled, Some("rolled back".into())),
         }
     }
+}
+
+/// The last version that can serve, and where it is.
+fn last_ready(versions: &[Kept]) -> Option<(usize, &Version)> {
+    versions.iter().enumerate().rev().find_map(|(at, kept)| Some((at, kept.ready()?)))
 }
 
 /// What a version is doing.

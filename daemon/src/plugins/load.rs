@@ -8,6 +8,7 @@ use bytes::Bytes;
 use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
 use toolgate_sandbox::Component;
 
+use super::history::{Kept, Lost};
 use super::unawaited::Wanted;
 use super::{BUILT_IN, Embedded, Held, History, Kind, PluginView, Plugins, Version};
 use crate::audit::Sha256;
@@ -110,8 +111,8 @@ impl Plugins {
         Ok(())
     }
 
-    /// Serves again what was loaded before the last stop. A plugin whose file is gone or no longer loads
-    /// is left out, and the log says so.
+    /// Serves again what was loaded before the last stop. A version whose file is gone or no longer loads is kept for
+    /// a start that can, and one from before it serves; a plugin that has none is left out. The log says both.
     pub async fn restore(&self) -> Result<(), CallError> {
         for row in self.0.store.plugins().await? {
             if row.built_in {
@@ -130,23 +131,24 @@ impl Plugins {
             return None;
         };
         let mut versions = Vec::new();
-        let mut serving = 0;
-        for (at, kept) in row.versions.iter().enumerate() {
-            match self.restored_version(kept).await {
-                Ok(version) => {
-                    if at as u64 <= row.serving {
-                        serving = versions.len();
-                    }
-                    versions.push(version);
-                }
-                Err(error) => {
-                    let (version, reason) = (&kept.version, &error.message);
-                    tracing::error!(%namespace, version, reason, "a loaded plugin cannot be served any more");
-                    self.keep_unserved(std::slice::from_ref(kept));
-                }
-            }
+        for kept in &row.versions {
+            let restored = self.restored_version(kept).await;
+            versions.push(restored.map_or_else(|error| self.lost(&namespace, kept, error), Kept::Ready));
         }
-        History::restore(versions, serving, row.disabled).map(|history| (namespace, history))
+        let history = History::restore(versions, row.serving, row.disabled);
+        if history.is_none() {
+            tracing::error!(%namespace, "a plugin is not served: of the version that did and those before it, none can be");
+            self.keep_unserved(&row.versions);
+        }
+        history.map(|history| (namespace, history))
+    }
+
+    /// A version that is kept for a start that can load it.
+    fn lost(&self, namespace: &Namespace, kept: &PluginVersionRow, error: CallError) -> Kept {
+        let (version, reason) = (&kept.version, error.message);
+        tracing::error!(%namespace, version, reason, "a loaded plugin cannot be served any more");
+        let held = Digest::parse(&kept.digest).ok().map(|digest| self.0.files.hold(&digest));
+        Kept::Lost(Lost { row: kept.clone(), held, reason })
     }
 
     async fn restored_version(&self, kept: &PluginVersionRow) -> Result<Version, CallError> {
@@ -223,8 +225,8 @@ impl Plugins {
         loaded.insert(namespace, next);
         self.serve(&loaded);
         drop(loaded);
-        for version in dropped {
-            self.0.files.let_go(version.held).await;
+        for file in dropped {
+            self.0.files.let_go(file).await;
         }
         Ok(view)
     }

@@ -21,7 +21,7 @@ pub struct PluginRow {
     pub namespace: String,
     pub disabled: bool,
     pub built_in: bool,
-    /// The index in `versions` of the one that serves.
+    /// The index in `versions` of the one that is to serve.
     pub serving: u64,
     /// Oldest first.
     pub versions: Vec<PluginVersionRow>,

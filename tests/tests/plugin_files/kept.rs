@@ -12,7 +12,7 @@ fn names(folder: PathBuf) -> BTreeSet<String> {
     files.map(|name| name.into_string().expect("a name")).collect()
 }
 
-fn file_of(digest: &Value) -> String {
+pub(super) fn file_of(digest: &Value) -> String {
     format!("{}.wasm", digest.as_str().and_then(|digest| digest.strip_prefix("sha256:")).expect("a digest"))
 }
 

@@ -1,0 +1,103 @@
+//! Which version serves after a start that cannot load all of them: the one that an operator chose, or one from before it.
+
+use std::path::PathBuf;
+
+use super::kept::file_of;
+use super::*;
+
+/// A plugin with versions that answer with their number.
+struct Versions {
+    daemon: Daemon,
+    /// Oldest first.
+    files: Vec<PathBuf>,
+}
+
+impl Versions {
+    fn loaded(count: usize) -> Self {
+        let daemon = Daemon::start(PROGRAM, "");
+        daemon.operator().make_agent("acme/bot", &json!({"enabled": ["*"]}));
+        let files = (1..=count).map(|number| {
+            let loaded = daemon.operator().load("versioned", &file(number));
+            daemon.data().join("components").join(file_of(&loaded["digest"]))
+        });
+        Self { files: files.collect(), daemon }
+    }
+
+    fn act(&self, action: &str) -> Reply {
+        self.daemon.operator().post(&format!("/v1/plugins/versioned/{action}"), &json!({})).expect(200)
+    }
+
+    /// Stops, damages these and mends all others, and starts again.
+    fn restart_with_damaged(mut self, numbers: &[usize]) -> Self {
+        self.daemon.crash();
+        for (number, path) in (1..).zip(&self.files) {
+            let whole = file(number);
+            let damaged = &whole[..whole.len() - 1];
+            fs::write(path, if numbers.contains(&number) { damaged } else { &whole }).expect("written");
+        }
+        Self { daemon: self.daemon.crash_and_restart(), ..self }
+    }
+
+    #[track_caller]
+    fn serve(&self, number: usize) {
+        let session = self.daemon.operator().open_session("acme/bot");
+        assert_eq!(session.call("versioned/answer", json!({})).output(), number);
+    }
+
+    /// Number, state and reason of each, oldest first.
+    fn shown(&self) -> Vec<(String, String, Value)> {
+        let shown = self.daemon.operator().get("/v1/plugins/versioned").expect(200).json();
+        let versions = shown["versions"].as_array().expect("versions").iter().rev();
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        versions.map(|one| (text(&one["version"]), text(&one["state"]), one["reason"].clone())).collect()
+    }
+}
+
+fn file(number: usize) -> Vec<u8> {
+    let file = PluginFile::new("versioned").answering(&number.to_string());
+    file.describing("version", json!(format!("{number}.0.0"))).build()
+}
+
+#[test]
+fn a_version_that_was_rolled_back_from_stands_in_for_none() {
+    let versions = Versions::loaded(2);
+    versions.act("rollback");
+    let versions = versions.restart_with_damaged(&[1]);
+    let session = versions.daemon.operator().open_session("acme/bot");
+    session.call("versioned/answer", json!({})).failed("TOOL_NOT_FOUND");
+    versions.daemon.operator().get("/v1/plugins/versioned").refused(404, "NOT_FOUND");
+    versions.daemon.logged("why", |line| line.contains("a plugin is not served"));
+    let versions = versions.restart_with_damaged(&[]);
+    versions.serve(1);
+    let shown = versions.shown();
+    assert_eq!((shown.len(), &shown[1].2), (2, &json!("rolled back")), "{shown:?}");
+}
+
+#[test]
+fn an_older_version_stands_in_until_the_chosen_one_can_be_loaded() {
+    let versions = Versions::loaded(3).restart_with_damaged(&[2, 3]);
+    versions.serve(1);
+    let states: Vec<_> = versions.shown().into_iter().map(|(version, state, _)| (version, state)).collect();
+    let expected = [("1.0.0", "active"), ("2.0.0", "failed"), ("3.0.0", "failed")];
+    assert_eq!(states, expected.map(|(version, state)| (version.into(), state.into())));
+    // What is changed meanwhile is written with the versions that are not there.
+    for action in ["disable", "enable"] {
+        versions.act(action);
+    }
+    let versions = versions.restart_with_damaged(&[]);
+    versions.serve(3);
+    versions.act("rollback");
+    versions.serve(2);
+}
+
+/// An operator who wants the stand-in has it by loading it.
+#[test]
+fn what_stands_in_stays_once_it_is_loaded_again() {
+    let versions = Versions::loaded(2).restart_with_damaged(&[2]);
+    versions.serve(1);
+    versions.daemon.operator().load("versioned", &file(1));
+    let versions = versions.restart_with_damaged(&[]);
+    versions.serve(1);
+    versions.act("rollback");
+    versions.serve(2);
+}
