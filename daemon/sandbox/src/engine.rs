@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use toolgate_admission::Limits;
 use wasmtime::component::Linker;
 use wasmtime::{
@@ -45,6 +46,11 @@ const KEEP_RESIDENT_SCANNED_BYTES: usize = 512 * 1024;
 
 /// Host-side bookkeeping of one instance, in bytes; the component is refused at load when it needs more.
 const INSTANCE_BOOKKEEPING_BYTES: usize = 1024 * 1024;
+
+/// Components that can be asked what they are at the same time, beside the calls: those come from a line whose slots are
+/// as many as the instances, and loading a plugin stands in none. Two, so that one which takes all its time does not hold
+/// up every other.
+const DESCRIBED_AT_ONCE: u32 = 2;
 
 /// How the pool of instances is sized and reset.
 #[derive(Clone, Debug)]
@@ -97,6 +103,8 @@ pub(crate) struct Shared {
     fingerprint: String,
     pub(crate) turns: Turns,
     pub(crate) ticks: Ticks,
+    /// Places in the pool that no call has.
+    pub(crate) describing: Semaphore,
     pagemap_scan: bool,
     _ticker: Ticker,
 }
@@ -117,6 +125,7 @@ impl Sandbox {
                 _ticker: Ticker::start(engine.clone(), ticks.clone())?,
                 ticks,
                 turns: Turns::new(processors()),
+                describing: Semaphore::new(DESCRIBED_AT_ONCE as usize),
                 pagemap_scan,
                 linker,
                 engine,
@@ -185,7 +194,7 @@ fn compiler_settings() -> Config {
 }
 
 fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConfig {
-    let instances = settings.instances;
+    let instances = settings.instances.saturating_add(DESCRIBED_AT_ONCE);
     // What one component may bring, there is for as many as run at once: no call can leave the pool empty for others.
     let (modules, memories, tables) =
         (count(Limits::CEILING.instances), count(Limits::CEILING.memories), count(Limits::CEILING.tables));

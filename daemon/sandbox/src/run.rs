@@ -165,13 +165,19 @@ impl Sandbox {
         .await
     }
 
-    /// Asks a component what it is, or what the definition makes of it, in the turns of the organization whose that is.
+    /// Asks a component what it is, or what the definition makes of it, in the turns of the organization whose that is
+    /// and in an instance of a slot that the caller has. Without a definition it has a place of its own, and waits for it.
     /// No capability, fixed limits, a clock that stands still.
     pub async fn describe(
         &self,
         component: &Component,
         definition: Option<Definition>,
     ) -> Result<String, CallError> {
+        let _place = match definition {
+            // It is never closed.
+            None => self.inner.describing.acquire().await.ok(),
+            Some(_) => None,
+        };
         let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
         let until = Until { deadline, stop: future::pending() };
         let mut context = CallContext::powerless("describe", deadline);
