@@ -28,8 +28,11 @@ const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 /// A file that is open and stays counted for as long as it is.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
-    pub(crate) file: Arc<fs::File>,
+    // INVARIANT: the holder lets go before the file is closed, which is the order of these fields. Closing the last
+    // descriptor of a removed file frees its inode: a new file that got its number while the ledger still had the old one
+    // would be taken for removed, and given back to the quota when it is closed.
     pub(crate) holder: Holder,
+    pub(crate) file: Arc<fs::File>,
 }
 
 /// What lies under a name. A link is seen as such.
