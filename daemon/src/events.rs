@@ -174,7 +174,14 @@ struct Hub {
 
 /// Somebody who listens.
 pub struct Reader {
+    // INVARIANT: it is dropped before the place is given up, so the last of the readers that leave at the same time finds
+    // that nobody is left.
     receiver: Receiver<Arc<Event>>,
+    _place: Place,
+}
+
+/// A place among the readers. Dropping the last one of a scope forgets its ring.
+struct Place {
     hub: Arc<Hub>,
     scope: Scope,
 }
@@ -233,7 +240,7 @@ impl Events {
             }
         };
         self.0.readers.fetch_add(1, Ordering::Relaxed);
-        Reader { receiver, hub: Arc::clone(&self.0), scope }
+        Reader { receiver, _place: Place { hub: Arc::clone(&self.0), scope } }
     }
 }
 
@@ -267,21 +274,21 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for Place {
     fn drop(&mut self) {
         self.hub.readers.fetch_sub(1, Ordering::Relaxed);
-        let last = |sender: &Sender<Arc<Event>>| sender.receiver_count() <= 1;
+        let is_unheard = |sender: &Sender<Arc<Event>>| sender.receiver_count() == 0;
         match &self.scope {
             Scope::All => {
                 let mut all = self.hub.all.write().unwrap_or_else(PoisonError::into_inner);
-                if all.as_ref().is_some_and(last) {
+                if all.as_ref().is_some_and(is_unheard) {
                     *all = None;
                 }
             }
             Scope::Organization(name) => {
                 let mut organizations =
                     self.hub.organizations.write().unwrap_or_else(PoisonError::into_inner);
-                if organizations.get(name).is_some_and(last) {
+                if organizations.get(name).is_some_and(is_unheard) {
                     organizations.remove(name);
                 }
             }
@@ -291,7 +298,12 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
+
+    /// Often enough that two threads meet in between.
+    const ROUNDS: usize = 500;
 
     fn event(call: &str) -> Event {
         Event { kind: EventKind::ToolCall, session: "s".into(), call: call.into(), json: "{}".into() }
@@ -339,5 +351,25 @@ mod tests {
         drop(reader);
         events.tell(&name("acme"), || unreachable!("nobody listens any more"));
         assert!(events.0.organizations.read().unwrap().is_empty());
+    }
+    #[test]
+    fn readers_who_leave_at_the_same_time_leave_nothing_behind() {
+        let events = Events::default();
+        for _ in 0..ROUNDS {
+            for scope in [Scope::Organization(name("acme")), Scope::All] {
+                let together = Barrier::new(2);
+                let readers = [events.listen(scope.clone()), events.listen(scope)];
+                std::thread::scope(|threads| {
+                    for reader in readers {
+                        threads.spawn(|| {
+                            together.wait();
+                            drop(reader);
+                        });
+                    }
+                });
+                assert!(events.0.organizations.read().unwrap().is_empty());
+                assert!(events.0.all.read().unwrap().is_none());
+            }
+        }
     }
 }
