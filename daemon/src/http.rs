@@ -41,6 +41,7 @@ mod trial;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -50,6 +51,8 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa_axum::routes;
@@ -66,6 +69,9 @@ use crate::sessions::{Session, Sessions};
 use crate::store::Store;
 use guard::{Authenticated, Routes};
 use problem::Problem;
+
+/// How long changes may take to end when the time to drain is over: as long as the last answers.
+const LAST_CHANGES: Duration = listener::LAST_ANSWERS;
 
 /// The name of this door in the audit log.
 const DOOR: &str = "http";
@@ -110,10 +116,12 @@ impl App {
         Self(Arc::new(parts))
     }
 
-    /// From now on `/readyz` says no, and streams end once the ends of the calls that run were told.
-    pub fn stop_serving(&self) {
+    /// From now on `/readyz` says no, and streams end once the ends of the calls that run were told. Answers when the
+    /// time to drain ends.
+    pub fn stop_serving(&self) -> Instant {
         self.0.serving.store(false, Ordering::Release);
         self.dispatcher().parts().events.telling().close();
+        Instant::now() + Duration::from_secs(self.settings().drain_seconds)
     }
 
     /// Every route, with its document.
@@ -128,16 +136,15 @@ impl App {
             .with_state(self)
     }
 
-    /// Waits for what is under way and closes the state.
-    pub async fn close(&self) {
-        let background = &self.0.background;
+    /// Waits for what is under way and closes the state. Changes may take until `drained` and not much longer.
+    pub async fn close(&self, drained: Instant) {
+        let (background, carrying) = (&self.0.background, &self.0.dispatcher.parts().carrying);
         background.close();
-        let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
-        if tokio::time::timeout(patience, background.wait()).await.is_err() {
+        if !end_in_time(background, drained, carrying.over()).await {
             let left = background.len();
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
-        self.0.dispatcher.parts().carrying.close().await;
+        carrying.close().await;
         self.0.credentials.close().await;
         self.0.store.close().await;
     }
@@ -248,6 +255,21 @@ impl App {
         };
         self.audit().admin(record).await.map_err(audit::unavailable)?;
         Ok(done?)
+    }
+}
+
+/// Waits for changes to end, and answers whether they did: until `drained` or until `over`, and for a moment after.
+///
+/// The moment is for `over`, which is said by a second signal, but also by the listener when connections took all of the
+/// time to drain: a change that one of them asked for would be given up before it could end, and is most often about to.
+async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &CancellationToken) -> bool {
+    let patience = async {
+        let _ = timeout_at(drained, over.cancelled()).await;
+        sleep(LAST_CHANGES).await;
+    };
+    tokio::select! {
+        () = changes.wait() => true,
+        () = patience => false,
     }
 }
 
@@ -445,4 +467,52 @@ struct List<T> {
 
 fn session_ended(how: &str) -> Problem {
     Problem::new(ErrorType::Expired, format!("the session {how}"), "open a new session")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Longer than any wait in here may last.
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn change(work: impl Future<Output = ()> + Send + 'static) -> TaskTracker {
+        let changes = TaskTracker::new();
+        changes.spawn(work);
+        changes.close();
+        changes
+    }
+
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_changes_when_it_is_over_or_drained() {
+        let changes = change(pending());
+        let (over, running) = (CancellationToken::new(), CancellationToken::new());
+        over.cancel();
+        let now = Instant::now();
+        let waits = async {
+            tokio::join!(end_in_time(&changes, now + LONG, &over), end_in_time(&changes, now, &running))
+        };
+        assert_eq!(timeout(LAST_CHANGES * 10, waits).await, Ok((false, false)));
+    }
+
+    #[tokio::test]
+    async fn a_change_that_is_about_to_end_is_waited_for() {
+        for (is_over, left) in [(false, LONG), (true, LONG), (false, Duration::ZERO)] {
+            let (end, ended) = oneshot::channel();
+            let changes = change(async { ended.await.unwrap() });
+            let over = CancellationToken::new();
+            if is_over {
+                over.cancel();
+            }
+            let mut waiting = Box::pin(end_in_time(&changes, Instant::now() + left, &over));
+            assert!(futures_util::poll!(&mut waiting).is_pending());
+            end.send(()).unwrap();
+            assert!(waiting.await, "over: {is_over}, left: {left:?}");
+        }
+    }
 }

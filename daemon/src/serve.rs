@@ -396,16 +396,17 @@ fn bounds(config: &Config) -> Bounds {
 }
 
 impl Running {
-    /// Stops taking requests, lets running ones end, and closes everything.
+    /// Stops taking requests, lets running ones end, and closes everything. Requests and the changes that outlive them
+    /// share one time to drain.
     pub async fn stop(self) {
-        self.app.stop_serving();
+        let drained = self.app.stop_serving();
         self.stop.cancel();
         for task in [self.serving, self.sweeping, self.keeping] {
             if task.await.is_err() {
                 tracing::error!("a part of the daemon died before it was stopped");
             }
         }
-        self.app.close().await;
+        self.app.close(drained).await;
     }
 }
 

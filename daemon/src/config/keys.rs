@@ -130,7 +130,7 @@ settings! {
         /// web page could otherwise reach the daemon under a name of its own.
         /// By default the loopback names and the address of `listen`.
         allowed_hosts: Option<Vec<String>> = None, Values::Hosts;
-        /// How long a stopping daemon lets running calls finish.
+        /// How long a stopping daemon lets running calls and changes finish.
         drain_seconds: u64 = 30, number(0, 600);
     }
     sections {

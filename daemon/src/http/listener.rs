@@ -37,7 +37,7 @@ use withheld::{AnswerBody, Answering, Requests, Withheld};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the answers of calls may take that were stopped because the time to drain ended.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+pub(super) const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// How long a client may go on sending that was refused before it had sent all.
 const LINGER: Duration = Duration::from_secs(2);

@@ -8,6 +8,7 @@ mod bombs;
 mod damaged;
 mod kept;
 mod shapes;
+mod stopped;
 mod versions;
 
 use std::fs;
