@@ -78,7 +78,8 @@ impl Index {
         let (sender, reached) = watch::channel(Reached::default());
         let own_from = progress.durable().sequence;
         let mut indexer = Indexer {
-            connection,
+            path: path.to_owned(),
+            connection: Some(connection),
             folder,
             progress: progress.clone(),
             own_from,
@@ -231,7 +232,10 @@ impl Position {
 }
 
 struct Indexer {
-    connection: SqliteConnection,
+    path: PathBuf,
+    /// None after a failure. SQLite undoes a transaction by itself when its disk is full; the driver then takes the
+    /// connection for one still inside and nests what follows, so that it is committed to nobody but itself.
+    connection: Option<SqliteConnection>,
     folder: Folder,
     progress: Arc<Progress>,
     /// Records after this one were written by this process, and are not judged again.
@@ -268,13 +272,21 @@ impl Indexer {
         while let Some(durable) = self.progress.wait(self.sequence()) {
             if let Err(error) = self.catch_up(durable, sender).await {
                 tracing::error!(event = "audit_index_failed", %error, "the audit index does not get on; a search tries again");
-                self.state = None;
+                self.start_over().await;
                 self.progress.pause();
                 sender.send_modify(|reached| {
                     reached.failures += 1;
                     reached.failed = Some(error.into());
                 });
             }
+        }
+    }
+
+    /// The next attempt asks the file anew how far it is, through a connection of its own.
+    async fn start_over(&mut self) {
+        self.state = None;
+        if let Some(connection) = self.connection.take() {
+            let _ = connection.close().await;
         }
     }
 
@@ -285,7 +297,7 @@ impl Indexer {
     async fn catch_up(&mut self, durable: Head, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load(&mut self.connection).await?,
+            None => load(connected(&mut self.connection, &self.path).await?).await?,
         };
         loop {
             sender.send_modify(|reached| reached.sequence = state.position.sequence);
@@ -299,7 +311,7 @@ impl Indexer {
 
     async fn index_batch(&mut self, state: &mut Loaded, durable: Head) -> Result<(), IndexError> {
         let position = self.read_batch(state, durable)?;
-        let mut transaction = self.connection.begin().await?;
+        let mut transaction = connected(&mut self.connection, &self.path).await?.begin().await?;
         self.batch.store(&mut transaction, &self.inserts).await?;
         position.store(&mut transaction, self.batch.last).await?;
         transaction.commit().await?;
@@ -416,6 +428,18 @@ impl Indexer {
         self.batch.segment(running, &header.open_calls);
         Ok(Stop::Good(Position { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
     }
+}
+
+/// The connection there is, or a new one to a file that is there.
+async fn connected<'slot>(
+    slot: &'slot mut Option<SqliteConnection>,
+    path: &Path,
+) -> Result<&'slot mut SqliteConnection, sqlx::Error> {
+    let connection = match slot.take() {
+        Some(connection) => connection,
+        None => options(path).connect().await?,
+    };
+    Ok(slot.insert(connection))
 }
 
 async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
