@@ -4,7 +4,9 @@
 //! twice, anything behind the last record of a finished segment, and an end that is missing or was made anew,
 //! as far as there is an anchor: the daemon's memory while it runs, else the `head` file (`head.rs` says what
 //! that cannot show). Not found: what was never recorded, and a whole folder put back to an older state, with the
-//! index, while the daemon was down. Recoveries that a crash does not explain stay in the chain and are listed.
+//! index, while the daemon was down. Recoveries that a crash does not explain stay in the chain and are listed. One that
+//! found acknowledged records gone makes the report not ok, for as long as this log is kept: the chain goes on from what
+//! was left, and is whole without them.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +27,7 @@ use super::recover::last_data;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = AuditVerification)]
 pub struct VerifyReport {
-    /// Whether everything is as it was written.
+    /// Whether everything is as it was written: no bad place, and no recovery that found acknowledged records gone.
     pub ok: bool,
     /// Good records before the first bad place.
     pub records: u64,
@@ -39,7 +41,8 @@ pub struct VerifyReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BadPlace, required = false)]
     pub first_bad: Option<BadPlace>,
-    /// Recoveries that noted more than a crash explains.
+    /// Recoveries that noted more than a crash explains. Where one has `lost`, the log is not `ok`; where the `head` file
+    /// was missing, nobody can say.
     pub suspicious: Vec<NotedRecovery>,
 }
 
@@ -93,8 +96,7 @@ pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<Ve
     let anchor = if goal.is_some() { Anchor::HeadFile } else { Anchor::None };
     let mut report = verify(&folder, goal, anchor, u64::MAX).map_err(StartError::io("verify", dir))?;
     report.first_bad = unreadable.or(report.first_bad);
-    report.ok = report.first_bad.is_none();
-    Ok(report)
+    Ok(report.judged())
 }
 
 /// Verifies up to what a running daemon has synced.
@@ -123,8 +125,14 @@ fn verify(folder: &Folder, goal: Option<Head>, anchor: Anchor, limit: u64) -> io
         }
     }
     walk.check_goal_reached();
-    walk.report.ok = walk.report.first_bad.is_none();
-    Ok(walk.report)
+    Ok(walk.report.judged())
+}
+
+impl VerifyReport {
+    fn judged(self) -> Self {
+        let lost = self.suspicious.iter().any(|noted| noted.recovery.lost.is_some());
+        Self { ok: self.first_bad.is_none() && !lost, ..self }
+    }
 }
 
 struct Walk<'a> {

@@ -31,7 +31,7 @@ pub struct AuditOptions {
 pub enum AuditCommand {
     /// Show a page of the log, newest first
     Search(Box<Search>),
-    /// Read the whole log again and say whether its chain is whole
+    /// Read the whole log again and say whether all is there as it was written
     Verify,
 }
 
@@ -138,20 +138,34 @@ async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) 
     Ok(())
 }
 
+/// What recoveries noted is told beside a log that is whole, since it may not be all that there was.
 async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let report = client.get("/v1/audit/verify").send().await?.json()?;
     let (records, segments) = (field(&report, "/records"), field(&report, "/segments"));
-    if report.get("ok").and_then(Value::as_bool) == Some(true) {
-        return done(printer, &report, &format!("the log is whole: {records} records in {segments} files"));
-    }
-    if printer.json() {
+    let is_ok = report.get("ok").and_then(Value::as_bool) == Some(true);
+    if !is_ok && printer.json() {
         printer.value(&report)?;
     }
-    let (what, file, offset) = (
-        field(&report, "/first_bad/what"),
-        field(&report, "/first_bad/file"),
-        field(&report, "/first_bad/offset"),
-    );
+    for noted in report.get("suspicious").and_then(Value::as_array).into_iter().flatten() {
+        printer.warning(&format!(
+            "the start of {} found more than a crash explains: {} (record {})",
+            time_of(noted),
+            found_by(noted.get("recovery").unwrap_or(&Value::Null)),
+            field(noted, "/sequence"),
+        ))?;
+    }
+    if is_ok {
+        return done(printer, &report, &format!("the log is whole: {records} records in {segments} files"));
+    }
+    let Some(bad) = report.get("first_bad") else {
+        return Err(Failure::new(
+            format!(
+                "acknowledged records of the log are gone; the chain of the {records} records left is whole"
+            ),
+            "restore the audit folder from a backup while the daemon is stopped, or keep a copy and find out who could write to it",
+        ));
+    };
+    let (what, file, offset) = (field(bad, "/what"), field(bad, "/file"), field(bad, "/offset"));
     Err(Failure::new(
         format!(
             "the log is not what was written: {what} (`{file}` at byte {offset}, after {records} good records)"
@@ -188,7 +202,6 @@ impl Search {
 
 fn row(item: &Value) -> [String; 6] {
     let text = |pointer| field(item, pointer);
-    let time = item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
     let (who, what, error) = match item.get("kind").and_then(Value::as_str) {
         Some("call") => (
             format!("{}/{}", text("/call/organization"), text("/call/agent")),
@@ -205,13 +218,41 @@ fn row(item: &Value) -> [String; 6] {
             format!("{} {}", text("/effect/effect"), text("/effect/detail")),
             "-".into(),
         ),
+        Some("recovery") => {
+            ("-".into(), item.get("recovery").map_or_else(|| "-".into(), found_by), "-".into())
+        }
         _ => ("-".into(), "-".into(), "-".into()),
     };
     let what = match item.get("damaged") {
         Some(damaged) => lost(item, damaged, &what),
         None => what,
     };
-    [time, text("/kind"), text("/status"), who, what, error]
+    [time_of(item), text("/kind"), text("/status"), who, what, error]
+}
+
+fn time_of(item: &Value) -> String {
+    item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
+}
+
+/// What a start found of a log that was not closed in order, the worst first.
+fn found_by(recovery: &Value) -> String {
+    let text = |pointer| field(recovery, pointer);
+    let mut found = Vec::new();
+    if recovery.get("lost").is_some() {
+        let (after, acknowledged) = (text("/lost/after_sequence"), text("/lost/acknowledged_sequence"));
+        found.push(format!("acknowledged records behind {after} are gone, up to {acknowledged}"));
+    }
+    if recovery.get("anchor_missing").and_then(Value::as_bool) == Some(true) {
+        found.push("the `head` file was missing, so an end that is gone would not show".into());
+    }
+    if recovery.get("cut").is_some() {
+        let (segment, offset) = (text("/cut/segment"), text("/cut/offset"));
+        found.push(format!("{} torn bytes cut off segment {segment} at byte {offset}", text("/cut/bytes")));
+    }
+    if recovery.get("unknown").and_then(Value::as_u64).is_some_and(|unknown| unknown > 0) {
+        found.push(format!("calls that ended as unknown: {}", text("/unknown")));
+    }
+    if found.is_empty() { "-".into() } else { found.join("; ") }
 }
 
 /// What of a row can no longer be read, and where that stood; tenants are not shown where. Of a call whose intent is
@@ -300,6 +341,7 @@ mod tests {
             {"kind": "admin", "at_ms": 0, "admin": {"principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
             {"kind": "damaged", "at_ms": 0, "sequence": 9, "damaged": {"records": 4, "segment": 3, "offset": 112, "what": "no record"}},
             {"kind": "damaged", "at_ms": 0, "sequence": 20, "damaged": {"records": 5, "what": "no record"}},
+            {"kind": "recovery", "at_ms": 0, "recovery": {"cut": {"segment": 2, "offset": 96, "bytes": 17}, "anchor_missing": false, "unknown": 3}},
             {"kind": "effect", "at_ms": 0, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
         ]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": "7"}));
@@ -312,6 +354,7 @@ mod tests {
             "plugin.load files",
             "damaged records: 4, segment 3 at byte 112",
             "damaged records: 5",
+            "17 torn bytes cut off segment 2 at byte 96; calls that ended as unknown: 3",
             "file_denied ../x\\u{1b}[2J",
         ] {
             assert!(run.out.contains(part), "{part}: {}", run.out);
@@ -358,5 +401,27 @@ mod tests {
             failure.to_string().contains("a changed record (`1.seg` at byte 99, after 3 good records)"),
             "{failure}"
         );
+    }
+
+    /// A script that asks must not take such a log for whole, nor must a person miss what it says.
+    #[tokio::test]
+    async fn a_log_that_lost_what_it_acknowledged_is_a_failure_that_says_what_is_gone() {
+        let noted = |recovery: Value| json!([{"sequence": 7, "at_ms": 0, "recovery": recovery}]);
+        let lost = noted(json!({
+            "lost": {"after_sequence": 5, "acknowledged_sequence": 9000, "acknowledged_hash": "00"},
+            "anchor_missing": false, "unknown": 0,
+        }));
+        let report = json!({"ok": false, "records": 8, "segments": 1, "suspicious": lost});
+        let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
+        let failure = run.result.expect_err("records are gone");
+        assert!(failure.to_string().contains("acknowledged records of the log are gone"), "{failure}");
+        let what = "acknowledged records behind 5 are gone, up to 9000 (record 7)";
+        assert!(run.notes.contains(what), "{}", run.notes);
+
+        let unsure = noted(json!({"anchor_missing": true, "unknown": 0}));
+        let report = json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure});
+        let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
+        run.result.expect("nothing is known to be gone");
+        assert!(run.out.contains("the log is whole") && run.notes.contains("the `head` file was missing"));
     }
 }

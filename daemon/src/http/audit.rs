@@ -148,10 +148,11 @@ fn error_type(text: &str) -> Result<String, Problem> {
 
 /// Verify the chain of the whole audit log.
 ///
-/// Reads every record again, so it takes as long as the log is large.
+/// Reads every record again, so it takes as long as the log is large. Acknowledged records that a start found gone make it
+/// not `ok` for as long as the log is kept, also where the chain of what is left is whole.
 #[utoipa::path(
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
-    responses((status = 200, description = "What was found: `ok`, or the first bad place.", body = VerifyReport), Unreadable),
+    responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), Unreadable),
 )]
 pub async fn verify(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
     let report = app.audit().verify().await.map_err(unavailable)?;

@@ -88,6 +88,8 @@ async fn a_call_without_outcome_is_shown_as_unknown() {
     let place = Place::with_segment(&bytes);
     let (audit, recovery) = place.start_after_crash().await;
     assert_eq!(recovery, Recovery { unknown: 1, anchor_missing: true, ..Recovery::default() });
+    let report = audit.verify().await.expect("it can be read");
+    assert!(report.ok && report.suspicious.len() == 1, "nobody can say that anything is gone: {report:?}");
     let unknown = row(&audit, "c3").await;
     assert_eq!(unknown.status, Some(Status::Unknown));
     let outcome = unknown.outcome.expect("an outcome");
@@ -170,12 +172,21 @@ async fn an_end_that_was_cut_off_is_noted_for_good() {
     let (audit, recovery) = place.start_after_crash().await;
     let lost = Lost { after_sequence: 2, acknowledged_sequence: 4, acknowledged_hash: head.hash.to_string() };
     assert_eq!(recovery.lost, Some(lost));
-    let report = audit.verify().await.expect("it can be read");
-    assert!(report.ok, "the chain itself is whole");
-    assert_eq!(report.suspicious.into_iter().map(|noted| noted.recovery).collect::<Vec<_>>(), [recovery]);
+    is_noted_for_good(&audit, &recovery).await;
     drop(audit);
-    let (_audit, again) = place.start_after_crash().await;
-    assert!(!again.is_needed(), "it is reported once: {again:?}");
+    let (audit, again) = place.start_after_crash().await;
+    assert!(!again.is_needed(), "it is recorded once: {again:?}");
+    is_noted_for_good(&audit, &recovery).await;
+    drop(audit);
+    assert!(!place.verify().ok, "nor without a daemon");
+}
+
+/// The chain is whole, and what was acknowledged is not all in it.
+async fn is_noted_for_good(audit: &Audit, recovery: &Recovery) {
+    let report = audit.verify().await.expect("it can be read");
+    assert_eq!((report.ok, &report.first_bad), (false, &None), "{report:?}");
+    let noted: Vec<_> = report.suspicious.iter().map(|noted| &noted.recovery).collect();
+    assert_eq!(noted, [recovery]);
 }
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -211,9 +222,7 @@ async fn a_folder_that_was_emptied_or_put_back_is_noted_where_the_index_knows_mo
         let after_sequence = if put_back { 2 } else { 0 };
         let lost = Lost { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
         assert_eq!(recovery, Recovery { lost: Some(lost), ..Recovery::default() });
-        let report = audit.verify().await.expect("it can be read");
-        assert!(report.ok, "the chain itself is whole");
-        assert_eq!(report.suspicious.into_iter().map(|noted| noted.recovery).collect::<Vec<_>>(), [recovery]);
+        is_noted_for_good(&audit, &recovery).await;
         assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
         drop(audit);
         let (_audit, again) = place.start_after_crash().await;
