@@ -19,6 +19,10 @@ const WAITING: Style = AnsiColor::Yellow.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const GAP: &str = "  ";
 
+/// Most characters of a cell: wider than a terminal, so that a sentence has room, while no name or reason that somebody
+/// else wrote can push the other columns out of sight. `--json` shows all of it.
+const CELL_CHARS: usize = 200;
+
 /// Where results and notes go.
 pub struct Printer<'out> {
     out: &'out mut dyn Write,
@@ -87,10 +91,10 @@ impl<'out> Printer<'out> {
         writeln!(self.notes, "{WARNING}warning:{WARNING:#} {}", visible(text))
     }
 
-    /// Rows under their headings, each column as wide as its widest cell.
+    /// Rows under their headings, each column as wide as its widest cell; a cell that is far too long is cut.
     pub fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
         let rows: Vec<[String; N]> =
-            rows.iter().map(|row| row.each_ref().map(|cell| visible(cell))).collect();
+            rows.iter().map(|row| row.each_ref().map(|cell| cut(visible(cell)))).collect();
         let mut widths = headings.map(|heading| heading.chars().count());
         for row in &rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -120,6 +124,15 @@ impl<'out> Printer<'out> {
         }
         writeln!(self.out)
     }
+}
+
+/// At most [`CELL_CHARS`] of it, with an ellipsis in place of the rest.
+fn cut(mut cell: String) -> String {
+    if let Some((end, _)) = cell.char_indices().nth(CELL_CHARS) {
+        let last = cell[..end].char_indices().next_back().map_or(0, |(at, _)| at);
+        cell.replace_range(last.., "…");
+    }
+    cell
 }
 
 /// States and outcomes that are good or bad to see; all else is plain.
@@ -203,6 +216,16 @@ mod tests {
         let rows = [["a".to_owned(), "ok".to_owned()], ["longer".to_owned(), "failed".to_owned()]];
         let text = printed(false, |printer| printer.table(["NAME", "STATE"], &rows));
         assert_eq!(text, "NAME    STATE\na       ok\nlonger  failed\n");
+    }
+
+    /// Padding is at most 65,535 wide, and nobody reads a line of that length.
+    #[test]
+    fn a_cell_that_is_far_too_long_is_cut_and_one_that_fits_is_not() {
+        let rows = [200, 201, 66_000].map(|letters| ["é".repeat(letters), "ok".to_owned()]);
+        let text = printed(false, |printer| printer.table(["NAME", "STATE"], &rows));
+        let cut = format!("{}…", "é".repeat(199));
+        let lines: Vec<_> = text.lines().skip(1).collect();
+        assert_eq!(lines, ["é".repeat(200), cut.clone(), cut].map(|name| format!("{name}  ok")));
     }
 
     #[test]

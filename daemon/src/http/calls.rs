@@ -40,7 +40,8 @@ pub struct CallRequest {
     /// Unique in the session; the same id answers the same call again. Made where absent.
     #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
     id: Option<String>,
-    /// `call_NAMESPACE_TOOL` or `namespace/tool`.
+    /// `call_NAMESPACE_TOOL` or `namespace/tool`. What no tool can be called, also for its length, is that call's
+    /// `TOOL_NOT_FOUND`; of a name of more than 256 bytes the beginning is kept.
     tool: String,
     /// An object that fits the tool's input schema; left out, an empty one. What does not fit is that call's
     /// `INVALID_ARGUMENTS`.

@@ -28,6 +28,7 @@ use serde::Serialize;
 
 use super::problem::Problem;
 use crate::dispatch::RequestedCall;
+pub use envelope::bounded;
 use envelope::{Dialect, Envelope, Items};
 use outcome::{Outcome, State};
 

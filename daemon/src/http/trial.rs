@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::refusal::{
     NoOrganization, ServerDenied, ServerSilent, ServerUnsound, Unrecordable, UnsoundDocument,
 };
-use super::{App, Authenticated};
+use super::{App, Authenticated, forms};
 use crate::custom::Tryout;
 use crate::documents::ToolKey;
 use crate::identity::Caller;
@@ -133,11 +133,10 @@ pub async fn post(
     }
     let namespace = named(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
+    let tool = forms::bounded(&request.tool);
     let tryout = match &request.definition {
-        None => Tryout::Saved(&request.tool),
-        Some(definition) => {
-            Tryout::Unsaved { key: &key, definition: definition.get(), action: &request.tool }
-        }
+        None => Tryout::Saved(&tool),
+        Some(definition) => Tryout::Unsaved { key: &key, definition: definition.get(), action: &tool },
     };
     let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
     let origin = origin(&caller);

@@ -20,6 +20,10 @@ use crate::identifier;
 
 /// Longest id that a caller may give a call, in bytes. Providers give theirs some thirty.
 const CALL_ID_BYTES: usize = 128;
+/// Longest name of a tool that is kept as it came, in bytes: several times what any tool can be called, so that a name
+/// that is merely wrong is told back whole. It stands in the audit log, in events and in answers, which a model that
+/// repeats itself must not fill.
+const TOOL_NAME_BYTES: usize = 256;
 /// Longest name of a turn, in bytes: it is kept with the session, and is an id of the orchestrator's.
 const TURN_BYTES: usize = 200;
 /// Most items of a list. A request has far fewer calls; a model's text and thoughts stand beside them.
@@ -125,6 +129,9 @@ pub struct Calls(Vec<RequestedCall>);
 
 impl Calls {
     /// Adds a call; without an id it gets one. Arguments that are not there are an empty object.
+    ///
+    /// A name that no tool can have is cut, and so is that call's `TOOL_NOT_FOUND` and nobody else's: what a model gave is
+    /// posted as it came, and of its calls the others are answered.
     pub fn add(&mut self, id: Option<String>, tool: &str, arguments: Option<&str>) -> Result<(), Problem> {
         let id_is_new = id.is_none();
         let id = match id {
@@ -132,7 +139,7 @@ impl Calls {
             None => identifier::fresh("c"),
         };
         let arguments: Arc<str> = arguments.unwrap_or("{}").into();
-        self.0.push(RequestedCall { id, tool: tool.into(), arguments, id_is_new });
+        self.0.push(RequestedCall { id, tool: bounded(tool).as_ref().into(), arguments, id_is_new });
         Ok(())
     }
 
@@ -160,6 +167,15 @@ impl Calls {
         }
         Ok(self.0)
     }
+}
+
+/// A name as it is kept; a tool's has no ellipsis in it, so that one that was cut is never another tool's.
+pub fn bounded(tool: &str) -> Cow<'_, str> {
+    if tool.len() <= TOOL_NAME_BYTES {
+        return tool.into();
+    }
+    let end = tool.floor_char_boundary(TOOL_NAME_BYTES - '…'.len_utf8());
+    format!("{}…", &tool[..end]).into()
 }
 
 /// What kind of item stands in a list of several kinds; none where it does not say.

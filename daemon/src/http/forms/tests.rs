@@ -3,7 +3,7 @@
 mod answers;
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -68,6 +68,32 @@ fn a_turn_is_a_short_id() {
     for unsound in ["", "a\nb", &"t".repeat(201)] {
         assert!(refusal(&body(unsound)).starts_with("`turn` is empty, longer than 200 bytes"), "{unsound}");
     }
+}
+
+/// A model that repeats itself costs its other calls nothing, and fills neither the audit log nor the answer.
+#[test]
+fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
+    let named = |name: &str| {
+        [
+            json!({"calls": [{"tool": name}]}),
+            json!({"openai": {"tool_calls": [{"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}]}}),
+            json!({"openai_responses": [{"type": "function_call", "call_id": "c", "name": name, "arguments": "{}"}]}),
+            json!({"anthropic": [{"type": "tool_use", "id": "c", "name": name, "input": {}}]}),
+            json!({"gemini": [{"functionCall": {"name": name, "args": {}}}]}),
+            json!({"tool_call": {"tool_name": name}}),
+        ]
+    };
+    let tool = |body: &Value| asked(&body.to_string()).calls[0].tool.to_string();
+    for body in named(&"é".repeat(128)) {
+        assert_eq!(tool(&body), "é".repeat(128), "{body}");
+    }
+    for body in named(&"é".repeat(33_000)) {
+        assert_eq!(tool(&body), format!("{}…", "é".repeat(126)));
+    }
+    assert_eq!(
+        tool(&json!({"text": format!("[[TOOL_CALL: {}()]]", "a".repeat(257))})),
+        format!("{}…", "a".repeat(253))
+    );
 }
 
 #[test]
