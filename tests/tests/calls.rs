@@ -250,7 +250,7 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
         }
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"].as_array().map(Vec::len), Some(32), "{answer}");
-        session.post(&json!({"calls": vec![doze; 33]})).refused(400, "INVALID_REQUEST");
+        session.post(&json!({"calls": vec![doze; 33]})).refused(413, "TOO_LARGE");
         session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
         assert_eq!(
             scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),

@@ -20,7 +20,7 @@ use super::forms::schema::answers::AnswerForm;
 use super::forms::{self, Around, Asked, Form};
 use super::problem::{ErrorTypeForm, Problem};
 use super::refusal::{
-    Decided, NoCall, NoSession, NotInTime, SessionEnded, UnfitResult, Unreadable, Unrecordable,
+    Decided, NoCall, NoSession, NotInTime, SessionEnded, TooManyCalls, UnfitResult, Unreadable, Unrecordable,
 };
 use super::{App, Authenticated, DOOR, events};
 use crate::approvals::Stands;
@@ -122,7 +122,7 @@ pub struct CallResultError {
                 ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
                 ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
             )),
-        NoSession, SessionEnded,
+        NoSession, SessionEnded, TooManyCalls,
     ),
 )]
 pub async fn post(

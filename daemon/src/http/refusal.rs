@@ -161,6 +161,7 @@ refusals! {
     NoneBefore = Conflict, "no version before this one is kept";
     NotEmpty = Conflict, "the folder is not empty";
     NoTools = NoTools, "the agent has no tool that it could call";
+    TooManyCalls = TooLarge, "the request has more calls than the operator allows in one";
     NoRoom = TooLarge, "the file does not fit into what is left of the workspace";
     Unrecordable = Unavailable, "the store or the audit log cannot be reached, so nothing was done";
     NotReady = Unavailable, "it does not take work";

@@ -28,6 +28,8 @@ const TOOL_NAME_BYTES: usize = 256;
 const TURN_BYTES: usize = 200;
 /// Most items of a list. A request has far fewer calls; a model's text and thoughts stand beside them.
 const MOST_ITEMS: usize = 4096;
+/// How the message begins where there are more.
+const TOO_MANY_ITEMS: &str = "a list of more than";
 /// Longest piece of a refused text that a message shows, in characters.
 const SHOWN_CHARS: usize = 80;
 
@@ -77,12 +79,8 @@ pub fn read(body: &[u8]) -> Result<Envelope<'_>, Problem> {
         let at = error.valid_up_to();
         invalid(format!("the body is not UTF-8 at byte {at}"), "send JSON in UTF-8")
     })?;
-    let Object(mut members) = serde_json::from_str::<Object<Members<'_>>>(text).map_err(|error| {
-        invalid(
-            format!("the body is not what this address takes: {error}"),
-            "compare it with `/openapi.json`",
-        )
-    })?;
+    let Object(mut members) =
+        serde_json::from_str::<Object<Members<'_>>>(text).map_err(|error| unfit(&error.to_string()))?;
     let turn = members.turn.take().map(sound_turn).transpose()?;
     let id = members.id.take();
     let dialect = members.only()?;
@@ -93,6 +91,17 @@ pub fn read(body: &[u8]) -> Result<Envelope<'_>, Problem> {
         ));
     }
     Ok(Envelope { turn, id, dialect })
+}
+
+/// More than is read of a list is a batch that is too large, like more calls than are taken; anything else has the wrong
+/// form.
+fn unfit(error: &str) -> Problem {
+    let error_type = match error.starts_with(TOO_MANY_ITEMS) {
+        true => ErrorType::TooLarge,
+        false => ErrorType::InvalidRequest,
+    };
+    let message = format!("the body is not what this address takes: {error}");
+    Problem::new(error_type, message, "compare it with `/openapi.json`")
 }
 
 impl<'a> Members<'a> {
@@ -153,7 +162,8 @@ impl Calls {
             ));
         }
         if count > most {
-            return Err(invalid(
+            return Err(Problem::new(
+                ErrorType::TooLarge,
                 format!("the request has {count} calls"),
                 format!("send 1 to {most} calls in a request"),
             ));
@@ -260,7 +270,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             if items.len() == MOST_ITEMS {
-                return Err(A::Error::custom(format_args!("a list of more than {MOST_ITEMS} items")));
+                return Err(A::Error::custom(format_args!("{TOO_MANY_ITEMS} {MOST_ITEMS} items")));
             }
             items.push(item);
         }

@@ -4,6 +4,7 @@ mod answers;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use toolgate_admission::ErrorType;
 
 use super::*;
 
@@ -20,8 +21,17 @@ fn calls(body: &str) -> Vec<(String, String, String)> {
 
 /// What a request that is not sound is told.
 fn refusal(body: &str) -> String {
+    refused_as(ErrorType::InvalidRequest, body)
+}
+
+/// What a request is told that has too much of something.
+fn too_large(body: &str) -> String {
+    refused_as(ErrorType::TooLarge, body)
+}
+
+fn refused_as(error_type: ErrorType, body: &str) -> String {
     let problem = read(body.as_bytes(), 32).expect_err(body);
-    assert_eq!(problem.0.error_type, toolgate_admission::ErrorType::InvalidRequest, "{body}");
+    assert_eq!(problem.0.error_type, error_type, "{body}");
     assert!(!problem.0.hint.is_empty(), "{body}");
     problem.0.message
 }
@@ -100,7 +110,7 @@ fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
 fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
     assert_eq!(asked(&body(32)).calls.len(), 32);
-    assert_eq!(refusal(&body(33)), "the request has 33 calls");
+    assert_eq!(too_large(&body(33)), "the request has 33 calls");
     assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
 }
 
@@ -114,13 +124,13 @@ fn a_list_has_no_more_items_than_anybody_sends() {
         json!({ "anthropic": blocks }).to_string()
     };
     assert_eq!(asked(&body(4096)).calls.len(), 1);
-    assert!(refusal(&body(4097)).contains("a list of more than 4096 items"));
+    assert!(too_large(&body(4097)).contains("a list of more than 4096 items"));
     for member in ["calls", "openai_responses", "gemini"] {
         let many = json!({ member: vec![json!({"tool": "a"}); 4097] }).to_string();
-        assert!(refusal(&many).contains("a list of more than 4096 items"), "{member}");
+        assert!(too_large(&many).contains("a list of more than 4096 items"), "{member}");
     }
     let many = json!({"openai": {"tool_calls": vec![1; 4097]}}).to_string();
-    assert!(refusal(&many).contains("a list of more than 4096 items"));
+    assert!(too_large(&many).contains("a list of more than 4096 items"));
 }
 
 #[test]
