@@ -51,7 +51,7 @@ pub enum TokenCommand {
     },
     /// List the tokens that are not revoked
     List,
-    /// End a token, at once and for good
+    /// End a token, at once and for good; not the last operator's
     Revoke {
         /// The token, as `list` shows it
         id: String,

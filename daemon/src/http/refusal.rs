@@ -151,6 +151,7 @@ refusals! {
     NoFile = NotFound, "there is no such file or session, or the token may not use the session";
     FileThere = Conflict as 412, "something of that name is there, and `If-None-Match: *` says that nothing is";
     NoToken = NotFound, "there is no such token, or it is not of the organization of the one that asks";
+    LastOperator = Conflict, "it is the last token of an operator";
     SessionEnded = Expired, "the session was not used for too long and has ended";
     Changed = Conflict as 412, "the document is not the one that the header names: it was changed, made or deleted in between";
     NothingSaid = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";

@@ -10,7 +10,7 @@ use super::address::TokenAddress;
 use super::body::Json;
 use super::extract::{Path, Query};
 use super::problem::Problem;
-use super::refusal::{NoOrganization, NoToken, Unrecordable};
+use super::refusal::{LastOperator, NoOrganization, NoToken, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
@@ -123,11 +123,12 @@ pub async fn post(
 
 /// Revoke a token.
 ///
-/// It ends with this request; calls that run for it are cancelled. One can revoke the token one asks with.
+/// It ends with this request; calls that run for it are cancelled. One can revoke the token one asks with, but not the
+/// last operator's: nobody could make another.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
     params(TokenAddress),
-    responses((status = 204, description = "It is no longer good."), NoToken, Unrecordable),
+    responses((status = 204, description = "It is no longer good."), NoToken, LastOperator, Unrecordable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -219,6 +219,10 @@ async fn the_first_start_writes_an_operator_token_that_works_and_can_be_revoked(
     let text = std::fs::read_to_string(&file).expect("the token");
     let caller = house.caller(text.trim()).expect("a caller");
     caller.may(Access::Operate).expect("an operator");
+    let refused = house.identity.revoke(&caller, &caller.token_id, 2).await.expect_err("nobody else");
+    assert_eq!(refused.error_type, ErrorType::Conflict);
+    house.caller(text.trim()).expect("it still works");
+    house.identity.create(&caller, wanted(Role::Operator, None), 2).await.expect("another");
     house.identity.revoke(&caller, &caller.token_id, 2).await.expect("revoked");
     assert!(house.caller(text.trim()).is_err());
 }
@@ -226,7 +230,7 @@ async fn the_first_start_writes_an_operator_token_that_works_and_can_be_revoked(
 #[tokio::test]
 async fn a_later_start_makes_no_token_even_where_all_are_revoked() {
     let house = house().await;
-    let made = house.make(wanted(Role::Operator, None)).await;
+    let made = house.make(wanted(Role::Auditor, None)).await;
     house.identity.revoke(&operator(), &made.summary.id, 6).await.expect("revoked");
     let file = house.folder.path().join("operator.token");
     assert!(!house.identity.make_first_token(&file, 7).await.expect("nothing to do"));

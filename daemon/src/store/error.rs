@@ -19,6 +19,8 @@ pub enum StoreError {
     PreconditionRequired { what: String },
     #[error("no {what}")]
     NotFound { what: String },
+    #[error("token `{id}` is the last operator's")]
+    LastOperator { id: String },
     #[error("there are too many {what}")]
     TooMany { what: &'static str },
     #[error("the store was made by another version")]
@@ -72,6 +74,9 @@ impl StoreError {
                 "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
             }
             Self::NotFound { .. } => "check the name, and that it was made before",
+            Self::LastOperator { .. } => {
+                "make another operator's token first: without one nobody could make any, and no start makes one again"
+            }
             Self::TooMany { .. } => "decide or let expire some of them first",
             Self::OtherVersion => "start it with the version that wrote it last, or give another data folder",
             Self::Unavailable { trouble, .. } => trouble.hint(),
@@ -80,7 +85,7 @@ impl StoreError {
 
     fn error_type(&self) -> ErrorType {
         match self {
-            Self::PreconditionFailed { .. } => ErrorType::Conflict,
+            Self::PreconditionFailed { .. } | Self::LastOperator { .. } => ErrorType::Conflict,
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
             Self::TooMany { .. } => ErrorType::QuotaExceeded,

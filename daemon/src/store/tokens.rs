@@ -77,18 +77,37 @@ impl Store {
         Ok(())
     }
 
-    /// Revokes a token; one that is revoked already, or was never made, is not found.
+    /// Revokes a token; one that is revoked already, or was never made, is not found. The last operator's stays: only
+    /// operators make operators, and no start makes a token where there ever was one, so nobody would get in again.
     pub async fn revoke_token(&self, id: &str, now_ms: u64) -> Result<(), StoreError> {
-        let done = sqlx::query("UPDATE tokens SET revoked_ms = $2 WHERE id = $1 AND revoked_ms IS NULL")
+        let mut change = self.begin().await?;
+        let role: Option<(String,)> =
+            sqlx::query_as("SELECT role FROM tokens WHERE id = $1 AND revoked_ms IS NULL")
+                .bind(id)
+                .fetch_optional(&mut *change)
+                .await?;
+        let Some((role,)) = role else {
+            return Err(StoreError::NotFound { what: format!("token `{id}`") });
+        };
+        if role == Role::Operator.as_str() && live_operators(&mut change).await? == 1 {
+            return Err(StoreError::LastOperator { id: id.to_owned() });
+        }
+        sqlx::query("UPDATE tokens SET revoked_ms = $2 WHERE id = $1")
             .bind(id)
             .bind(to_sql(now_ms))
-            .execute(&self.writer)
+            .execute(&mut *change)
             .await?;
-        match done.rows_affected() {
-            0 => Err(StoreError::NotFound { what: format!("token `{id}`") }),
-            _ => Ok(()),
-        }
+        change.commit().await?;
+        Ok(())
     }
+}
+
+async fn live_operators(change: &mut Transaction<'static, Sqlite>) -> Result<i64, StoreError> {
+    let (count,) = sqlx::query_as("SELECT count(*) FROM tokens WHERE role = $1 AND revoked_ms IS NULL")
+        .bind(Role::Operator.as_str())
+        .fetch_one(&mut **change)
+        .await?;
+    Ok(count)
 }
 
 /// Revokes what an organization's tokens are left; answers their ids.
@@ -182,12 +201,30 @@ mod tests {
     #[tokio::test]
     async fn a_revoked_token_is_gone_and_stays_known() {
         let (_folder, store) = store_with_acme().await;
-        store.add_token(&token("a")).await.expect("stored");
+        store.add_token(&TokenRow { role: Role::Auditor, ..token("a") }).await.expect("stored");
         store.revoke_token("a", 9).await.expect("revoked");
         assert_eq!(store.live_tokens().await.expect("tokens"), []);
         assert!(store.has_tokens().await.expect("an answer"));
         let again = store.revoke_token("a", 10).await.expect_err("revoked already");
         assert!(matches!(again, StoreError::NotFound { .. }));
+    }
+
+    /// Whoever revokes at the same time as others: one operator is left, whichever it is.
+    #[tokio::test]
+    async fn the_last_operators_token_is_not_revoked_and_any_other_is() {
+        let (_folder, store) = store_with_acme().await;
+        for id in ["a", "b", "c"] {
+            store.add_token(&token(id)).await.expect("stored");
+        }
+        store.add_token(&TokenRow { role: Role::Auditor, ..token("d") }).await.expect("stored");
+        store.revoke_token("d", 8).await.expect("it is no operator's");
+        let (a, b, c) =
+            tokio::join!(store.revoke_token("a", 9), store.revoke_token("b", 9), store.revoke_token("c", 9));
+        let refused: Vec<_> = [a, b, c].into_iter().filter_map(Result::err).collect();
+        assert!(matches!(&refused[..], [StoreError::LastOperator { .. }]), "{refused:?}");
+        let [left] = &store.live_tokens().await.expect("tokens")[..] else { panic!("one is left") };
+        store.add_token(&token("e")).await.expect("stored");
+        store.revoke_token(&left.id, 10).await.expect("it is no longer the last");
     }
 
     #[tokio::test]

@@ -22,6 +22,7 @@ fn status(error: &StoreError) -> u16 {
         StoreError::PreconditionFailed { .. } => 412,
         StoreError::PreconditionRequired { .. } => 428,
         StoreError::NotFound { .. } => 404,
+        StoreError::LastOperator { .. } => 409,
         StoreError::TooMany { .. } => 429,
         StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
