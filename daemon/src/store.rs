@@ -19,7 +19,9 @@ mod root_keys;
 mod sessions;
 mod tokens;
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
@@ -54,13 +56,17 @@ const BEGIN: &str = "BEGIN IMMEDIATE";
 pub struct Store {
     writer: SqlitePool,
     readers: SqlitePool,
+    /// Two daemons on one store would each go by what they read at the start: a token that one of them revoked stays good
+    /// at the other.
+    held: Arc<File>,
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`, made when it is missing, and brings its
+    /// Opens the SQLite file at `path`, made when it is missing, takes hold of it and brings its
     /// tables up to date.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         folder::create_private_file(path).map_err(|error| StoreError::cannot_open(path, error))?;
+        let held = Arc::new(folder::hold_store(path)?);
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
@@ -70,7 +76,7 @@ impl Store {
         let writer = pool(1).connect_with(options.clone()).await?;
         MIGRATIONS.run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
-        Ok(Self { writer, readers })
+        Ok(Self { writer, readers, held })
     }
 
     /// Whether the store answers; for `/readyz`.
@@ -83,6 +89,8 @@ impl Store {
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
+        // If not, it is free when the last clone is gone.
+        let _ = self.held.unlock();
     }
 
     /// A transaction that holds the right to write from its first statement on,
@@ -206,6 +214,24 @@ mod tests {
         let (value,): (i64,) =
             sqlx::query_as("SELECT value FROM counters").fetch_one(&store.readers).await.expect("a row");
         assert_eq!(value, 7);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_another_daemon_holds_is_refused_with_its_process() {
+        let (folder, store) = empty_store().await;
+        let path = folder.path().canonicalize().expect("a folder").join("state.db");
+        let link = folder.path().join("link.db");
+        std::os::unix::fs::symlink(&path, &link).expect("a link");
+        for name in [&path, &link] {
+            let error = Store::open(name).await.expect_err("held");
+            let pid = std::process::id();
+            let message = format!("the store `{}` is held by another daemon (process {pid})", path.display());
+            assert_eq!(error.to_string(), message);
+        }
+        // Another store in the same folder is another's.
+        Store::open(&folder.path().join("other.db")).await.expect("free");
+        store.close().await;
+        Store::open(&link).await.expect("free again");
     }
 
     #[tokio::test]

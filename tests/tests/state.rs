@@ -232,6 +232,14 @@ fn a_folder_is_held_by_one_daemon() {
     assert!(second.stderr.contains("is held by another daemon"), "{}", second.stderr);
     assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
     assert!(second.stderr.contains("--data"), "a hint: {}", second.stderr);
+    // Nor with a folder of its own, where it is given the same store.
+    let store = format!("sqlite:{data}/state.db");
+    let own = daemon.folder.path().join("own").display().to_string();
+    let third = ["serve", "--data", &own, "--store", &store, "--listen", "127.0.0.1:0"];
+    let third = run_to_end(PROGRAM, &third, daemon.folder.path());
+    assert_eq!(third.status.code(), Some(1), "{third:?}");
+    let held = format!("state.db` is held by another daemon (process {})", daemon.pid());
+    assert!(third.stderr.contains(&held) && third.stderr.contains("--store"), "{}", third.stderr);
     assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
     // A crash leaves nothing to clear away.
     let daemon = daemon.crash_and_restart();

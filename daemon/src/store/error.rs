@@ -1,13 +1,14 @@
 //! What can go wrong in the store, as its callers tell it apart.
 //!
 //! What the outside is told never holds SQL or a path; the source, with both, is
-//! for the log.
+//! for the log. The one path in a message is of a start, which nobody outside sees.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
 
+use super::folder::with_pid;
 use crate::documents::Unmet;
 
 /// Why the store did not do what it was asked.
@@ -23,6 +24,8 @@ pub enum StoreError {
     LastOperator { id: String },
     #[error("there are too many {what}")]
     TooMany { what: &'static str },
+    #[error("the store `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
+    Held { path: PathBuf, pid: Option<u32> },
     #[error("the store was made by another version")]
     OtherVersion,
     #[error("{}", .trouble.message())]
@@ -78,6 +81,7 @@ impl StoreError {
                 "make another operator's token first: without one nobody could make any, and no start makes one again"
             }
             Self::TooMany { .. } => "decide or let expire some of them first",
+            Self::Held { .. } => "stop that daemon, or give this one another store with `--store`",
             Self::OtherVersion => "start it with the version that wrote it last, or give another data folder",
             Self::Unavailable { trouble, .. } => trouble.hint(),
         }
@@ -89,7 +93,7 @@ impl StoreError {
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
             Self::TooMany { .. } => ErrorType::QuotaExceeded,
-            Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
+            Self::Held { .. } | Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
         }
     }
 }

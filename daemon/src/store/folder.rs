@@ -1,6 +1,7 @@
-//! The data folder: private to the daemon's user, and held by one daemon.
+//! The data folder: private to the daemon's user, and held by one daemon. So is the store, wherever its file is: two
+//! daemons with folders of their own may be given the same one.
 //!
-//! A lock on the file `lock` lasts as long as the process, whatever ends it, so
+//! A lock on the file `lock`, or beside the store's, lasts as long as the process, whatever ends it, so
 //! that a crash leaves nothing to clear away. The process id in it is for the
 //! message that the second daemon gives, and decides nothing.
 
@@ -8,6 +9,8 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use super::StoreError;
 
 const LOCK: &str = "lock";
 const PRIVATE_FOLDER: u32 = 0o700;
@@ -37,7 +40,7 @@ pub enum FolderError {
     Inside { path: PathBuf, source: io::Error },
 }
 
-fn with_pid(pid: &Option<u32>) -> String {
+pub(super) fn with_pid(pid: &Option<u32>) -> String {
     pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
 }
 
@@ -74,8 +77,12 @@ impl DataFolder {
         DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path).map_err(unusable)?;
         let path = path.canonicalize().map_err(unusable)?;
         close_to_others(&path)?;
-        let lock = take_lock(&path)?;
-        Ok(Self { path, _lock: lock })
+        let lock = path.join(LOCK);
+        match take_lock(&lock) {
+            Ok(lock) => Ok(Self { path, _lock: lock }),
+            Err(NotTaken::Held(pid)) => Err(FolderError::Held { path, pid }),
+            Err(NotTaken::Failed(source)) => Err(FolderError::Inside { path: lock, source }),
+        }
     }
 
     /// The folder, as an absolute path.
@@ -116,25 +123,45 @@ fn is_ours(path: &Path) -> io::Result<bool> {
     Ok(path.join(LOCK).is_file() || path.read_dir()?.next().is_none())
 }
 
-fn take_lock(folder: &Path) -> Result<File, FolderError> {
-    let path = folder.join(LOCK);
-    let unusable = |source| FolderError::Inside { path: path.clone(), source };
+/// Takes hold of the store whose file is there, until the answer is dropped or unlocked. The one in the data folder as
+/// well: that folder's own lock stops no daemon that has another folder.
+pub(super) fn hold_store(file: &Path) -> Result<File, StoreError> {
+    // By its real path: a link to it is the same store.
+    let path = file.canonicalize().map_err(|error| StoreError::cannot_open(file, error))?;
+    let mut lock = path.clone().into_os_string();
+    lock.push(".lock");
+    match take_lock(lock.as_ref()) {
+        Ok(lock) => Ok(lock),
+        Err(NotTaken::Held(pid)) => Err(StoreError::Held { path, pid }),
+        Err(NotTaken::Failed(error)) => Err(StoreError::cannot_open(lock.as_ref(), error)),
+    }
+}
+
+enum NotTaken {
+    Held(Option<u32>),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for NotTaken {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn take_lock(path: &Path) -> Result<File, NotTaken> {
     let mut lock = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(PRIVATE_FILE)
-        .open(&path)
-        .map_err(unusable)?;
+        .open(path)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            return Err(FolderError::Held { path: folder.to_owned(), pid: written_pid(&mut lock) });
-        }
-        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+        Err(TryLockError::WouldBlock) => return Err(NotTaken::Held(written_pid(&mut lock))),
+        Err(TryLockError::Error(error)) => return Err(error.into()),
     }
-    write_pid(&mut lock).map_err(unusable)?;
+    write_pid(&mut lock)?;
     Ok(lock)
 }
 

@@ -24,7 +24,7 @@ fn status(error: &StoreError) -> u16 {
         StoreError::NotFound { .. } => 404,
         StoreError::LastOperator { .. } => 409,
         StoreError::TooMany { .. } => 429,
-        StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
+        StoreError::Held { .. } | StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
 }
 
