@@ -97,13 +97,12 @@ impl Daemon {
             .expect("the program starts");
         let log = Arc::new(Log::default());
         let reading = child.stderr.take().map(|stderr| read_log(stderr, Arc::clone(&log)));
-        let Some(serving) = log.find(|line| line.contains("serving address=")) else {
+        let Some(serving) = log.find(|line| served_at(line).is_some()) else {
             let _ = child.kill();
             let _ = child.wait();
             return Err(log.lock().0.join("\n"));
         };
-        let address =
-            serving.split("address=").nth(1).and_then(|text| text.trim().parse().ok()).expect("an address");
+        let address = served_at(&serving).expect("an address");
         Ok(Self { program, options, folder, child, log, reading, address })
     }
 
@@ -224,6 +223,13 @@ fn with_patience(settings: &str) -> String {
             "{settings}\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\nbreaker_failures = 1000\n"
         ),
     }
+}
+
+/// Where a daemon says that it serves, in lines for people or for machines.
+fn served_at(line: &str) -> Option<SocketAddr> {
+    let forms = ["serving address=", "\"serving\",\"address\":\""];
+    let (_, behind) = forms.iter().find_map(|form| line.split_once(form))?;
+    behind.split('"').next()?.trim().parse().ok()
 }
 
 fn data_of(options: &Options, folder: &TempDir) -> PathBuf {

@@ -17,6 +17,7 @@ use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
+use crate::logging::{AsJson, GUESTS};
 use crate::redact::{redacted, redacted_unchecked, secrets, without};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
@@ -278,11 +279,11 @@ pub(super) fn log(
     let conversation = session.setup.conversation.as_deref().unwrap_or("");
     let session = session.setup.id.as_str();
     for line in &finished.log {
-        let (event, message, fields) = (line.event.as_str(), line.message.as_str(), &line.fields);
+        let (event, message, fields) = (AsJson(&line.event), AsJson(&line.message), AsJson(&line.fields));
         macro_rules! write {
             ($level:ident) => {
                 tracing::$level!(
-                    target: "toolgate::plugin",
+                    target: GUESTS,
                     session, conversation, %tool, call = call.id, event = ?event, fields = ?fields,
                     "{message:?}"
                 )

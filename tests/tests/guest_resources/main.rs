@@ -468,6 +468,21 @@ fn what_a_plugin_logs_cannot_forge_a_line() {
 }
 
 #[test]
+fn machines_read_what_a_plugin_logs_as_it_was() {
+    let daemon = Daemon::start(PROGRAM, "[log]\nformat = \"json\"");
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let said = "first\nall is \"well\"\x1b[2J\u{202e}";
+    session.call("hostile/log", json!({"message": said})).output();
+    let line = daemon.logged("what the plugin said", |line| line.contains("all is"));
+    assert!(!line.contains('\u{202e}'), "{line}");
+    let fields = serde_json::from_str::<Value>(&line).expect("json")["fields"].clone();
+    assert_eq!((&fields["message"], &fields["event"]), (&json!(said), &json!("said")), "{line}");
+    assert_eq!(fields["fields"], json!([["length", said.len().to_string()]]), "{line}");
+    assert_eq!((&fields["session"], &fields["tool"]), (&json!(session.id), &json!("hostile/log")), "{line}");
+}
+
+#[test]
 fn empty_writes_keep_nothing() {
     scene(|scene| {
         let reply = scene.after(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
