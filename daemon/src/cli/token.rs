@@ -81,6 +81,7 @@ async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> R
         return Ok(printer.value(&made)?);
     }
     printer.line(&field(&made, "/token"))?;
+    document::warn(printer, &made)?;
     Ok(printer.note(&format!("this is token `{}`; it is not shown again", field(&made, "/id")))?)
 }
 
@@ -132,6 +133,20 @@ mod tests {
         assert_eq!(
             asked,
             json!({"role": "orchestrator", "organization": "acme", "agents": null, "label": "ci"})
+        );
+    }
+
+    #[tokio::test]
+    async fn an_agent_that_is_not_there_is_warned_of_beside_the_token() {
+        let odd = json!({"path": "/agents/0", "message": "the organization `acme` has no agent `bott`", "nearest": "bot"});
+        let made = Canned::json(201, json!({"id": "ab", "token": "tg_ab_secret", "warnings": [odd]}));
+        let run = run_command(create(vec!["bott".into()]), false, vec![made]).await;
+        run.result.expect("done");
+        assert_eq!(run.out, "tg_ab_secret\n");
+        assert!(
+            run.notes.contains("has no agent `bott` (`/agents/0`); did you mean `bot`?"),
+            "{}",
+            run.notes
         );
     }
 

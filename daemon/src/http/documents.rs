@@ -58,7 +58,7 @@ pub struct DocumentWarnings {
 #[derive(Serialize, ToSchema)]
 pub struct DocumentWarning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`,
-    /// `NO_EFFECT`.
+    /// `NO_EFFECT`; `UNRESOLVED_AGENT` of a token.
     code: &'static str,
     /// Where in the document: a JSON pointer.
     path: String,

@@ -3,17 +3,19 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_admission::{CallError, ErrorType, Name, Warning, nearest};
 use utoipa::ToSchema;
 
 use super::address::TokenAddress;
 use super::body::Json;
+use super::documents::DocumentWarning;
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{LastOperator, NoOrganization, NoToken, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::dispatch::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
+use crate::registry::Snapshot;
 
 /// What a token is to be good for.
 #[derive(Deserialize, ToSchema)]
@@ -26,7 +28,8 @@ pub struct TokenRequest {
     /// The organization; needed for all but operators and auditors of the whole platform.
     #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     organization: Option<String>,
-    /// The agents that an orchestrator may speak for; absent means all of the organization.
+    /// The agents that an orchestrator may speak for; absent means all of the organization. One that is not there is warned
+    /// of: it may be made later.
     #[schema(min_items = 1)]
     agents: Option<Vec<String>>,
     /// For people: at most 200 bytes.
@@ -58,6 +61,10 @@ pub struct TokenView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
+    /// Agents that are not there, in the answer that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<DocumentWarning>, required = false)]
+    warnings: Option<Vec<DocumentWarning>>,
 }
 
 /// List the tokens that the caller may see.
@@ -78,7 +85,7 @@ pub async fn list(
     let more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| more).map(|token| token.id.clone());
-    let items = found.into_iter().map(|token| view(token, None)).collect();
+    let items = found.into_iter().map(view).collect();
     Ok(axum::Json(List { items, next_cursor }))
 }
 
@@ -117,8 +124,25 @@ pub async fn post(
         app.0.identity.create(&caller, wanted, now_ms()).await
     };
     let made = app.act(&caller, whose.as_ref(), "token.create", &request.role, making).await?;
-    let secret = made.secret.text();
-    Ok((StatusCode::CREATED, axum::Json(view(made.summary, Some(secret)))))
+    let token = Some(made.secret.text());
+    let warnings = Some(unknown_agents(&app.0.registry.snapshot(), &made.summary));
+    Ok((StatusCode::CREATED, axum::Json(TokenView { token, warnings, ..view(made.summary) })))
+}
+
+/// A token for an agent that is not there opens no session, and nothing else would say that its name is misspelt.
+fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarning> {
+    let (Some(organization), Some(agents)) = (&token.organization, &token.agents) else { return Vec::new() };
+    let known = snapshot.agents(organization);
+    let unknown = agents.iter().enumerate().filter(|(_, agent)| !known.contains(agent));
+    let warnings = unknown.map(|(at, agent)| Warning {
+        nearest: nearest(agent.as_str(), known.iter().map(Name::as_str)).map(str::to_owned),
+        ..Warning::new(
+            "UNRESOLVED_AGENT",
+            format!("/agents/{at}"),
+            format!("the organization `{organization}` has no agent `{agent}`"),
+        )
+    });
+    warnings.map(DocumentWarning::from).collect()
 }
 
 /// Revoke a token.
@@ -140,7 +164,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn view(token: TokenSummary, secret: Option<String>) -> TokenView {
+fn view(token: TokenSummary) -> TokenView {
     TokenView {
         id: token.id,
         role: token.role.as_str(),
@@ -148,7 +172,8 @@ fn view(token: TokenSummary, secret: Option<String>) -> TokenView {
         agents: token.agents.map(|names| names.iter().map(ToString::to_string).collect()),
         label: token.label,
         created_ms: token.created_ms,
-        token: secret,
+        token: None,
+        warnings: None,
     }
 }
 

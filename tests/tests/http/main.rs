@@ -365,6 +365,26 @@ fn what_a_token_did_is_found_by_its_id() {
     });
 }
 
+/// It may be made later, so the token is.
+#[test]
+fn a_token_for_an_agent_that_is_not_there_is_made_with_a_warning() {
+    scene(|scene| {
+        let operator = scene.daemon.operator();
+        operator.make("/v1/orgs/warned", &json!({})).expect(201);
+        operator.make("/v1/orgs/warned/agents/support", &json!({"name": "Support"})).expect(201);
+        let warnings = |agents: &[&str]| {
+            let wanted = json!({"role": "orchestrator", "organization": "warned", "agents": agents});
+            operator.post("/v1/tokens", &wanted).expect(201).json()["warnings"].clone()
+        };
+        assert_eq!(warnings(&["support"]), json!([]));
+        let warning = json!({
+            "code": "UNRESOLVED_AGENT", "path": "/agents/1", "nearest": "support",
+            "message": "the organization `warned` has no agent `suport`",
+        });
+        assert_eq!(warnings(&["support", "suport"]), json!([warning]));
+    });
+}
+
 #[test]
 fn a_revoked_token_is_no_longer_good() {
     scene(|scene| {
