@@ -39,10 +39,29 @@ fn value(text: &str, levels: u64) -> Option<Value> {
 
 fn number(text: &str) -> Option<Number> {
     if text.contains(['.', 'e', 'E']) || text == "-0" {
-        return Number::from_f64(text.parse().ok()?);
+        let double: f64 = text.parse().ok()?;
+        return Number::from_f64(double).filter(|_| is_the_number(text, double));
     }
     let whole: i128 = text.parse().ok()?;
     u64::try_from(whole).map(Number::from).or_else(|_| i64::try_from(whole).map(Number::from)).ok()
+}
+
+/// Whether a double is still what was written: not zero where that was not, and the same where a whole number was, by its
+/// digits in full or by those that programs print of it.
+fn is_the_number(text: &str, double: f64) -> bool {
+    let digits = text.trim_start_matches('-').split(['e', 'E']).next().unwrap_or_default();
+    if digits.trim_matches(['0', '.']).is_empty() == (double != 0.0) {
+        return false;
+    }
+    match text.split_once('.') {
+        Some((whole, fraction)) if fraction.trim_matches('0').is_empty() => match whole.parse::<i128>() {
+            Ok(number) => {
+                number == double as i128 || format!("{double:?}") == text || double.to_string() == whole
+            }
+            Err(_) => true,
+        },
+        _ => true,
+    }
 }
 
 fn members(text: &str) -> Option<Vec<(String, &RawValue)>> {

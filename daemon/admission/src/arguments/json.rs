@@ -79,9 +79,8 @@ impl JsonErrorKind {
         match self {
             Self::Syntax { .. } => "send the arguments as one JSON object, with nothing before or after it",
             Self::DuplicateKey(_) => "send each key once",
-            Self::IntegerOutOfRange(_) | Self::FloatOutOfRange(_) => {
-                "send a number this large as a string, if the tool takes one"
-            }
+            Self::IntegerOutOfRange(_) => "send a number this large as a string, if the tool takes one",
+            Self::FloatOutOfRange(_) => "round it, or send it as a string, if the tool takes one",
             Self::BadEscape(_) => "write the character itself, or both halves of its surrogate pair",
             Self::TooDeep(_) => "send a flatter value",
         }
@@ -96,7 +95,7 @@ impl fmt::Display for JsonErrorKind {
             }
             Self::DuplicateKey(key) => write!(formatter, "duplicate key `{key}`"),
             Self::IntegerOutOfRange(text) => write!(formatter, "the integer {text} does not fit 64 bits"),
-            Self::FloatOutOfRange(text) => write!(formatter, "the number {text} is too large"),
+            Self::FloatOutOfRange(text) => write!(formatter, "the number {text} does not fit a double"),
             Self::BadEscape(text) => write!(formatter, "the escape `{text}` is not valid"),
             Self::TooDeep(max_depth) => write!(formatter, "nested deeper than {max_depth} levels"),
         }
