@@ -43,20 +43,24 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
 const NOISE: &[&str] = &["at", "on", "of", "the", "-", "–"];
 
 pub fn read(text: &str) -> Result<Written, Error> {
+    let (text_before, comment) = split_comment(text);
     let mut found = Found { text, ..Found::default() };
-    for piece in
-        without_comment(text).split([' ', ',', '\t', '\u{a0}', '\u{202f}']).filter(|piece| !piece.is_empty())
-    {
-        found.take(piece)?;
+    pieces(text_before).try_for_each(|piece| found.take(piece))?;
+    if let Some(comment) = comment.filter(|comment| !found.is_explained_by(comment)) {
+        found.take_comment(comment)?;
     }
     found.decide()
 }
 
-/// E-mail repeats the zone in parentheses.
-fn without_comment(text: &str) -> &str {
-    match text.trim_end().strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
-        Some((before, _)) => before,
-        None => text,
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split([' ', ',', '\t', '\u{a0}', '\u{202f}']).filter(|piece| !piece.is_empty())
+}
+
+/// The text, and what stands in parentheses at its end.
+fn split_comment(text: &str) -> (&str, Option<&str>) {
+    match text.trim_end().strip_suffix(')').and_then(|rest| rest.split_once('(')) {
+        Some((before, comment)) => (before, Some(comment)),
+        None => (text, None),
     }
 }
 
@@ -72,6 +76,8 @@ struct Found<'t> {
     clock: Option<Clock>,
     has_leap_second: bool,
     zone: Option<TimeZone>,
+    /// Whether the piece that came last names the zone.
+    ends_with_zone: bool,
 }
 
 /// A number of a date.
@@ -88,7 +94,29 @@ struct Clock {
 }
 
 impl<'t> Found<'t> {
+    /// Whether a comment says nothing but what the zone before it is called, as e-mail and JavaScript write it: `+0100
+    /// (CET)`. Numbers and halves of the day say more.
+    fn is_explained_by(&self, comment: &str) -> bool {
+        let word = comment.trim().to_ascii_lowercase().replace('.', "");
+        self.ends_with_zone
+            && !comment.contains(|sign: char| sign.is_numeric())
+            && !matches!(word.as_str(), "am" | "pm")
+    }
+
+    /// Reads what stands in parentheses as if they were not there. An offset may only repeat the one before.
+    fn take_comment(&mut self, comment: &'t str) -> Result<(), Error> {
+        let before = self.zone.take();
+        pieces(comment).try_for_each(|piece| self.take(piece))?;
+        if let Some(before) = before
+            && self.zone.replace(before.clone()).is_some_and(|zone| zone != before)
+        {
+            return Err(self.unreadable("there are two time zones"));
+        }
+        Ok(())
+    }
+
     fn take(&mut self, piece: &'t str) -> Result<(), Error> {
+        self.ends_with_zone = false;
         let lower = piece.to_ascii_lowercase();
         let word = lower.trim_end_matches('.').replace('.', "");
         if let "am" | "pm" = word.as_str() {
@@ -154,6 +182,7 @@ impl<'t> Found<'t> {
             return Err(self.unreadable("there are two time zones"));
         }
         self.zone = Some(zone);
+        self.ends_with_zone = true;
         Ok(())
     }
 

@@ -67,6 +67,54 @@ fn forms_of_people_are_read() {
 }
 
 #[test]
+fn what_stands_in_parentheses_counts() {
+    for (text, expected) in [
+        ("2024-03-10 14:30 (UTC+2)", "2024-03-10T14:30:00+02:00"),
+        ("2024-03-10 14:30 (+02:00)", "2024-03-10T14:30:00+02:00"),
+        ("10 March 2024, 14:30 (Europe/Berlin)", "2024-03-10T14:30:00+01:00"),
+        ("2024-03-10 (14:30)", "2024-03-10T14:30:00Z"),
+        ("2024-03-10 2:30 (p.m.)", "2024-03-10T14:30:00Z"),
+        ("10 March 2024 (Sunday)", "2024-03-10T00:00:00Z"),
+        ("2024-03-10 14:30 ()", "2024-03-10T14:30:00Z"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("2024-03-10 14:30 (EST)", "`EST` is an abbreviation and no time zone"),
+        ("2024-03-10 14:30 (pm)", "`pm` belongs to an hour from 1 to 12"),
+        ("2024-03-10 14:30 (15:30)", "there are two times of day"),
+        ("2024-03-10 14:30 (local time)", "`local` means nothing here"),
+        ("14:30Z 10 March 2024 (Monday)", "2024-03-10 is a Sunday and no Monday"),
+    ] {
+        assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+    }
+}
+
+#[test]
+fn a_comment_behind_an_offset_only_names_it() {
+    for (text, expected) in [
+        ("Sun, 10 Mar 2024 14:30:00 -0700 (PDT)", "2024-03-10T14:30:00-07:00"),
+        (
+            "Sun Mar 10 2024 14:30:00 GMT+0100 (Central European Standard Time)",
+            "2024-03-10T14:30:00+01:00",
+        ),
+        ("Sun Mar 10 2024 14:30:00 GMT+0530 (GMT+05:30)", "2024-03-10T14:30:00+05:30"),
+        ("2024-03-10T14:30:00+01:00 (CET)", "2024-03-10T14:30:00+01:00"),
+        ("2024-03-10 14:30 UTC (Coordinated Universal Time (UTC))", "2024-03-10T14:30:00Z"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+    for (text, expected) in [
+        ("2024-03-10 14:30 UTC (UTC+2)", "there are two time zones"),
+        ("2024-03-10 14:30 +0100 (+0200)", "there are two time zones"),
+        ("2024-03-10 02:30 +0100 (15:30)", "there are two times of day"),
+    ] {
+        assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+    }
+    assert_eq!(read("2024-03-10 02:30 +0100 (pm)"), "2024-03-10T14:30:00+01:00");
+}
+
+#[test]
 fn what_has_two_meanings_is_refused_with_both() {
     for (text, expected) in [
         ("3/4/2024", "`3/4/2024` can be `2024-03-04` or `2024-04-03`: write the one that is meant"),
