@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::hidden::{self, End, Hidden};
 use crate::prose::{Mark, Place, Prose, escape};
-use crate::table::Table;
+use crate::table::{self, Span, Table};
 use crate::{Page, Resolve, Settings};
 
 /// Lists, quotes and tables that are open. Deeper ones are read as if they were not there.
@@ -13,8 +13,9 @@ const MAX_OPEN: usize = 64;
 /// Longest `<base>`. It is read for each link, of which a page can have many thousands.
 const MAX_BASE_BYTES: usize = 1_000;
 
-/// What is not for readers.
-const SKIPPED: [&str; 8] = ["script", "style", "template", "title", "svg", "iframe", "object", "noembed"];
+/// What is not for readers. What stands in for scripts is seen by nobody whose browser runs them.
+const SKIPPED: [&str; 9] =
+    ["script", "style", "template", "title", "svg", "iframe", "object", "noembed", "noscript"];
 
 /// What begins and ends a paragraph.
 const BLOCKS: [&str; 28] = [
@@ -57,6 +58,7 @@ pub struct Tag {
     alt: String,
     class: String,
     start: String,
+    span: Span,
     is_hidden: bool,
 }
 
@@ -77,6 +79,8 @@ impl Tag {
             b"alt" => &mut self.alt,
             b"class" => &mut self.class,
             b"start" => &mut self.start,
+            b"rowspan" => return self.span.rows = table::span(value),
+            b"colspan" => return self.span.columns = table::span(value),
             b"style" => {
                 self.is_hidden |= hidden::hides(&String::from_utf8_lossy(value));
                 return;
@@ -193,7 +197,7 @@ impl Layout {
             "blockquote" => self.open_quote(),
             "table" => self.open_table(),
             "tr" => self.in_table(Table::begin_row),
-            "td" | "th" => self.in_table(Table::begin_cell),
+            "td" | "th" => self.in_table(|table, prose| table.begin_cell(prose, tag.span)),
             "pre" => self.open_verbatim("pre", tag),
             "code" | "kbd" | "samp" | "tt" if self.prose.is_markdown() => self.open_verbatim("code", tag),
             "a" => self.open_link(tag),
@@ -226,7 +230,7 @@ impl Layout {
         }
         match name {
             "ul" | "ol" | "li" | "dd" | "blockquote" | "table" => self.close_open(name),
-            "tr" | "td" | "th" => self.in_table(Table::end_cell),
+            "tr" | "td" | "th" | "caption" => self.in_table(Table::end_cell),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.prose.end_block(),
             "a" => self.prose.close_mark("a"),
             _ if BLOCKS.contains(&name) => self.close_block(name),
@@ -316,13 +320,18 @@ impl Layout {
 
     fn open_table(&mut self) {
         if self.open.len() < MAX_OPEN {
+            if let Some(Open::Table(around)) =
+                self.open.iter_mut().rfind(|open| matches!(open, Open::Table(_)))
+            {
+                around.holds_table = true;
+            }
             let table = Table::begin(&mut self.prose);
             self.push(Open::Table(Box::new(table)));
         }
     }
 
     /// Does something to the innermost table, after all that is open in its cell is closed.
-    fn in_table(&mut self, act: fn(&mut Table, &mut Prose)) {
+    fn in_table(&mut self, act: impl FnOnce(&mut Table, &mut Prose)) {
         let Some(index) = self.open.iter().rposition(|open| matches!(open, Open::Table(_))) else {
             return self.prose.end_line();
         };

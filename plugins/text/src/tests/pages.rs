@@ -23,7 +23,8 @@ fn html_reads_as_a_page_does() {
         ("<ol start=9><li>a</li><li>b</li></ol>", "9. a\n10. b"),
         ("<blockquote><p>a</p><p>b</p></blockquote>c", "> a\n>\n> b\n\nc"),
         ("<pre>\n a\n   b\n</pre>c", " a\n   b\n\nc"),
-        ("<table><caption>C</caption><tr><td>a<td>b<tr><td>c</table>d", "C\na | b\nc\n\nd"),
+        ("<table><caption>C</caption><tr><td>a<td>b<tr><td>c</table>d", "C\n\na | b\nc\n\nd"),
+        ("<noscript><iframe src=x></iframe><img src=y></noscript>a<noscript>b</noscript>", "a"),
         ("<table><tr><td><p>a</p><p>b</p><td><table><tr><td>x<td>y</table></table>", "a\n\nb\n\nx | y"),
         ("<dl><dt>t<dd>d<dt>u<dd>e</dl>", "t\n  d\nu\n  e"),
         ("</p></li></table>a</ul><b>b</i>c", "abc"),
@@ -33,6 +34,35 @@ fn html_reads_as_a_page_does() {
     ] {
         assert_eq!(html(page), text, "{page}");
     }
+}
+
+#[test]
+fn t7_each_cell_of_a_table_stays_in_its_column() {
+    for (table, text) in [
+        ("<tr><td rowspan=2>Mon<td>1<td>Ada<tr><td>2<td>Bob", "Mon | 1 | Ada\n | 2 | Bob"),
+        ("<tr><td>a<td rowspan=2>b<tr><td>c<tr><td>d<td>e", "a | b\nc | \nd | e"),
+        ("<tr><td colspan=2>both<td>c<tr><td>1<td>2<td>3", "both |  | c\n1 | 2 | 3"),
+        ("<tr><td rowspan=2 colspan=2>x<td>1<tr><td>2<tr><td>a<td>b<td>3", "x |  | 1\n |  | 2\na | b | 3"),
+        ("<tr><td rowspan=0>a<td colspan=x>b<tr><td>c<td>d", "a | b\nc | d"),
+    ] {
+        assert_eq!(html(&format!("<table>{table}</table>")), text, "{table}");
+    }
+    let spans = "<tr><td rowspan=65534 colspan=1000>a".repeat(2_000);
+    assert!(html(&format!("<table>{spans}</table>")).len() < 10_000);
+}
+
+#[test]
+fn t7_a_cell_of_several_lines_dissolves_no_table() {
+    let page = "<table><caption>Staff</caption><tr><th>Name<th>Address<tr><td>Ada<td>1 Main St<br>London<tr><td>Bob\
+                <td><ul><li>Paris<li>Rome</ul></table>";
+    assert_eq!(html(page), "Staff\n\nName | Address\nAda | 1 Main St London\nBob | - Paris - Rome");
+    assert_eq!(
+        html_markdown(page),
+        "Staff\n\n| Name | Address |\n| --- | --- |\n| Ada | 1 Main St<br>London |\n| Bob | - Paris<br>- Rome |"
+    );
+    // The layout of a page is none.
+    let column = format!("<td>{}", "<p>words".repeat(20));
+    assert!(!html(&format!("<table><tr>{column}{column}</table>")).contains(" | "));
 }
 
 #[test]
