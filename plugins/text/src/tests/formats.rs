@@ -252,6 +252,13 @@ fn what_was_written_as_yaml_or_toml_reads_the_same() {
 }
 
 #[test]
+fn keys_of_toml_keep_their_order() {
+    let tree: crate::tree::Tree = toml::from_str("z = 1\na = 2\n[y]\nc = 3\nb = 4").unwrap();
+    let json = toolgate_sdk::serde_json::to_string(&tree).unwrap();
+    assert_eq!(json, r#"{"z":1,"a":2,"y":{"c":3,"b":4}}"#);
+}
+
+#[test]
 fn what_toml_cannot_say_is_refused_with_its_place() {
     assert!(problem("json_to_toml", json!({"value": [1]})).starts_with("the document is no object"));
     assert!(
