@@ -13,7 +13,7 @@ use crate::{Evaluation, MAX_EXPRESSION_CHARACTERS, check_digits, settle};
 
 /// Converts a quantity between units, with factors that are exact by definition.
 ///
-/// - length: mm cm m km in ft yd mi nmi; area: m2 km2 ha acre ft2 mi2; volume: mL L m3 ft3 and `us_` or `imperial_` gallon, quart, pint, cup, floz, tbsp, tsp
+/// - length: mm cm m km in ft yd mi nmi; area: m2 km2 ha acre ft2 mi2; volume: mL L m3 ft3 and `us_` or `imperial_` gallon, quart, pint, cup, floz, `us_` or `metric_` tbsp, tsp, `metric_cup`
 /// - mass: mg g kg t oz lb stone short_ton long_ton; temperature: C F K R
 /// - time: ns us ms s min h day week month year (the average Gregorian ones); speed: m/s km/h mph knot ft/s
 /// - data: bit B, kB MB GB TB (1000), KiB MiB GiB TiB (1024), kbit Mbit Gbit; energy: J kJ MJ Wh kWh cal kcal BTU eV; pressure: Pa hPa kPa bar mbar atm psi mmHg torr

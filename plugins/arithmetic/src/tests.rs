@@ -553,6 +553,7 @@ mod units_and_statistics {
             ("J", "mj", "write `MJ` if that is meant"),
             ("MS", "s", "write `ms` if that is meant"),
             ("Pb", "MB", "write `PB` if that is meant"),
+            ("kb", "MB", "write `kB` if that is meant"),
             ("mib", "B", "`mib` can be `MiB` or `Mibit`"),
         ] {
             let refused = refusal::<convert_units>(json!({"value": 1, "from": from, "to": to}));
@@ -568,6 +569,10 @@ mod units_and_statistics {
             ("Millimeters", "mm", "1"),
             ("Mbits", "mbit", "1"),
             ("Mib", "Kib", "1024"),
+            ("kbit", "bit", "1000"),
+            ("Calories", "kJ", "4.184"),
+            ("calories", "J", "4.184"),
+            ("sq ft", "ft2", "1"),
         ] {
             assert_eq!(converted(json!(1), from, to), expected, "{from} to {to}");
         }

@@ -24,7 +24,7 @@ const ZEROS: &[(&str, &str)] = &[("C", "273.15"), ("F", "459.67")];
 /// `Nm` a torque and `Pb` a count of bits.
 const CASE_COUNTS: &[&str] = &[
     "nm", "mm", "m", "mg", "mL", "ml", "ms", "mm2", "mbar", "mmHg", "mmhg", "MPa", "MJ", "MWh", "TiB", "PB",
-    "PiB", "kn",
+    "PiB", "kn", "kB", "KB",
 ];
 
 const fn unit(dimension: &'static str, names: &'static [&'static str], size: &'static str) -> Unit {
@@ -120,7 +120,7 @@ static UNITS: &[Unit] = &[
     unit("time", &["month"], "365.2425 * 86400 / 12"),
     unit("time", &["year", "yr"], "365.2425 * 86400"),
     unit("data", &["bit", "b"], "1"),
-    unit("data", &["kbit", "kb", "kilobit"], "1e3"),
+    unit("data", &["kbit", "kilobit"], "1e3"),
     unit("data", &["Mbit", "Mb", "megabit"], "1e6"),
     unit("data", &["Gbit", "Gb", "gigabit"], "1e9"),
     unit("data", &["Tbit", "Tb", "terabit"], "1e12"),
@@ -163,7 +163,7 @@ static UNITS: &[Unit] = &[
     unit("energy", &["kWh", "kilowatt_hour"], "3.6e6"),
     unit("energy", &["MWh", "megawatt_hour"], "3.6e9"),
     unit("energy", &["cal", "calorie"], "4.184"),
-    unit("energy", &["kcal", "Cal", "kilocalorie"], "4184"),
+    unit("energy", &["kcal", "Cal", "Calorie", "kilocalorie"], "4184"),
     unit("energy", &["BTU", "british_thermal_unit"], "1055.05585262"),
     unit("energy", &["eV", "electronvolt"], "1.602176634e-19"),
     unit("energy", &["ft_lbf", "foot_pound"], "0.3048 * 0.45359237 * 9.80665"),
@@ -236,7 +236,7 @@ fn find(written: &str) -> Result<Vec<&'static Unit>, String> {
     if !exact.is_empty() {
         return Ok(exact);
     }
-    let lower = name.to_lowercase().split([' ', '-']).collect::<Vec<_>>().join("_");
+    let lower = name.to_lowercase().split([' ', '-']).collect::<Vec<_>>().join("_").replace("sq_", "sq");
     let fits = |known: &str| {
         let known = known.to_lowercase();
         known == lower || known == singular(&lower)
