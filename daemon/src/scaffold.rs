@@ -18,7 +18,7 @@ const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("scaffold/Cargo.toml.in")),
     ("README.md", include_str!("scaffold/README.md.in")),
     ("src/lib.rs", include_str!("scaffold/lib.rs.in")),
-    (".gitignore", "/target\n"),
+    (".gitignore", "/target\n/toolgate-data\n"),
     ("rust-toolchain.toml", include_str!("../../rust-toolchain.toml")),
 ];
 
