@@ -12,13 +12,14 @@ use crate::move_path::Transfer;
 use crate::replace::remove_folders;
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
-/// More files than this are a reason to think again.
-const MAX_FILES: u64 = 5_000;
+/// Files and folders of one copy. Each file takes some twenty calls to the host, of which a call has 100,000.
+const MAX_ENTRIES: u32 = 3_500;
 
 /// Copies a file, or a folder with all that is in it.
 ///
 /// `to` is the path of the copy, not the folder to copy into. Makes the folders it needs. A file that is at `to` is
-/// replaced only where `overwrite` is true, a folder never. What fails leaves nothing behind.
+/// replaced only where `overwrite` is true, a folder never. A folder has at most 3500 files and folders. What fails leaves
+/// nothing behind.
 #[tool(
     destructive,
     open_world = false,
@@ -72,12 +73,30 @@ impl Workspace {
             let bytes = self.copy_file(&from, &to)?;
             return Ok(Copied { files: 1, bytes, ..nothing });
         }
+        self.expect_few(&from)?;
         let made = self.make_folders(&to)?;
         self.copy_folder(&from, &to, nothing).inspect_err(|_| {
             // The error that led here is the one to tell.
             let _ = remove_all(self, &to);
             remove_folders(&made);
         })
+    }
+
+    /// Counted before anything is written: a copy that stops for want of calls to the host has none left to remove what it
+    /// made.
+    fn expect_few(&self, from: &Place) -> Result<(), Error> {
+        let mut entries = 0;
+        self.walk(from, MAX_DEPTH, &mut |_| {
+            entries += 1;
+            if entries > MAX_ENTRIES { Step::End } else { Step::On }
+        })?;
+        match entries > MAX_ENTRIES {
+            false => Ok(()),
+            true => Err(Error::new(format!(
+                "`{}` has more than {MAX_ENTRIES} files and folders: copy its folders one by one",
+                from.name
+            ))),
+        }
     }
 
     fn copy_file(&self, from: &Place, to: &Place) -> Result<u64, Error> {
@@ -107,12 +126,6 @@ impl Workspace {
                     Ok(())
                 }
             };
-            if copied.files > MAX_FILES {
-                failed = Some(Error::new(format!(
-                    "`{}` has more than {MAX_FILES} files: copy its folders one by one",
-                    from.name
-                )));
-            }
             if let Err(error) = done {
                 failed = Some(self.explain(&error, &target, "written"));
             }

@@ -328,6 +328,19 @@ fn files_and_folders_are_copied() {
 }
 
 #[test]
+fn a_folder_with_too_much_in_it_is_not_begun_to_be_copied() {
+    let names: Vec<String> = (0..3_500).map(|number| format!("f/{number}")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let folder = folder(&files);
+    assert_eq!(folder.workspace.copy("f", "all", false).unwrap().files, 3_500);
+    folder.workspace.copy("f/1", "f/one more", false).unwrap();
+    let before = folder.all();
+    let refused = message(folder.workspace.copy("f", "x/f", false));
+    assert!(refused.contains("more than 3500 files and folders"), "{refused}");
+    assert_eq!(folder.all(), before);
+}
+
+#[test]
 fn a_folder_is_deleted_with_what_is_in_it_only_when_asked() {
     let folder = folder(&[("f/a.txt", "12"), ("f/g/b.txt", "3"), ("keep.txt", "")]);
 
