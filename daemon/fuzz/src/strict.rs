@@ -48,6 +48,7 @@ fn number(text: &str) -> Option<Number> {
 
 /// Whether a double is still what was written: not zero where that was not, and the same where a whole number was, by its
 /// digits in full or by those that programs print of it.
+#[expect(clippy::cast_possible_truncation, reason = "it is whole, and what 128 bits do not hold is unequal")]
 fn is_the_number(text: &str, double: f64) -> bool {
     let digits = text.trim_start_matches('-').split(['e', 'E']).next().unwrap_or_default();
     if digits.trim_matches(['0', '.']).is_empty() == (double != 0.0) {
