@@ -139,7 +139,7 @@ impl Dispatcher {
                 let looking = scopeguard::guard(running, RunningCall::withdraw);
                 if session.taken_up
                     && !call.id_is_new
-                    && let Some(known) = self.of_an_earlier_run(session, &call, sha256).await
+                    && let Some(known) = Box::pin(self.of_an_earlier_run(session, &call, sha256)).await
                 {
                     return known.unrecorded(&call);
                 }
@@ -205,6 +205,9 @@ impl Dispatcher {
     }
 
     /// The sequence. Its order is the promise: nothing runs that was not decided and recorded before.
+    ///
+    /// What asks the store is boxed, here and below: a call is moved with room for whatever it could wait for, and few wait
+    /// for that.
     async fn call(
         &self,
         session: &Arc<Session>,
@@ -233,7 +236,7 @@ impl Dispatcher {
         record::refused(session, call, &verdict);
         if let Some(waiting) = &running.waited_for
             && !matches!(verdict, Verdict::NeedsApproval(_))
-            && let Err(error) = self.withdraw(session, &waiting.approval).await
+            && let Err(error) = Box::pin(self.withdraw(session, &waiting.approval)).await
         {
             tracing::warn!(%error, waiting.approval, "what nobody needs to decide any more cannot be taken back");
         }
@@ -259,8 +262,8 @@ impl Dispatcher {
                     let cancelled = running.cancelled.clone();
                     let recorded = running.leave(recorded, somebody, &call.tool);
                     teller.end(&answer);
-                    let ended = self.see_what_it_missed(session, call, origin, &answer, &cancelled).await;
-                    ended.unwrap_or(recorded)
+                    let missed = self.see_what_it_missed(session, call, origin, &answer, &cancelled);
+                    Box::pin(missed).await.unwrap_or(recorded)
                 }
             },
             // What ran and could not be recorded is not shown as done.
@@ -283,15 +286,17 @@ impl Dispatcher {
         let (checked, used) = match verdict {
             Verdict::Run(checked) => (checked, None),
             Verdict::Refused(refusal) => return (refusal.into(), None),
-            Verdict::NeedsApproval(unapproved) => match self.approved(unapproved, attempt, revision).await {
-                Ok((checked, used)) => (checked, Some(used)),
-                Err(answered) => return *answered,
-            },
+            Verdict::NeedsApproval(unapproved) => {
+                match Box::pin(self.approved(unapproved, attempt, revision)).await {
+                    Ok((checked, used)) => (checked, Some(used)),
+                    Err(answered) => return *answered,
+                }
+            }
         };
         let (admitted, deadline, workspace) = match self.prepare(checked, attempt, stop).await {
             Ok(prepared) => prepared,
             Err(answer) => {
-                self.not_used(used).await;
+                Box::pin(self.not_used(used)).await;
                 return (*answer, None);
             }
         };

@@ -69,7 +69,7 @@ impl Dispatcher {
                 files = files::try_take(session);
                 if files.is_none() && !stop.has_come() {
                     drop(slot);
-                    files = files::take(session, wait_until(), stop).await?;
+                    files = Box::pin(files::take(session, wait_until(), stop)).await?;
                     continue;
                 }
             }
