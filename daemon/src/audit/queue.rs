@@ -93,13 +93,6 @@ impl Durable {
     pub fn decided(result: Result<(), AuditError>) -> Self {
         Self(Wait::Decided(Some(result)))
     }
-
-    /// One that waits for a disk which the test holds.
-    #[cfg(test)]
-    pub fn held() -> (Self, oneshot::Sender<Result<(), AuditError>>) {
-        let (disk, receiver) = oneshot::channel();
-        (Self(Wait::Group(receiver)), disk)
-    }
 }
 
 impl Future for Durable {

@@ -219,11 +219,6 @@ impl CallBook {
 }
 
 impl RunningCall {
-    /// The call's id.
-    pub fn id(&self) -> &Arc<str> {
-        &self.id
-    }
-
     /// Records the final answer.
     pub fn end(mut self, answer: Recorded, now_ms: u64) -> Arc<Recorded> {
         let recorded = Arc::new(answer);
