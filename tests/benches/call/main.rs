@@ -5,8 +5,8 @@
 //! What counts is the difference and the ratio: absolute times are this machine's mood. CPU is that of the whole
 //! process, the threads of the log and its index included.
 //!
-//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf`, with
-//! `-- knobs` for what each safety knob costs by itself, `-- knobs --write` to make `daemon/docs/cost.md` of it, and
+//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf` (`profile gate` of the
+//! gate and the sandbox, `profile bare` of (c)), with `-- knobs` for what each safety knob costs by itself, `-- knobs --write` to make `daemon/docs/cost.md` of it, and
 //! `-- fleet` for decisions, changes, memory and the broker of a house with 10,000 tools and 100,000 agents. With
 //! `-- serve-echo` and `-- serve-bare` it serves (a) or (c) over HTTP until it is ended: floors for `http.sh`.
 
@@ -43,12 +43,8 @@ include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 fn main() {
     let echo = BENCH_GUESTS.iter().find(|guest| guest.name == "echo").unwrap().component;
     let runtime = toolgate::serve::runtime().unwrap();
-    if std::env::args().any(|argument| argument == "profile") {
-        let house = runtime.block_on(house::House::new(echo));
-        return row(
-            "(d) alone, 64 in flight",
-            &measure(150_000, || runtime.block_on(house.calls(150_000, 64))),
-        );
+    if let Some(at) = std::env::args().position(|argument| argument == "profile") {
+        return profile(&runtime, echo, std::env::args().nth(at + 1).as_deref());
     }
     if std::env::args().any(|argument| argument == "knobs") {
         return knobs::print(&runtime, echo, std::env::args().any(|argument| argument == "--write"));
@@ -90,6 +86,27 @@ fn main() {
     let (wall, cpu) = sync_time();
     println!("one fdatasync of 4 KiB on this disk: {:.0} µs, {:.0} µs of it CPU", micros(wall), micros(cpu));
     house::decisions();
+}
+
+/// One measurement alone, in many short rounds: the least of them is what it costs where nobody else is at work.
+fn profile(runtime: &tokio::runtime::Runtime, echo: &[u8], what: Option<&str>) {
+    const CALLS: u64 = 20_000;
+    const SHORT_ROUNDS: usize = 20;
+    let house = runtime.block_on(house::House::new(echo));
+    let bare = Bare::new(echo, Knobs::FLOOR);
+    let mut costs: Vec<f64> = (0..SHORT_ROUNDS)
+        .map(|_| {
+            let cpu = cpu_time();
+            match what {
+                Some("bare") => runtime.block_on(bare.calls(CALLS, 64, ECHO)),
+                Some("gate") => runtime.block_on(house.sandboxed(CALLS, 64)),
+                _ => runtime.block_on(house.calls(CALLS, 64)),
+            }
+            micros(cpu_time() - cpu) / CALLS as f64
+        })
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    println!("CPU µs/call, 64 in flight: least {:.1}, median {:.1}", costs[0], costs[SHORT_ROUNDS / 2]);
 }
 
 fn native(calls: u64) {
