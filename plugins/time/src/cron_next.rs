@@ -19,6 +19,9 @@ const MAX_EXPRESSION_CHARACTERS: usize = 200;
 /// More times say nothing more about an expression.
 const MAX_COUNT: u32 = 100;
 
+/// The largest value of a field that begins again, which is that of seconds and minutes.
+const MOST_OF_A_ROUND: u16 = 59;
+
 /// Where the fields for days are, counted from the second.
 const DAY: usize = 3;
 const WEEKDAY: usize = 5;
@@ -74,6 +77,8 @@ pub fn next(expression: &str, after: Zoned, count: u32) -> Result<Schedule, Erro
             "`expression` has more than {MAX_EXPRESSION_CHARACTERS} characters: write five fields, as `0 9 * * MON-FRI`"
         )));
     }
+    // `croner` has the other nicknames of Vixie cron, and not this one.
+    let expression = if expression.trim().eq_ignore_ascii_case("@midnight") { "@daily" } else { expression };
     let cron = parse(expression).map_err(|error| wrong(expression, &error))?;
     let mut times = Vec::new();
     let mut reached = after;
@@ -174,8 +179,11 @@ fn describe(expression: &str, mut pattern: CronPattern) -> String {
     let CronPattern { seconds, minutes, hours, days, months, days_of_week, years, .. } = &mut pattern;
     let components = [seconds, minutes, hours, days, months, days_of_week, years];
     for (component, field) in components.into_iter().zip(fields(expression)) {
-        // They say the step for the whole field, also where it is that of one entry or of a part of the values.
-        if !field.starts_with("*/") || field.contains(',') {
+        // They say the step for the whole field, also where it is that of one entry or of a part of the values. And a step
+        // starts again with each hour, day or year: `*/40` fires after 40 minutes, then after 20. Years go on.
+        let goes_around = component.max <= MOST_OF_A_ROUND;
+        let is_uneven = goes_around && !(component.max - component.min + 1).is_multiple_of(component.step.max(1));
+        if !field.starts_with("*/") || field.contains(',') || is_uneven {
             component.step = 1;
         }
     }

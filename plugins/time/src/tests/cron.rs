@@ -233,3 +233,41 @@ fn the_words_of_a_step_are_those_of_a_whole_field() {
     assert_eq!(words("*/20 * * * *"), "At every 20 minutes.");
     assert_eq!(words("0 0 1 */6 *"), "At 00:00, on day 1, in every 6 months.");
 }
+
+#[test]
+fn a_step_that_does_not_divide_its_field_is_told_by_its_values() {
+    let words = |expression: &str| {
+        cron_next::next(expression, reader(Some("UTC")).read("2024-06-01").unwrap(), 1).unwrap().description
+    };
+
+    for (uneven, expected) in [
+        ("*/40 * * * *", "At minute 0 and 40 past every hour."),
+        ("*/40 * * * * *", "At second 0 and 40."),
+        ("0 */7 * * *", "At minute 0, of hour 0, 7, 14, and 21."),
+        ("* */9 * * *", "Every minute past hour 0, 9, and 18."),
+        ("0 0 1 */5 *", "At 00:00, on day 1, in January, June, and November."),
+    ] {
+        assert_eq!(words(uneven), expected, "{uneven}");
+    }
+    for (even, expected) in [
+        ("*/30 * * * *", "At every 30 minutes."),
+        ("0 */8 * * *", "At minute 0, of every 8 hours."),
+        ("0 0 1 */4 *", "At 00:00, on day 1, in every 4 months."),
+        ("0 0 0 1 1 * */7", "At 00:00, on day 1, in January, in year every 7."),
+    ] {
+        assert_eq!(words(even), expected, "{even}");
+    }
+}
+
+#[test]
+fn midnight_is_a_name_for_every_day() {
+    for name in ["@midnight", "@Midnight", "@daily"] {
+        let schedule = call::<cron_next::cron_next>(
+            json!({"expression": name, "after": "2024-06-01T12:00", "count": 2}),
+        )
+        .unwrap();
+        assert_eq!(schedule["description"], "At 00:00.", "{name}");
+        assert_eq!(schedule["times"][1]["time"], "2024-06-03T00:00:00Z", "{name}");
+    }
+    assert!(refusal::<cron_next::cron_next>(json!({"expression": "@noon"})).contains("is no cron expression"));
+}
