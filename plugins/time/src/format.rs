@@ -1,7 +1,7 @@
 //! `format`: a time in the form that somebody asks for.
 
 use jiff::Zoned;
-use jiff::fmt::strtime::{BrokenDownTime, Config};
+use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
@@ -48,9 +48,11 @@ pub fn write(zoned: &Zoned, format: &str) -> Result<Formatted, Error> {
             "`format` has more than {MAX_FORMAT_BYTES} bytes: write only the part with the time in it"
         )));
     }
+    // Without it `%c`, `%x` and `%r` are written in the forms of no language in particular, which no `strftime` writes.
+    let config = Config::new().custom(PosixCustom::new());
     let mut text = String::new();
     BrokenDownTime::from(zoned)
-        .format_with_config(&Config::new(), format, &mut text)
+        .format_with_config(&config, format, &mut text)
         .map_err(|error| Error::invalid(format!("{error}; `%%` writes a percent sign")))?;
     Ok(Formatted { text })
 }

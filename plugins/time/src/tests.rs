@@ -111,6 +111,16 @@ fn times_are_written_as_asked() {
 
     assert_eq!(write("%a, %d %b %Y %T GMT").unwrap()["text"], "Sun, 10 Mar 2024 14:30:05 GMT");
     assert_eq!(write("%G-W%V-%u Q%q %j %.3f %:z").unwrap()["text"], "2024-W10-7 Q1 070 .123 +00:00");
+    // As in the locale C.
+    for (format, expected) in [
+        ("%c", "Sun Mar 10 14:30:05 2024"),
+        ("%^c", "SUN MAR 10 14:30:05 2024"),
+        ("%x", "03/10/24"),
+        ("%X", "14:30:05"),
+        ("%r", "02:30:05 PM"),
+    ] {
+        assert_eq!(write(format).unwrap()["text"], expected, "{format}");
+    }
     assert_eq!(write("").unwrap()["text"], "");
     assert!(write("%").unwrap_err().message().contains("`%%` writes a percent sign"));
     assert!(write(&"%255A".repeat(100)).unwrap()["text"].as_str().unwrap().len() <= 25_500);
