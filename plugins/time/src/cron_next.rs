@@ -182,7 +182,8 @@ fn describe(expression: &str, mut pattern: CronPattern) -> String {
         // They say the step for the whole field, also where it is that of one entry or of a part of the values. And a step
         // starts again with each hour, day or year: `*/40` fires after 40 minutes, then after 20. Years go on.
         let goes_around = component.max <= MOST_OF_A_ROUND;
-        let is_uneven = goes_around && !(component.max - component.min + 1).is_multiple_of(component.step.max(1));
+        let is_uneven =
+            goes_around && !(component.max - component.min + 1).is_multiple_of(component.step.max(1));
         if !field.starts_with("*/") || field.contains(',') || is_uneven {
             component.step = 1;
         }

@@ -12,13 +12,16 @@ use crate::reader::Reader;
 use crate::written::{MAX_CHARACTERS, Said, Written};
 use crate::zone;
 
+/// What POSIX takes for a year of two digits.
+const CENTURY: &str = "a year from 1969 to 2068, as `format` has two digits of it";
+
 /// Reads a date and time in nearly any form, and gives it in RFC 3339 and in parts.
 ///
 /// - Forms of programs: RFC 3339, ISO 8601 (also `2024-W10-7` and `2024-070`), `2024-03-10T14:30[Europe/Berlin]`, e-mail dates, Unix times as `@1710081000`.
 /// - Forms of people: `10 March 2024 2:30 pm`, `Sunday, Mar 10th, 2024`, `10.03.2024`, `2024/03/10`. English only.
-/// - `now`, `today`, `tomorrow`, `yesterday`. For other relative times call `add`.
+/// - `now`, `today`, `tomorrow 3pm`, `yesterday at 14:30`. For other relative times call `add`.
 ///
-/// A year of two digits is one of this century, and more digits of a Unix time are milliseconds or less: `assumed` says
+/// A year of two digits is one of this century, with `%y` one from 1969 to 2068, and more digits of a Unix time are milliseconds or less: `assumed` says
 /// so. What has two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
 /// write it so. For texts of a known form, give `format`, and nothing is ambiguous.
 #[tool(
@@ -32,7 +35,7 @@ use crate::zone;
         "in a known form": {"text": "03/04/24", "format": "%d/%m/%y"} => {
             "time": "2024-04-03T00:00:00Z", "time_zone": "UTC", "weekday": "Wednesday", "unix_seconds": 1712102400,
             "parts": {"year": 2024, "month": 4, "day": 3, "hour": 0, "minute": 0, "second": 0, "nanosecond": 0, "offset": "+00:00"},
-            "assumed": ["the start of the day, as no time of day is written", "UTC, as no time zone is written or given"]
+            "assumed": ["a year from 1969 to 2068, as `format` has two digits of it", "the start of the day, as no time of day is written", "UTC, as no time zone is written or given"]
         },
     )
 )]
@@ -117,12 +120,23 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
     }
     let date: Date = found.to_date().map_err(wrong)?;
     let time = found.hour().map(|_| found.to_time()).transpose().map_err(wrong)?;
-    match (time, found.offset(), zone) {
+    let written = match (time, found.offset(), zone) {
         // With both, the offset says which of two times is meant.
         (Some(time), Some(offset), Some(zone)) => {
             let instant = offset.to_timestamp(date.to_datetime(time)).map_err(wrong)?;
-            Ok(Written::instant(instant, zone))
+            Written::instant(instant, zone)
         }
-        (time, _, zone) => Ok(Said::Local { date, time, zone }.into()),
-    }
+        (time, _, zone) => Said::Local { date, time, zone }.into(),
+    };
+    Ok(if has_short_year(format) { written.assuming(CENTURY) } else { written })
+}
+
+/// Whether a form has the year in two digits. `%D` is `%m/%d/%y`, and `%g` the year of the week.
+fn has_short_year(format: &str) -> bool {
+    // What follows a percent sign that is written as such stands for itself.
+    let format = format.replace("%%", "");
+    format.split('%').skip(1).any(|sign| {
+        let is_flag = |sign: char| matches!(sign, '-' | '_' | '^' | '#') || sign.is_ascii_digit();
+        sign.trim_start_matches(is_flag).starts_with(['y', 'D', 'g'])
+    })
 }

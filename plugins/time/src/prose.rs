@@ -6,10 +6,11 @@
 
 use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use toolgate_sdk::Error;
 
 use crate::moment::weekday_name;
-use crate::written::{LEAP_SECOND, Said, Written};
+use crate::written::{LEAP_SECOND, Said, Written, days_from_today, out_of_range};
 use crate::zone;
 
 const HINT: &str = "write it as `2024-03-10T14:30`, or tell `parse` its `format`";
@@ -42,14 +43,23 @@ const WEEKDAYS: [(&str, Weekday); 7] = [
 /// Words between the parts that say nothing.
 const NOISE: &[&str] = &["at", "on", "of", "the", "-", "–"];
 
-pub fn read(text: &str) -> Result<Written, Error> {
+/// Words of times that are so far from another, which is what `add` is for.
+const RELATIVE: &[&str] = &[
+    "after", "ago", "before", "from", "in", "last", "later", "next", "this", "minutes", "hour", "hours",
+    "day", "days", "week", "weeks", "month", "months", "year", "years",
+];
+
+/// `today` is the day that is meant where the text names no zone.
+pub fn read(text: &str, now: Timestamp, today: Date) -> Result<Written, Error> {
     let (text_before, comment) = split_comment(text);
     let mut found = Found { text, ..Found::default() };
     pieces(text_before).try_for_each(|piece| found.take(piece))?;
     if let Some(comment) = comment.filter(|comment| !found.is_explained_by(comment)) {
         found.take_comment(comment)?;
     }
-    found.decide()
+    // It is not the same day everywhere.
+    let today = found.zone.as_ref().map_or(today, |zone| now.to_zoned(zone.clone()).date());
+    found.decide(today)
 }
 
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
@@ -71,6 +81,8 @@ struct Found<'t> {
     numbers: Vec<Number<'t>>,
     month: Option<i8>,
     weekday: Option<Weekday>,
+    /// How many days from today, by a word as `tomorrow`.
+    days: Option<i64>,
     /// Points between the numbers: a day stands before its month then, wherever people write so.
     has_points: bool,
     clock: Option<Clock>,
@@ -172,6 +184,19 @@ impl<'t> Found<'t> {
             self.month = month;
             return Ok(());
         }
+        if let Some(days) = days_from_today(&word)
+            && self.days.is_none()
+        {
+            self.days = Some(days);
+            return Ok(());
+        }
+        if RELATIVE.contains(&word.as_str()) {
+            return Err(Error::invalid(format!(
+                "`{}` cannot be read as a time: `{part}` means nothing here; for a time that is so far from another call \
+                 `add`, as with `today` and `3 days`, or write the date",
+                self.text
+            )));
+        }
         Err(zone::abbreviation(part)
             .unwrap_or_else(|| self.unreadable(&format!("`{part}` means nothing here"))))
     }
@@ -226,8 +251,8 @@ impl<'t> Found<'t> {
         Ok(())
     }
 
-    fn decide(self) -> Result<Written, Error> {
-        let mut dates = self.dates()?;
+    fn decide(self, today: Date) -> Result<Written, Error> {
+        let mut dates = self.dates(today)?;
         if let Some(weekday) = self.weekday {
             let all = dates.clone();
             dates.retain(|date| date.weekday() == weekday);
@@ -240,7 +265,7 @@ impl<'t> Found<'t> {
         match dates.as_slice() {
             [] => Err(self.unreadable("there is no such date in the calendar")),
             [date] => {
-                let has_year = self.numbers.iter().any(|number| number.is_long());
+                let has_year = self.days.is_some() || self.numbers.iter().any(|number| number.is_long());
                 let time = self.clock.map(|clock| clock.time);
                 let mut written = Written::from(Said::Local { date: *date, time, zone: self.zone });
                 if !has_year {
@@ -261,7 +286,13 @@ impl<'t> Found<'t> {
     }
 
     /// Every date that the numbers can stand for.
-    fn dates(&self) -> Result<Vec<Date>, Error> {
+    fn dates(&self, today: Date) -> Result<Vec<Date>, Error> {
+        if let Some(days) = self.days {
+            if self.month.is_some() || !self.numbers.is_empty() {
+                return Err(self.unreadable("there is a whole date, and more of another"));
+            }
+            return today.checked_add(days.days()).map(|date| vec![date]).map_err(|_| out_of_range(&today));
+        }
         let mut dates = Vec::new();
         match (self.month, self.numbers.as_slice()) {
             (Some(month), [first, second]) => {

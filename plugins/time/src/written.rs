@@ -67,7 +67,7 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
     if let Some(date) = week_date(text).or_else(|| ordinal_date(text)) {
         return date.map(Written::day);
     }
-    prose::read(text)
+    prose::read(text, now, today)
 }
 
 impl Written {
@@ -143,14 +143,22 @@ fn at_local_time(date: Date, time: Time, zone: TimeZone) -> Result<Zoned, Error>
 }
 
 fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<Written, Error>> {
-    let days = match text.to_ascii_lowercase().as_str() {
-        "now" => return Some(Ok(Written::instant(now, TimeZone::UTC))),
-        "today" => 0,
-        "tomorrow" => 1,
-        "yesterday" => -1,
-        _ => return None,
-    };
+    let word = text.to_ascii_lowercase();
+    if word == "now" {
+        return Some(Ok(Written::instant(now, TimeZone::UTC)));
+    }
+    let days = days_from_today(&word)?;
     Some(today.checked_add(days.days()).map(Written::day).map_err(|_| out_of_range(&today)))
+}
+
+/// How many days a word in small letters says.
+pub fn days_from_today(word: &str) -> Option<i64> {
+    match word {
+        "today" => Some(0),
+        "tomorrow" => Some(1),
+        "yesterday" => Some(-1),
+        _ => None,
+    }
 }
 
 /// The text with nine digits behind the point, if it has more.

@@ -269,5 +269,7 @@ fn midnight_is_a_name_for_every_day() {
         assert_eq!(schedule["description"], "At 00:00.", "{name}");
         assert_eq!(schedule["times"][1]["time"], "2024-06-03T00:00:00Z", "{name}");
     }
-    assert!(refusal::<cron_next::cron_next>(json!({"expression": "@noon"})).contains("is no cron expression"));
+    assert!(
+        refusal::<cron_next::cron_next>(json!({"expression": "@noon"})).contains("is no cron expression")
+    );
 }

@@ -148,8 +148,10 @@ fn what_cannot_be_a_time_is_refused_with_the_reason() {
         ("", "the time is empty"),
         ("   ", "the time is empty"),
         ("2024-02-30", "there is no such date in the calendar"),
-        ("next friday", "`next` means nothing here"),
-        ("in 3 days", "`in` means nothing here"),
+        ("next friday", "`next` means nothing here; for a time that is so far from another call `add`"),
+        ("in 3 days", "call `add`, as with `today` and `3 days`, or write the date"),
+        ("5 days ago", "call `add`, as with `today` and `3 days`, or write the date"),
+        ("local noon", "`local` means nothing here; write it as"),
         ("March 2024", "the day is missing"),
         ("10 March", "there is no year"),
         ("14:30", "there is no whole date"),
@@ -335,4 +337,54 @@ fn t7_a_month_without_a_day_says_so() {
     }
     assert_eq!(read("2024-03-01"), "2024-03-01T00:00:00Z");
     assert!(problem("2024-13").contains("there is no year, or no day"));
+}
+
+#[test]
+fn a_time_of_day_may_stand_beside_a_word_for_a_day() {
+    for (text, expected) in [
+        ("tomorrow 3pm", "2024-06-13T15:00:00Z"),
+        ("tomorrow at 3 pm", "2024-06-13T15:00:00Z"),
+        ("Today, 14:30", "2024-06-12T14:30:00Z"),
+        ("14:30 yesterday", "2024-06-11T14:30:00Z"),
+        // It is Thursday there already.
+        ("tomorrow 3pm Asia/Tokyo", "2024-06-14T15:00:00+09:00"),
+        ("today 15:00 +02:00", "2024-06-13T15:00:00+02:00"),
+        ("tomorrow, Thursday", "2024-06-13T00:00:00Z"),
+    ] {
+        assert_eq!(read(text), expected, "{text}");
+    }
+    let berlin = reader(Some("Europe/Berlin"));
+    let parsed = Parsed::settle(berlin.recognise("tomorrow 3pm").unwrap(), &berlin).unwrap();
+    assert_eq!((parsed.moment.time.as_str(), parsed.assumed.len()), ("2024-06-14T15:00:00+02:00", 0));
+    for (text, expected) in [
+        ("tomorrow 10 March", "there is a whole date, and more of another"),
+        ("tomorrow 15", "there is a whole date, and more of another"),
+        ("today tomorrow", "`tomorrow` means nothing here"),
+        ("tomorrow, Friday", "2024-06-13 is a Thursday and no Friday"),
+    ] {
+        assert!(problem(text).contains(expected), "{text}: {}", problem(text));
+    }
+}
+
+#[test]
+fn the_century_of_a_year_of_two_digits_is_told_also_where_the_form_is() {
+    let parsed = |text: &str, format: &str| {
+        let reader = reader(Some("UTC"));
+        let parsed = Parsed::settle(read_as(text, format).unwrap(), &reader).unwrap();
+        (parsed.parts.year, parsed.assumed.join("; "))
+    };
+    let told = "a year from 1969 to 2068, as `format` has two digits of it";
+
+    for (text, format, year) in [
+        ("01/01/69 10:00", "%d/%m/%y %H:%M", 1969),
+        ("01/01/68 10:00", "%d/%m/%y %H:%M", 2068),
+        ("1/2/03 10:00", "%-d/%-m/%-y %H:%M", 2003),
+        ("01/31/99 10:00 +0000", "%D %H:%M %z", 1999),
+        ("24-W10-7 10:00", "%g-W%V-%u %H:%M", 2024),
+    ] {
+        assert_eq!(parsed(text, format), (year, told.to_owned()), "{format}");
+    }
+    for (text, format) in [("01/01/1969 10:00", "%d/%m/%Y %H:%M"), ("%y 1969-01-01 10:00", "%%y %F %H:%M")] {
+        assert_eq!(parsed(text, format), (1969, String::new()), "{format}");
+    }
 }
