@@ -98,7 +98,7 @@ impl Workspace {
         let mut bytes = Vec::new();
         let read = self.open(place)?.take(MAX_TEXT_FILE_BYTES).read_to_end(&mut bytes);
         read.map_err(|error| self.explain(&error, place, "read"))?;
-        let content = content_of(&bytes);
+        let content = content_of(&bytes, facts.bytes > MAX_TEXT_FILE_BYTES);
         let is_counted = content == Content::Text && facts.bytes <= MAX_TEXT_FILE_BYTES;
         let lines = memchr_iter(b'\n', &bytes).count() + usize::from(!bytes.ends_with(b"\n"));
         Ok(Facts { content: Some(content), lines: is_counted.then_some(lines as u64), ..facts })
@@ -120,12 +120,13 @@ impl Workspace {
     }
 }
 
-fn content_of(bytes: &[u8]) -> Content {
+/// What the beginning of a file tells, or all of it.
+fn content_of(bytes: &[u8], is_cut: bool) -> Content {
     if bytes.is_empty() {
         return Content::Empty;
     }
     let is_text = memchr(0, bytes).is_none()
-        // A character may be cut in two where reading stopped.
-        && std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
+        // A character may be cut in two where reading stopped. Where the file ends, `read` refuses it.
+        && std::str::from_utf8(bytes).map_or_else(|error| is_cut && error.error_len().is_none(), |_| true);
     if is_text { Content::Text } else { Content::Binary }
 }

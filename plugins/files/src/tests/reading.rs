@@ -144,6 +144,21 @@ fn a_file_of_any_kind_is_told_about() {
     assert_eq!(facts(".")["kind"], "folder");
 }
 
+#[test]
+fn what_is_told_to_be_text_can_be_read() {
+    let folder = folder(&[("whole", "aé")]);
+    let path = |name: &str| folder.folder.path().join(name);
+    fs::write(path("cut"), "aé".as_bytes().split_last().unwrap().1).unwrap();
+    // The last byte that is looked at is the first of `é`.
+    fs::write(path("long"), format!("{}é\n", "a".repeat(8 * 1024 * 1024 - 1))).unwrap();
+
+    for (name, content) in [("whole", "text"), ("cut", "binary"), ("long", "text")] {
+        let facts = serde_json(&folder.workspace.stat(name).unwrap());
+        assert_eq!(facts["content"], content, "{name}");
+        assert_eq!(folder.workspace.read(name, 1, 1).is_ok(), content == "text", "{name}");
+    }
+}
+
 fn serde_json(value: &impl toolgate_sdk::serde::Serialize) -> toolgate_sdk::serde_json::Value {
     toolgate_sdk::serde_json::to_value(value).unwrap()
 }
