@@ -151,7 +151,8 @@ fn add(file: &mut File, before: u64, content: &str, line_end: Option<&str>) -> i
     }
     file.seek(SeekFrom::Start(before))?;
     let mut length = before + content.len() as u64;
-    if let Some(line_end) = line_end.filter(|_| last != [b'\n']) {
+    // Where nothing is added, the last line stays as it is.
+    if let Some(line_end) = line_end.filter(|_| last != [b'\n'] && !content.is_empty()) {
         file.write_all(line_end.as_bytes())?;
         length += line_end.len() as u64;
     }

@@ -83,6 +83,19 @@ fn text_is_appended_on_a_line_of_its_own() {
 }
 
 #[test]
+fn nothing_is_appended_as_nothing() {
+    for before in ["one", "one\n", ""] {
+        let folder = folder(&[("a.txt", before)]);
+        assert_eq!(folder.workspace.append("a.txt", "", true).unwrap().bytes, before.len() as u64);
+        assert_eq!(folder.text("a.txt"), before);
+    }
+    let folder = folder(&[("a.txt", "one")]);
+    assert_eq!(folder.workspace.append("a.txt", "\n", true).unwrap().bytes, 5);
+    assert!(folder.workspace.append("new.txt", "", true).unwrap().created);
+    assert_eq!((folder.text("a.txt").as_str(), folder.text("new.txt").as_str()), ("one\n\n", ""));
+}
+
+#[test]
 fn t7_text_is_appended_with_the_ends_of_lines_that_a_file_has() {
     let long = "a line\r\n".repeat(5_000);
     for (before, content, new_line, after) in [
