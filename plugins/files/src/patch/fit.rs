@@ -203,6 +203,14 @@ impl<'t> Fitting<'t> {
             |(count, place)| (*count, std::cmp::Reverse(*place)),
         );
         match best {
+            Some((count, place)) if count == old.len() && place < self.taken && place + count > self.taken => {
+                format!(
+                    "its lines begin at {}, within those of the hunk before it, which end at {}: leave those up to there out, or \
+                     make one hunk of both",
+                    place + 1,
+                    self.taken
+                )
+            }
             Some((count, place)) if count == old.len() && place < self.taken => format!(
                 "its lines are in the file only before those of the hunk before it, at {}: put the hunks in order",
                 place + 1

@@ -162,10 +162,12 @@ impl<'d> Reader<'d> {
 
     /// Whether a file begins here: two lines, since either alone may be a line of a hunk.
     fn is_heading(&self) -> bool {
-        let begins = |offset: usize, sign| {
-            self.lines.get(self.at + offset).is_some_and(|line: &&str| line.starts_with(sign))
-        };
-        begins(0, "--- ") && begins(1, "+++ ")
+        self.is_heading_at(self.at)
+    }
+
+    fn is_heading_at(&self, at: usize) -> bool {
+        let begins = |at: usize, sign| self.lines.get(at).is_some_and(|line: &&str| line.starts_with(sign));
+        begins(at, "--- ") && begins(at + 1, "+++ ")
     }
 
     fn read_heading(&mut self) -> Result<(), Error> {
@@ -259,13 +261,29 @@ impl<'d> Reader<'d> {
         if ends_hunks {
             self.is_among_hunks = false;
         } else if self.is_among_hunks && !line.is_empty() && !line.starts_with('\\') {
-            return Err(self.wrong(&format!(
-                "`{}` begins with neither a space, nor `+`, nor `-`: put a space before a line that stays as it is",
-                shorten(line, MAX_LINE_CHARACTERS)
-            )));
+            return Err(self.without_sign());
         }
         self.at += 1;
         Ok(())
+    }
+
+    /// The refusal of a line within a hunk that does not say what becomes of it.
+    fn without_sign(&self) -> Error {
+        let line = self.lines.get(self.at).map_or("", |line| without_return(line));
+        self.wrong(&format!(
+            "`{}` begins with neither a space, nor `+`, nor `-`: put a space before a line that stays as it is",
+            shorten(line, MAX_LINE_CHARACTERS)
+        ))
+    }
+
+    /// Whether a line of a hunk comes here that lost its sign: other lines of it follow. Of what may stand between files it
+    /// can still be one, as `===` under a heading.
+    fn has_lost_sign(&self) -> bool {
+        let Some(line) = self.lines.get(self.at) else { return false };
+        if line.is_empty() || line.starts_with([' ', '+', '-', '@', '\\', '`']) || self.is_heading_at(self.at + 1) {
+            return false;
+        }
+        self.lines.get(self.at + 1).is_some_and(|next| next.starts_with([' ', '+', '-']) && *next != "-- ")
     }
 
     /// Takes what a line says of the file whose hunks may follow.
@@ -310,6 +328,9 @@ impl<'d> Reader<'d> {
             }
         }
         self.is_among_hunks = true;
+        if self.has_lost_sign() {
+            return Err(self.without_sign());
+        }
         if !hunk.lines.iter().any(|line| !matches!(line, Line::Context(_))) {
             self.at = hunk.at - 1;
             return Err(self.wrong("the hunk changes nothing: it has no line with `+` or `-`"));

@@ -94,6 +94,10 @@ fn a_hunk_that_does_not_fit_is_told_with_the_line_and_nothing_is_changed() {
             "a.txt\n@@ -9 +9 @@\n-line 9\n+x\n@@ -3 +3 @@\n-line 3\n+y\n",
             "hunk 2 for `a.txt` (line 6 of the diff) does not fit: its lines are in the file only before those of the hunk before it, at 3: put the hunks in order. Nothing was changed",
         ),
+        (
+            "a.txt\n@@ -1,3 +1,3 @@\n line 1\n-line 2\n+x\n line 3\n@@ -3,2 +3,2 @@\n line 3\n-line 4\n+y\n",
+            "hunk 2 for `a.txt` (line 8 of the diff) does not fit: its lines begin at 3, within those of the hunk before it, which end at 3: leave those up to there out, or make one hunk of both. Nothing was changed",
+        ),
     ] {
         let (path, hunks) = diff.split_once('\n').unwrap();
         assert_eq!(apply(&folder, &format!("{}{hunks}", heading(path))), expected);
@@ -447,4 +451,34 @@ fn a_file_that_repeats_itself_is_given_up_in_time() {
     let diff = format!("--- a.txt\n+++ a.txt\n@@ @@\n{}-y\n", " x\n".repeat(10_000));
 
     assert!(apply(&folder, &diff).contains("repeats the same lines too often"), "{}", apply(&folder, &diff));
+}
+
+#[test]
+fn a_line_of_a_hunk_that_lost_its_sign_is_told_with_its_number() {
+    let text = "Title\n===\na\n* b\nindex c\nd\n";
+    let heading = "--- a/a.md\n+++ b/a.md\n";
+
+    for (hunk, expected) in [
+        ("@@ -3,2 +3,2 @@\na\n-* b\n+* B\n", "line 4 of the diff: `a` begins with neither a space"),
+        ("@@ -1,3 +1,3 @@\n Title\n===\n-a\n+A\n", "line 5 of the diff: `===` begins with neither a space"),
+        ("@@ -3,4 +3,4 @@\n-a\n+A\n* b\n index c\n", "line 6 of the diff: `* b` begins with neither a space"),
+        ("@@ -4,3 +4,3 @@\n-* b\n+* B\nindex c\n-d\n+D\n", "line 6 of the diff: `index c` begins with"),
+        ("@@ -3,2 +3,2 @@\n-a\n+A\n* b\n", "line 6 of the diff: `* b` begins with neither a space"),
+        ("@@ -3 +3 @@\n a\n", "line 3 of the diff: the hunk changes nothing"),
+    ] {
+        let folder = folder(&[("a.md", text)]);
+        let told = apply(&folder, &format!("{heading}{hunk}"));
+        assert!(told.contains(expected), "{hunk}\n{told}");
+        assert_eq!(folder.text("a.md"), text);
+    }
+    for hunk in [
+        "@@ -1,3 +1,3 @@\n Title\n ===\n-a\n+A\n",
+        // What stands between files is none of them.
+        "@@ -3 +3 @@\n-a\n+A\nIndex: b.md\n===\n--- b.md\n+++ b.md\n@@ -1 +1 @@\n-b\n+B\n",
+        "```diff\n@@ -3 +3 @@\n-a\n+A\n```\n- a is written large\n",
+    ] {
+        let folder = folder(&[("a.md", text), ("b.md", "b\n")]);
+        assert!(apply(&folder, &format!("{heading}{hunk}")).starts_with("Changed a.md"), "{hunk}");
+        assert_eq!(folder.text("a.md"), text.replace("\na\n", "\nA\n"));
+    }
 }
