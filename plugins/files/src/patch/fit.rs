@@ -203,7 +203,9 @@ impl<'t> Fitting<'t> {
             |(count, place)| (*count, std::cmp::Reverse(*place)),
         );
         match best {
-            Some((count, place)) if count == old.len() && place < self.taken && place + count > self.taken => {
+            Some((count, place))
+                if count == old.len() && place < self.taken && place + count > self.taken =>
+            {
                 format!(
                     "its lines begin at {}, within those of the hunk before it, which end at {}: leave those up to there out, or \
                      make one hunk of both",

@@ -280,7 +280,10 @@ impl<'d> Reader<'d> {
     /// can still be one, as `===` under a heading.
     fn has_lost_sign(&self) -> bool {
         let Some(line) = self.lines.get(self.at) else { return false };
-        if line.is_empty() || line.starts_with([' ', '+', '-', '@', '\\', '`']) || self.is_heading_at(self.at + 1) {
+        if line.is_empty()
+            || line.starts_with([' ', '+', '-', '@', '\\', '`'])
+            || self.is_heading_at(self.at + 1)
+        {
             return false;
         }
         self.lines.get(self.at + 1).is_some_and(|next| next.starts_with([' ', '+', '-']) && *next != "-- ")

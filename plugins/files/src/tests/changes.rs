@@ -343,14 +343,31 @@ fn files_and_folders_are_copied() {
 #[test]
 fn a_folder_with_too_much_in_it_is_not_begun_to_be_copied() {
     let names: Vec<String> = (0..3_500).map(|number| format!("f/{number}")).collect();
-    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
     let folder = folder(&files);
     assert_eq!(folder.workspace.copy("f", "all", false).unwrap().files, 3_500);
-    folder.workspace.copy("f/1", "f/one more", false).unwrap();
     let before = folder.all();
+    // Each piece of a file takes calls to the host too.
+    for number in 0..400 {
+        fs::write(folder.folder.path().join(format!("f/{number}")), [b'x'; 8 * 1024 + 1]).unwrap();
+    }
     let refused = message(folder.workspace.copy("f", "x/f", false));
-    assert!(refused.contains("more than 3500 files and folders"), "{refused}");
+    assert!(refused.contains("3500 files and folders") && refused.contains("one by one"), "{refused}");
     assert_eq!(folder.all(), before);
+}
+
+#[test]
+fn a_folder_with_too_large_a_file_is_not_begun_to_be_copied() {
+    let folder = folder(&[("f/a.txt", "x"), ("f/g/b.txt", "x")]);
+    let large = fs::File::create(folder.folder.path().join("f/large")).unwrap();
+    large.set_len(256 * 1024 * 1024).unwrap();
+    let before = folder.all();
+    let refused = message(folder.workspace.copy("f", "x", false));
+    assert!(refused.contains("large files one by one"), "{refused}");
+    assert_eq!(folder.all(), before);
+
+    large.set_len(1024 * 1024).unwrap();
+    assert_eq!(folder.workspace.copy("f", "x", false).unwrap().files, 3);
 }
 
 #[test]
