@@ -9,6 +9,8 @@
 //! primary  = number | name | name "(" (sum ("," sum)*)? ")" | "(" sum ")"
 //! ```
 
+use num_bigint::BigInt;
+
 use crate::effort::Effort;
 use crate::functions;
 use crate::number::{Failure, Number, Outcome};
@@ -74,7 +76,9 @@ impl Reader<'_> {
         let Term { mut number, mut is_percentage } = self.product()?;
         while let Some((sign, place)) = self.take(&["+", "-"]) {
             let right = self.product()?;
-            if right.is_percentage && !is_percentage {
+            // Of 1, a percentage is what it is alone, so both readings of `1 + 5%` are 1.05.
+            let is_one = number.as_whole().is_some_and(|whole| *whole == BigInt::from(1));
+            if right.is_percentage && !is_percentage && !is_one {
                 let message =
                     "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
                 return Err(Problem::wrong(place, message));

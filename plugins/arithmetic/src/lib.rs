@@ -73,7 +73,7 @@ pub struct Evaluation {
 /// Results too small for `digits`, and inexact ones above about 10^100, have an exponent: `3.3e-31`.
 ///
 /// - Operators: `+ - * /`, `//` (division rounded down), `^` or `**` (power), `!` (factorial), parentheses.
-/// - `15%` is 0.15, so 15% of 80 is `80 * 15%`, and 15% more is `80 * 115%`. `a % b` with spaces is the remainder, which has the sign of b; `50% 80` and `7%3` are refused.
+/// - `15%` is 0.15, so 15% of 80 is `80 * 15%`, and 15% more is `80 * 115%` or `80 * (1 + 15%)`; `80 + 15%` is refused. `a % b` with spaces is the remainder, which has the sign of b; `50% 80` and `7%3` are refused.
 /// - Numbers: `1_000_000`, `2.5`, `6.02e23`. No comma between thousands.
 /// - Rounding, to whole numbers or to `digits` after the point: round(x, digits) has halves away from zero, round_half_even (banker's) to the even digit, round_half_down towards zero; floor, ceil, trunc (towards zero) and round_up (away from zero) take `digits` too.
 /// - Functions: abs, min, max, gcd, lcm, mod(a, b), sqrt, cbrt, root(x, n), ln, log10, log2, log(x, base), exp, factorial, choose(n, k). Numbers: pi, e. No sin, cos or tan.

@@ -102,6 +102,23 @@ fn percentages_and_remainders_are_told_apart() {
 }
 
 #[test]
+fn a_percentage_more_or_less_than_one_has_one_meaning() {
+    for (expression, expected) in [
+        ("1 + 5%", "1.05"),
+        ("1000 * (1 + 5%)^2", "1102.5"),
+        ("100 * (1-20%)", "80"),
+        ("100 * (1 - 2.5%) / (1 + 25%)", "78"),
+        ("2 - 1.0 + 5%", "1.05"),
+        ("1 + (5% + 3%)", "1.08"),
+    ] {
+        assert_eq!(decimal(expression), expected, "{expression}");
+    }
+    for expression in ["1 + 5% + 3%", "0 + 5%", "-1 - 5%", "2 + 5%", "1 + 2 + 5%", "1000 * (1.1 + 5%)"] {
+        assert!(problem(expression).contains("a percentage of what?"), "{expression}");
+    }
+}
+
+#[test]
 fn t7_a_percent_sign_that_can_be_read_in_two_ways_is_refused() {
     for expression in [
         "50%(80)",
