@@ -136,6 +136,10 @@ fn plain_scalars_of_yaml_have_the_types_of_its_core_schema() {
         ("!!int \"12\"", json!(12)),
         ("!own 12", json!(12)),
         ("|\n  017\n", json!("017\n")),
+        ("\u{a0}x\u{3000}", json!("\u{a0}x\u{3000}")),
+        ("12\u{2003}", json!("12\u{2003}")),
+        ("  12 \t", json!(12)),
+        ("!!int \" 12 \"", json!(12)),
     ] {
         let found = call("yaml_to_json", json!({"text": format!("a: {scalar}")}));
         let found = if scalar == "-" { call("yaml_to_json", json!({"text": "a:\n-"})) } else { found };

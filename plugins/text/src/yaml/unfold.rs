@@ -205,7 +205,8 @@ impl<'t> Reader<'t> {
         if tag == Some("str") {
             return Ok(Tree::Text(text.to_owned()));
         }
-        let read = scalar::plain(text.trim());
+        // Only these are white space in YAML (5.5): a no-break space is a character like any other.
+        let read = scalar::plain(text.trim_matches([' ', '\t', '\n', '\r']));
         let fits = match tag {
             Some("int") => read.is_wide || matches!(read.tree, Tree::Integer(_) | Tree::Unsigned(_)),
             Some("float") => {
