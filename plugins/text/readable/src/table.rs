@@ -104,7 +104,10 @@ impl Table {
         if span.rows > 1 {
             let width = self.reached.len().max(row.len());
             self.reached.resize(width, 0);
-            self.reached[from..row.len()].fill(span.rows - 1);
+        }
+        // Where a cell from above reaches in, both have the place (HTML, 4.9.12.1), and that one reaches one row less far.
+        for rows in self.reached.iter_mut().take(row.len()).skip(from) {
+            *rows = rows.saturating_sub(1).max(span.rows - 1);
         }
     }
 
