@@ -1,7 +1,7 @@
 //! `markdown_to_text`.
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
-use readable::{Mark, Prose};
+use readable::{Mark, Prose, Shift};
 use toolgate_sdk::{Error, tool};
 
 use crate::html;
@@ -90,7 +90,7 @@ impl Reader {
             Event::Text(text) | Event::Html(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => self.prose.raw(&text),
             Event::InlineHtml(tag) if is_line_break(&tag) => self.prose.break_line(),
-            Event::InlineHtml(_) => {}
+            Event::InlineHtml(tag) => self.shift(&tag),
             Event::FootnoteReference(name) => self.prose.raw(&format!("[{name}]")),
             Event::SoftBreak => self.prose.space(),
             Event::HardBreak => self.prose.break_line(),
@@ -101,6 +101,16 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// Of other tags within a line nothing is left.
+    fn shift(&mut self, tag: &str) {
+        let name = tag.trim_start_matches('<').trim_end_matches('>').trim().to_ascii_lowercase();
+        if let Some(shift) = Shift::of_tag(&name) {
+            self.prose.shift(shift);
+        } else if name.strip_prefix('/').and_then(Shift::of_tag).is_some() {
+            self.prose.end_shift();
+        }
     }
 
     fn text(&mut self, text: &CowStr<'_>) {

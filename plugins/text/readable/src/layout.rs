@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::hidden::{self, End, Hidden};
 use crate::prose::{Mark, Place, Prose, escape};
+use crate::raised::Shift;
 use crate::table::{self, Span, Table};
 use crate::{Page, Resolve, Settings};
 
@@ -203,6 +204,7 @@ impl Layout {
             "a" => self.open_link(tag),
             "img" => self.image(tag),
             "base" => self.set_base(&tag.href),
+            "sup" | "sub" => Shift::of_tag(name).into_iter().for_each(|shift| self.prose.shift(shift)),
             "option" | "button" => self.prose.end_line(),
             "input" | "wbr" => {}
             _ if BLOCKS.contains(&name) => self.open_block(name),
@@ -233,6 +235,7 @@ impl Layout {
             "tr" | "td" | "th" | "caption" => self.in_table(Table::end_cell),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.prose.end_block(),
             "a" => self.prose.close_mark("a"),
+            "sup" | "sub" => self.prose.end_shift(),
             _ if BLOCKS.contains(&name) => self.close_block(name),
             _ => {
                 if let Some((name, _)) = emphasis(name) {

@@ -6,6 +6,7 @@
 //! tree: pages that nest a million deep cost no more than others, and broken ones are read as far as they make sense.
 
 mod prose;
+mod raised;
 
 mod hidden;
 mod layout;
@@ -18,6 +19,7 @@ use html5gum::{Span, Tokenizer};
 
 use layout::{Layout, Tag};
 pub use prose::{Mark, Prose};
+pub use raised::Shift;
 
 /// How a page is laid out.
 pub struct Settings {

@@ -3,6 +3,8 @@
 //! White space, line breaks and marks (as `**`) are kept back until text follows them. So none of them stands doubled,
 //! at the end of a line, or around nothing, whatever the source does.
 
+use crate::raised::Shift;
+
 /// Deeper lists and quotes are laid out as if they were this deep: each line repeats the marks of all of them.
 const MAX_CONTAINERS: usize = 12;
 
@@ -32,6 +34,9 @@ pub struct Prose {
     ended_at: usize,
     is_markdown: bool,
     at_line_start: bool,
+    /// How the next text is shifted, and what stands behind it.
+    shift: Option<Shift>,
+    shift_end: &'static str,
 }
 
 /// What comes before the next text.
@@ -107,8 +112,37 @@ impl Prose {
         self.written.len()
     }
 
+    /// Begins a part of the line that stands higher or lower.
+    pub fn shift(&mut self, shift: Shift) {
+        self.end_shift();
+        self.shift = Some(shift);
+    }
+
+    pub fn end_shift(&mut self) {
+        self.shift = None;
+        // Right behind its text, whatever space follows.
+        self.written.push_str(std::mem::take(&mut self.shift_end));
+    }
+
+    /// Writes what stands before a part that is shifted.
+    fn begin_shift(&mut self, shift: Shift, text: &str) {
+        // The signs of emphasis are none of the text.
+        let before = self.written.trim_end_matches('*').chars().next_back().filter(|_| self.gap == Gap::None);
+        if let Some(before) = before {
+            let (start, end) = shift.marks(before, text);
+            // Before the marks of a link or of emphasis that wait for the text.
+            self.written.push_str(start);
+            self.shift_end = end;
+        }
+    }
+
     /// Adds words, with a space wherever there is white space.
     pub fn words(&mut self, text: &str) {
+        let shifted = text.trim();
+        if let Some(shift) = self.shift.take_if(|_| !shifted.is_empty()) {
+            self.begin_shift(shift, shifted);
+            return self.words(text.trim_start());
+        }
         for (index, word) in text.split(char::is_whitespace).enumerate() {
             if index > 0 {
                 self.space();
@@ -184,6 +218,7 @@ impl Prose {
     }
 
     pub fn end_line(&mut self) {
+        self.end_shift();
         let waiting = self.marks.split_off(self.begun_marks);
         self.end_marks_to(0);
         self.marks.extend(waiting.into_iter().filter(Mark::waits_for_text));
@@ -242,6 +277,7 @@ impl Prose {
     }
 
     pub fn finish(mut self) -> String {
+        self.end_shift();
         self.end_marks_to(0);
         self.written
     }

@@ -44,6 +44,15 @@ fn t7_each_cell_of_a_table_stays_in_its_column() {
         ("<tr><td colspan=2>both<td>c<tr><td>1<td>2<td>3", "both |  | c\n1 | 2 | 3"),
         ("<tr><td rowspan=2 colspan=2>x<td>1<tr><td>2<tr><td>a<td>b<td>3", "x |  | 1\n |  | 2\na | b | 3"),
         ("<tr><td rowspan=0>a<td colspan=x>b<tr><td>c<td>d", "a | b\nc | d"),
+        // One cell spans a column that another reaches into.
+        (
+            "<tr><td>a<td rowspan=2>b<td>c<tr><td colspan=2>d<td>e<tr><td>f<td>g<td>h",
+            "a | b | c\nd |  | e\nf | g | h",
+        ),
+        (
+            "<tr><td>a<td rowspan=3>b<td>c<tr><td colspan=2>d<td>e<tr><td>f<td>g",
+            "a | b | c\nd |  | e\nf |  | g",
+        ),
     ] {
         assert_eq!(html(&format!("<table>{table}</table>")), text, "{table}");
     }
@@ -234,4 +243,28 @@ fn only_keys_with_values_at_the_beginning_are_front_matter() {
     ] {
         assert_eq!(call("markdown_to_text", json!({"markdown": markdown})), Ok(json!(text)), "{markdown}");
     }
+}
+
+#[test]
+fn what_is_raised_or_lowered_becomes_no_other_number() {
+    for (page, text) in [
+        ("10<sup>6</sup> m<sup>2</sup>", "10^6 m^2"),
+        ("10<sup>-3</sup> and 10<sup>\u{2212}3</sup>", "10^-3 and 10^\u{2212}3"),
+        ("x<sup>n</sup> 2<sup>n+1</sup> (a+b)<sup>2</sup>y", "x^n 2^(n+1) (a+b)^2y"),
+        ("Ca<sup>2+</sup> e<sup><b>2</b></sup> 2<sup> n+1 </sup>c", "Ca^2+ e^2 2^(n+1) c"),
+        ("10<SUP><i>6</i></SUP>7", "10^67"),
+        ("1010<sub>2</sub> is 10<sub>10</sub>", "1010_2 is 10_10"),
+        ("2<sup>n+1<p>3<sup>n+2", "2^(n+1)\n\n3^(n+2)"),
+        // A word that is raised, a note and an index read as they are.
+        ("the 1<sup>st</sup>, M<sup>me</sup>, brand<sup>TM</sup>", "the 1st, Mme, brandTM"),
+        ("so.<sup>3</sup> So<sup>[3]</sup> <sup>3</sup>He", "so.3 So[3] 3He"),
+        ("H<sub>2</sub>O, x<sub>1</sub>, log<sub>10</sub>", "H2O, x1, log10"),
+        ("10<sup></sup>6 10<sup><pre>6</pre></sup>7", "106 10\n\n6\n\n7"),
+    ] {
+        assert_eq!(html(page), text, "{page}");
+    }
+    let markdown = |markdown: &str| call("markdown_to_text", json!({"markdown": markdown})).unwrap();
+    assert_eq!(markdown("*10*<sup>6</sup>, 2<sup>n+1</sup>x, H<sub>2</sub>O"), json!("10^6, 2^(n+1)x, H2O"));
+    assert_eq!(html_markdown("<b>10</b><sup>6</sup>, 10<sub>2</sub>"), "**10**^6, 10_2");
+    assert_eq!(html_markdown("m<sup><b>2</b></sup> x<sup><a href=u>2</a></sup>"), "m^**2** x^[2](u)");
 }
