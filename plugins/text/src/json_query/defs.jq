@@ -70,3 +70,10 @@ def INDEX(key): INDEX(.[]; key);
 def first: _indexed(0) | .[0];
 def last: _indexed(-1) | .[-1];
 def nth($n): _indexed($n) | .[$n];
+def nth($n; f):
+  if $n < 0 then error("nth needs a number from 0 on, and there is \($n)") else first(skip($n; f)) end;
+
+# As in jq, nothing is in null.
+def indices($x): if . == null then null else _indices($x) end;
+def index($x): indices($x) | .[0];
+def rindex($x): indices($x) | .[-1];

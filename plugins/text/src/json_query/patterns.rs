@@ -2,6 +2,7 @@
 //!
 //! A filter asks for the same pattern for each of a thousand values, so patterns are kept.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -53,8 +54,10 @@ pub fn split<'a>(cv: Cv<'a, Query>) -> ValXs<'a, Val> {
 fn search(mut cv: Cv<'_, Query>, with_between: bool, with_matches: bool) -> Result<Val, Error> {
     let flags = cv.0.pop_var();
     let pattern = cv.0.pop_var();
-    let flags = if matches!(flags, Val::Null) { "".into() } else { text(&flags)? };
-    let regex = cv.0.data().patterns.get(&text(&pattern)?, &flags)?;
+    let (pattern, more_flags) = in_list(&pattern)?;
+    let flags = [&flags, more_flags].into_iter().filter(|flags| **flags != Val::Null);
+    let flags = flags.map(|flags| text(flags).map(Cow::into_owned)).collect::<Result<String, _>>()?;
+    let regex = cv.0.data().patterns.get(&text(pattern)?, &flags)?;
     let text = text(&cv.1)?;
 
     let limit = if flags.contains('g') { usize::MAX } else { 1 };
@@ -76,6 +79,16 @@ fn search(mut cv: Cv<'_, Query>, with_between: bool, with_matches: bool) -> Resu
         found.push(Val::from(text[copied_to..].to_owned()));
     }
     Ok(found.into_iter().collect())
+}
+
+/// The pattern and its flags where a list of both stands for them, as `jq` lets it: `test(["a", "i"])`.
+fn in_list(pattern: &Val) -> Result<(&Val, &Val), Error> {
+    let Val::Arr(both) = pattern else { return Ok((pattern, &Val::Null)) };
+    match both.as_slice() {
+        [pattern] => Ok((pattern, &Val::Null)),
+        [pattern, flags] => Ok((pattern, flags)),
+        _ => Err(Error::str("a list for a pattern has it and its flags, as in `[\"a\", \"gi\"]`")),
+    }
 }
 
 /// The groups of a match as `jq` gives them. The first of them is the whole match.

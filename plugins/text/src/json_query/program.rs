@@ -23,7 +23,11 @@ const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward"
 
 /// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
 /// be called.
-const REPLACED: [&str; 6] = ["tostring", "tojson", "fromjson", "delpaths", "getpath", "setpath"];
+const REPLACED: [&str; 8] =
+    ["tostring", "tojson", "fromjson", "delpaths", "getpath", "setpath", "index", "rindex"];
+
+/// A function of `jaq` that one of ours of this name calls, and the name that it has for that.
+const KEPT: (&str, &str) = ("indices", "_indices");
 
 /// The definition that the filter becomes, for only definitions can be changed before they are compiled.
 const MAIN: &str = "_filter";
@@ -44,7 +48,10 @@ pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Erro
     };
     let modules = modules.map_err(|errors| explain_load(filter, errors))?;
     let theirs = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
-    let functions = theirs.filter(|(name, ..)| !REPLACED.contains(name)).chain(functions::functions());
+    let theirs = theirs.filter(|(name, ..)| !REPLACED.contains(name));
+    let theirs =
+        theirs.map(|(name, arity, function)| (if name == KEPT.0 { KEPT.1 } else { name }, arity, function));
+    let functions = theirs.chain(functions::functions());
     Compiler::default()
         .with_funs(functions)
         .with_global_vars(variables.iter().map(String::as_str))

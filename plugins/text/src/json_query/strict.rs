@@ -4,6 +4,8 @@
 //! for results. So the filter is rewritten before it is compiled: its divisions and its indices go through functions
 //! that look first. What stands within a text goes through one as well, that writes it as `jq` does.
 //!
+//! Where both sides of an operator have many outputs, and where a text has many in it, they are combined in the order of `jq`.
+//!
 //! The functions for indices also make what an update leads through (`made`).
 
 use std::iter;
@@ -146,72 +148,125 @@ pub fn sets(filter: &str) -> bool {
     filter.match_indices('=').any(|(at, _)| is_set(at))
 }
 
-/// Rewrites a filter, and all that is within it. In place, for a filter may be deep, and the stack is not.
-pub fn rewrite(filter: &mut Filter<'_>, sets: bool) {
+/// Rewrites a filter, and all that is within it. In place, for a filter may be deep, and the stack is not. Gives whether it
+/// may have more than one output.
+pub fn rewrite(filter: &mut Filter<'_>, sets: bool) -> bool {
     match filter {
-        Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) | Term::Arr(None) => {}
-        Term::Str(format, parts) => {
-            let is_plain = format.is_none();
-            parts.iter_mut().for_each(|part| rewrite_part(part, is_plain, sets));
-        }
+        Term::Id | Term::Num(_) | Term::Break(_) | Term::Var(_) | Term::Arr(None) => false,
+        Term::Recurse => true,
+        Term::Str(..) => rewrite_text(filter, sets),
         Term::Obj(entries) => {
+            let mut is_many = false;
             for (key, value) in entries {
-                rewrite(key, sets);
-                value.iter_mut().for_each(|term| rewrite(term, sets));
+                is_many |= rewrite(key, sets);
+                is_many |= rewrite_all(value, sets);
             }
+            is_many
         }
-        Term::Arr(Some(term)) | Term::Neg(term) | Term::Label(_, term) => rewrite(term, sets),
+        Term::Arr(Some(term)) => {
+            rewrite(term, sets);
+            false
+        }
+        Term::Neg(term) | Term::Label(_, term) => rewrite(term, sets),
         Term::BinOp(left, operator, right) => {
-            rewrite(left, sets);
-            rewrite(right, sets);
+            let is_left_many = rewrite(left, sets);
+            let is_right_many = rewrite(right, sets);
+            let is_comma = matches!(operator, BinaryOp::Comma);
             if let BinaryOp::Pipe(Some(pattern)) = operator {
                 rewrite_pattern(pattern, sets);
             }
             divide_safely(filter);
+            if is_left_many && is_right_many {
+                take_right_first(filter);
+            }
+            is_left_many || is_right_many || is_comma
         }
         Term::Fold(_, source, pattern, steps) => {
             rewrite(source, sets);
             rewrite_pattern(pattern, sets);
-            steps.iter_mut().for_each(|term| rewrite(term, sets));
+            rewrite_all(steps, sets);
+            true
         }
         Term::TryCatch(term, handler) => {
-            rewrite(term, sets);
-            handler.iter_mut().for_each(|handler| rewrite(handler, sets));
+            let is_many = rewrite(term, sets);
+            rewrite_all(handler.as_deref_mut(), sets) || is_many
         }
         Term::IfThenElse(branches, otherwise) => {
+            let mut is_many = false;
             for (test, then) in branches {
-                rewrite(test, sets);
-                rewrite(then, sets);
+                is_many |= rewrite(test, sets);
+                is_many |= rewrite(then, sets);
             }
-            otherwise.iter_mut().for_each(|otherwise| rewrite(otherwise, sets));
+            rewrite_all(otherwise.as_deref_mut(), sets) || is_many
         }
         Term::Def(definitions, term) => {
-            definitions.iter_mut().for_each(|definition| rewrite(&mut definition.body, sets));
-            rewrite(term, sets);
+            rewrite_all(definitions.iter_mut().map(|definition| &mut definition.body), sets);
+            rewrite(term, sets)
         }
-        Term::Call(_, arguments) => arguments.iter_mut().for_each(|term| rewrite(term, sets)),
+        // Of a function nothing is known, and what is done for those that may have many does no harm to one.
+        Term::Call(_, arguments) => {
+            rewrite_all(arguments, sets);
+            true
+        }
         Term::Path(term, Path(parts)) => {
-            rewrite(term, sets);
+            let mut is_many = rewrite(term, sets);
             for (part, _) in parts {
-                match part {
+                is_many |= match part {
                     Part::Index(index) => rewrite(index, sets),
-                    Part::Range(from, to) => from.iter_mut().chain(to).for_each(|term| rewrite(term, sets)),
+                    Part::Range(None, None) => true,
+                    Part::Range(from, to) => rewrite_all(from.iter_mut().chain(to), sets),
                 }
             }
             index_safely(filter, sets);
+            is_many
         }
     }
 }
 
-fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool, sets: bool) {
-    if let StrPart::Term(term) = part {
-        rewrite(term, sets);
-        // A format, as in `@csv "\(.a)"`, makes a text by itself.
-        if is_plain {
-            let value = Box::new(std::mem::take(term));
-            *term = Term::BinOp(value, BinaryOp::Pipe(None), Box::new(Term::Call(TO_TEXT, Vec::new())));
+/// Whether one of them may have more than one output.
+fn rewrite_all<'f, 's: 'f>(filters: impl IntoIterator<Item = &'f mut Filter<'s>>, sets: bool) -> bool {
+    filters.into_iter().fold(false, |is_many, filter| rewrite(filter, sets) || is_many)
+}
+
+/// A text has what is in it in every combination, as `jq` has them: the first changes fastest. `jaq` lets the last do so.
+#[inline(never)]
+fn rewrite_text(filter: &mut Filter<'_>, sets: bool) -> bool {
+    let Term::Str(format, parts) = filter else { return false };
+    let is_plain = format.is_none();
+    let mut many: Vec<usize> = Vec::new();
+    for (index, part) in parts.iter_mut().enumerate() {
+        if rewrite_part(part, is_plain, sets) {
+            many.push(index);
         }
     }
+    let format = *format;
+    let is_many = !many.is_empty();
+    // Each but the first is taken before what is left of it, and put behind that.
+    let mut behind = Vec::new();
+    while let Some(index) = many.pop().filter(|_| !many.is_empty()) {
+        let Term::Str(_, parts) = filter else { break };
+        let mut right = parts.split_off(index);
+        if let Some(StrPart::Term(term)) = right.first_mut() {
+            behind.push((std::mem::replace(term, Term::Var(KEPT)), right));
+        }
+    }
+    for (term, right) in behind.into_iter().rev() {
+        let left = Box::new(std::mem::take(filter));
+        let both = Term::BinOp(left, BinaryOp::Math(Math::Add), Box::new(Term::Str(format, right)));
+        *filter = kept(term, both);
+    }
+    is_many
+}
+
+fn rewrite_part(part: &mut StrPart<&str, Filter<'_>>, is_plain: bool, sets: bool) -> bool {
+    let StrPart::Term(term) = part else { return false };
+    let is_many = rewrite(term, sets);
+    // A format, as in `@csv "\(.a)"`, makes a text by itself.
+    if is_plain {
+        let value = Box::new(std::mem::take(term));
+        *term = Term::BinOp(value, BinaryOp::Pipe(None), Box::new(Term::Call(TO_TEXT, Vec::new())));
+    }
+    is_many
 }
 
 fn rewrite_pattern(pattern: &mut Pattern<&str>, sets: bool) {
@@ -243,6 +298,23 @@ fn divide_safely(filter: &mut Filter<'_>) {
         let divided = Term::Call(name, vec![Term::Id, Term::Var(KEPT)]);
         kept(right, Term::BinOp(Box::new(left), BinaryOp::Update, Box::new(divided)))
     };
+}
+
+/// `l + r` becomes `r as $kept | l + $kept`, where both may have many outputs: `jq` takes each of the right with all of the
+/// left, and `jaq` the other way round.
+#[inline(never)]
+fn take_right_first(filter: &mut Filter<'_>) {
+    let right = match filter {
+        Term::BinOp(_, BinaryOp::Math(_) | BinaryOp::Cmp(_), right) => &mut **right,
+        Term::Call(DIVIDE | REMAINDER, arguments) => match arguments.last_mut() {
+            Some(right) => right,
+            None => return,
+        },
+        _ => return,
+    };
+    let right = std::mem::replace(right, Term::Var(KEPT));
+    let then = std::mem::take(filter);
+    *filter = kept(right, then);
 }
 
 fn kept<'s>(value: Filter<'s>, then: Filter<'s>) -> Filter<'s> {

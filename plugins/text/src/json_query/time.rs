@@ -18,7 +18,8 @@ pub fn now() -> ValR<Val> {
 }
 
 pub fn to_iso8601(value: &Val) -> ValR<Val> {
-    Ok(Val::from(timestamp(value)?.to_string()))
+    // As in `jq`, of the parts too, which `strptime` and `gmtime` give.
+    Ok(Val::from(zoned(value)?.timestamp().to_string()))
 }
 
 pub fn from_iso8601(value: &Val) -> ValR<Val> {

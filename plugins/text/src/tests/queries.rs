@@ -194,7 +194,7 @@ fn a_filter_fails_where_that_of_jq_fails() {
 #[test]
 fn what_is_checked_before_it_runs_is_the_same_else() {
     for (filter, value, expected) in [
-        ("[(6, 12) / (2, 3)], [(6, 12) * (1, 10)]", json!(null), json!([[3, 2, 6, 4], [6, 60, 12, 120]])),
+        ("[(6, 12) / (2, 3)], [(6, 12) * (1, 10)]", json!(null), json!([[3, 6, 2, 4], [6, 12, 60, 120]])),
         ("7 % 3, -7 % 3, 7 / 2, (\"a,b\" / \",\")", json!(null), json!([1, -1, 3.5, ["a", "b"]])),
         (".a /= 2 | .b %= 3", json!({"a": 4, "b": 7}), json!([{"a": 2, "b": 1}])),
         ("(.[0]? |= 5), [path(.[0]?)], (.[0]? = 5)", json!({"a": 1}), json!([{"a": 1}, [], {"a": 1}])),
@@ -584,4 +584,92 @@ fn base64_may_miss_its_end_as_in_a_token() {
         ("@base64d", json!("Y"), Err("is no base64")),
         ("@base64d", json!("YWJ-"), Err("is no base64")),
     ]);
+}
+
+#[test]
+fn what_has_many_outputs_is_combined_in_the_order_of_jq() {
+    check_filters([
+        (
+            "[(1, 2) + (10, 20)], [(1, 2) - (10, 20)]",
+            json!(null),
+            Ok(json!([[11, 12, 21, 22], [-9, -8, -19, -18]])),
+        ),
+        (
+            "[(7, 8) % (2, 3)], [(1, 2) < (1, 3)]",
+            json!(null),
+            Ok(json!([[1, 0, 1, 2], [false, false, true, true]])),
+        ),
+        ("[1, (2, 3) + (4, 5) * (1, 2)]", json!(null), Ok(json!([[1, 6, 7, 7, 8, 10, 11, 12, 13]]))),
+        ("[(.a, .b) + (.c, .d)]", json!({"a": 1, "b": 2, "c": 10, "d": 20}), Ok(json!([[11, 12, 21, 22]]))),
+        (
+            "[.[] as $x | .[] + .[$x, 0]], first(.[] + .[])",
+            json!([0, 1]),
+            Ok(json!([[0, 1, 0, 1, 1, 2, 0, 1], 0])),
+        ),
+        (
+            "def f: 1, 2; [f * (f * 10)], [limit(2; f + f * 10)]",
+            json!(null),
+            Ok(json!([[10, 20, 20, 40], [11, 12]])),
+        ),
+        ("[if true, false then 1, 2 else 3 end - (1, 2)]", json!(null), Ok(json!([[0, 1, 2, -1, 0, 1]]))),
+        ("[\"\\(1, 2)-\\(3, 4)\"]", json!(null), Ok(json!([["1-3", "2-3", "1-4", "2-4"]]))),
+        (
+            "[\"\\(.a[])\\(0)-\\(3, 4)/\\(5, 6).\"], [@json \"\\(.a[])-\\(.a[])\"]",
+            json!({"a": ["x", "y"]}),
+            Ok(json!([
+                ["x0-3/5.", "y0-3/5.", "x0-4/5.", "y0-4/5.", "x0-3/6.", "y0-3/6.", "x0-4/6.", "y0-4/6."],
+                ["\"x\"-\"x\"", "\"y\"-\"x\"", "\"x\"-\"y\"", "\"y\"-\"y\""]
+            ])),
+        ),
+        ("(1, error(\"left\")) + (2, error(\"right\"))", json!(null), Err("after 1 results: left")),
+        (
+            "[(true, false) and (true, false)], [{a: (1, 2), b: 3}]",
+            json!(null),
+            Ok(json!([
+                [true, false, false],
+                [{"a": 1, "b": 3}, {"a": 2, "b": 3}]
+            ])),
+        ),
+    ]);
+}
+
+#[test]
+fn functions_take_what_those_of_jq_take() {
+    check_filters([
+        ("[nth(0, 2; 10, 11, 12)], [nth(5; 1, 2)]", json!(null), Ok(json!([[10, 12], []]))),
+        ("nth(-1; 1, 2)", json!(null), Err("nth needs a number from 0 on, and there is -1")),
+        ("index(\"x\"), rindex(1), indices(\"x\")", json!(null), Ok(json!([null, null, null]))),
+        (
+            "index(\"b\"), rindex(\"b\"), indices(\"b\"), index(\"x\")",
+            json!("äbb"),
+            Ok(json!([1, 2, [1, 2], null])),
+        ),
+        ("index(1), rindex([1, 2]), indices(3)", json!([1, 2, 1, 2]), Ok(json!([0, 2, []]))),
+        ("index(\"x\")", json!(1), Err("cannot index 1 with \"x\"")),
+        (
+            "test([\"B\", \"i\"]), test([\"B\"]), test([\"B\", null])",
+            json!("abc"),
+            Ok(json!([true, false, false])),
+        ),
+        (
+            "[match([\"b\", \"gi\"]).offset], capture([\"(?<x>B)\", \"i\"])",
+            json!("abcB"),
+            Ok(json!([[1, 3], {"x": "b"}])),
+        ),
+        ("test([])", json!("abc"), Err("as in `[\"a\", \"gi\"]`")),
+        ("test([\"b\", 1])", json!("abc"), Err("as string")),
+        (
+            "strptime(\"%Y-%m-%dT%H:%M:%SZ\") | todate, todateiso8601",
+            json!("2015-03-05T23:51:47Z"),
+            Ok(json!(["2015-03-05T23:51:47Z", "2015-03-05T23:51:47Z"])),
+        ),
+        ("gmtime | todate", json!(1_425_599_621), Ok(json!(["2015-03-05T23:53:41Z"]))),
+        ("[1, 2] | todate", json!(null), Err("a time has six parts or more")),
+    ]);
+    let infinite = call("json_query", json!({"filter": "., tojson", "text": "[Infinity, -Infinity, NaN]"}));
+    let largest = "1.7976931348623157e+308";
+    assert_eq!(
+        infinite.unwrap()["results"],
+        json!([[f64::MAX, f64::MIN, null], format!("[{largest},-{largest},null]")])
+    );
 }
