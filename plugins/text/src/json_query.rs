@@ -9,6 +9,7 @@ mod functions;
 mod made;
 mod patterns;
 pub mod program;
+mod rows;
 mod shown;
 mod strict;
 mod time;

@@ -5,28 +5,15 @@ def setpath($path; $value): getpath($path) = $value;
 def pick(f): . as $all | reduce path(f) as $path (null; setpath($path; $all | getpath($path)));
 def del(f): delpaths([path(f)]);
 
-# The first that is not null, be it false. A key that is written as null is one as well.
-def _entry_key:
-  if .key != null then .key
-  else ([.k, .name, .Name, .K, .Key] | map(values)) as $found
-    | if $found != [] then $found[0]
-      elif any(("key", "k", "name", "Name", "K", "Key") as $name | has($name); .) then null
-      else error("from_entries needs a key in each entry, as {\"key\": \"a\", \"value\": 1}, and there is \(tojson)") end
-  end | tostring;
-def _entry_value: if has("value") then .value elif has("v") then .v elif has("Value") then .Value else .V end;
-def from_entries: reduce (.[] | {(_entry_key): _entry_value}) as $x ({}; . + $x);
 def with_entries(f): to_entries | map(f) | from_entries;
 
-def join($separator):
-  reduce .[] as $part (null;
-    (if . == null then "" else . + $separator end)
-    + ($part | if . == null then "" elif isboolean or isnumber then tostring else . end)
-  ) // "";
-
-def flatten: [.[] | recurse(arrays[]) | select(isarray | not)];
-def flatten($depth):
-  if $depth < 0 then error("flatten depth must not be negative")
-  else [.[] | if isarray and $depth > 0 then flatten($depth - 1)[] else . end] end;
+def test(re): test(re; "");
+def capture(re): capture(re; "");
+def scan(re; flags): _scan(re; "g" + flags);
+def scan(re): _scan(re; "g");
+def sub(re; f): sub(re; f; "");
+def gsub(re; f; flags): sub(re; f; "g" + flags);
+def gsub(re; f): sub(re; f; "g");
 
 def abs:
   if isnumber | not then error("\(type) \(tojson) has no absolute value")
@@ -42,20 +29,8 @@ def @sh:
    elif isarray or isobject then error("@sh takes no \(type) within a row") else tostring end]
   | join(" ");
 
-def @csv:
-  [.[] | if type == "string" then "\"" + (split("\"") | join("\"\"")) + "\""
-         elif . == null then ""
-         elif type == "array" or type == "object" then error("@csv takes no \(type) within a row")
-         else tostring end]
-  | join(",");
-
-def @tsv:
-  [.[] | if type == "string" then
-           (split("\\") | join("\\\\") | split("\t") | join("\\t") | split("\n") | join("\\n") | split("\r") | join("\\r"))
-         elif . == null then ""
-         elif type == "array" or type == "object" then error("@tsv takes no \(type) within a row")
-         else tostring end]
-  | join("\t");
+def @csv: _csv;
+def @tsv: _tsv;
 
 def trimstr($affix): ltrimstr($affix) | rtrimstr($affix);
 def toarray: if type == "array" then . else [.] end;

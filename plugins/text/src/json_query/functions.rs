@@ -7,12 +7,12 @@ use base64::alphabet;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use jaq_core::native::{Fun, bome, run, unary, v};
-use jaq_core::{DataT, Lut, RunPtr, ValR, data::HasLut};
+use jaq_core::{DataT, Exn, Lut, Native, RunPtr, ValR, data::HasLut};
 use jaq_json::{Error, Map, Val};
 use jaq_std::ValT as _;
 
 use super::patterns::{self, Patterns};
-use super::{delete, strict, time, written};
+use super::{delete, rows, strict, time, written};
 
 /// The kind of data that filters run over here.
 pub struct Query;
@@ -58,22 +58,73 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         ("strflocaltime", |cv| unary(cv, time::strftime)),
         ("strptime", |cv| unary(cv, time::strptime)),
         ("delpaths", |cv| unary(cv, |value, paths| delete::delete_paths(value, &paths))),
+        ("join", |cv| unary(cv, |value, separator| rows::join(&value, &separator))),
+        ("flatten", |cv| unary(cv, |value, depth| rows::flatten_by(&value, &depth))),
     ];
     let one_argument = one_argument.into_iter().map(|(name, function)| run::<Query>((name, v(1), function)));
     let two_arguments = two_numbers().into_iter().chain([
         ("matches", patterns::matches as RunPtr<Query>),
-        ("split_matches", patterns::split_matches),
+        ("test", patterns::test),
+        ("capture", patterns::capture),
+        ("_scan", patterns::scan),
         ("split_", patterns::split),
         (strict::DIVIDE, of_two!(strict::divide)),
         (strict::REMAINDER, of_two!(strict::remainder)),
     ]);
     no_argument
+        .chain(kinds().into_iter().map(|(name, function)| run::<Query>((name, v(0), function))))
+        .chain([
+            ("empty", v(0), nothing()),
+            run::<Query>(("sub", patterns::ARGUMENTS_OF_SUB.into(), patterns::sub)),
+        ])
         .chain(one_argument)
         .chain(two_arguments.map(|(name, function)| run::<Query>((name, v(2), function))))
         .chain(strict::functions())
 }
 
 type Named = (&'static str, RunPtr<Query>);
+
+/// Makes a function that says whether a value is of a kind.
+macro_rules! is {
+    ($kind:pat) => {
+        |cv| bome(Ok(Val::Bool(matches!(cv.1, $kind))))
+    };
+}
+
+/// What nearly every filter asks of its values. `jaq` has these in the language of `jq`, as comparisons with values of other
+/// kinds, which take a hundred times as long.
+fn kinds() -> Vec<Named> {
+    vec![
+        ("null", |_| bome(Ok(Val::Null))),
+        ("true", |_| bome(Ok(Val::Bool(true)))),
+        ("false", |_| bome(Ok(Val::Bool(false)))),
+        ("not", is!(Val::Null | Val::Bool(false))),
+        ("isboolean", is!(Val::Bool(_))),
+        ("isnumber", is!(Val::Num(_))),
+        ("isstring", is!(Val::TStr(_) | Val::BStr(_))),
+        ("isarray", is!(Val::Arr(_))),
+        ("isobject", is!(Val::Obj(_))),
+        ("type", |cv| {
+            let name = match cv.1 {
+                Val::Null => "null",
+                Val::Bool(_) => "boolean",
+                Val::Num(_) => "number",
+                Val::TStr(_) | Val::BStr(_) => "string",
+                Val::Arr(_) => "array",
+                Val::Obj(_) => "object",
+            };
+            bome(Ok(Val::from(name.to_owned())))
+        }),
+    ]
+}
+
+/// `empty`, which is a path as well, and leaves what is updated as it is.
+fn nothing() -> Native<Query> {
+    let nothing = Native::new(|_| Box::new(iter::empty()));
+    nothing
+        .with_paths(|_| Box::new(iter::empty()))
+        .with_update(|cv, _| Box::new(iter::once(Ok::<_, Exn<'_, Val>>(cv.1))))
+}
 
 /// Makes a function of the method of a float.
 macro_rules! of_number {
@@ -116,6 +167,11 @@ fn nullary() -> Vec<Named> {
         ("encode_base64", |cv| bome(bytes(&cv.1).map(|bytes| Val::utf8_str(STANDARD.encode(bytes))))),
         ("decode_base64", |cv| bome(decode_base64(&cv.1))),
         ("fromjson", |cv| bome(written::from_json(&cv.1))),
+        ("flatten", |cv| bome(rows::flatten(&cv.1))),
+        ("to_entries", |cv| bome(rows::to_entries(&cv.1))),
+        ("from_entries", |cv| bome(rows::from_entries(&cv.1))),
+        ("_csv", |cv| bome(rows::csv(&cv.1))),
+        ("_tsv", |cv| bome(rows::tsv(&cv.1))),
         ("tojson", |cv| bome(written::to_json(&cv.1))),
         ("tostring", |cv| bome(written::to_text(&cv.1))),
         (written::TO_TEXT, |cv| bome(written::to_text(&cv.1))),

@@ -4,14 +4,16 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use jaq_core::native::bome;
-use jaq_core::{Cv, ValXs};
+use jaq_core::{Bind, Cv, Exn, ValX, ValXs};
 use jaq_json::{Error, Map, Val};
 use regex::{Captures, Regex, RegexBuilder};
 
-use super::functions::{Query, text};
+use super::functions::{Known, Query, text};
+use super::written::MAX_TEXT_BYTES;
 use crate::pattern::{self, Cursor};
 
 /// More patterns than these are made by the filter itself.
@@ -37,48 +39,147 @@ impl Patterns {
 }
 
 /// All matches, each a list of its groups.
-pub fn matches<'a>(cv: Cv<'a, Query>) -> ValXs<'a, Val> {
-    bome(search(cv, false, true))
+pub fn matches<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    bome(Search::new(&mut cv).and_then(|search| {
+        let text = text(&cv.1)?;
+        let mut cursor = Cursor::new(&text);
+        let groups = search.hits(&text).map(|(captures, hit)| {
+            groups(&search.regex, &captures, &text, cursor.character_at(hit.start), hit.start)
+        });
+        Ok(groups.collect())
+    }))
 }
 
-/// What is between the matches, and the matches.
-pub fn split_matches<'a>(cv: Cv<'a, Query>) -> ValXs<'a, Val> {
-    bome(search(cv, true, true))
+/// Whether there is a match.
+pub fn test<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    bome(Search::new(&mut cv).and_then(|search| {
+        let is_found = match search.skips_empty {
+            true => search.hits(&text(&cv.1)?).next().is_some(),
+            false => search.regex.is_match(&text(&cv.1)?),
+        };
+        Ok(Val::Bool(is_found))
+    }))
+}
+
+/// What the named groups of each match hold.
+pub fn capture<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    let found = Search::new(&mut cv).and_then(|search| {
+        let text = text(&cv.1)?;
+        Ok(search.hits(&text).map(|(captures, _)| Ok(named(&search.regex, &captures))).collect::<Vec<_>>())
+    });
+    each(found)
+}
+
+/// Each match, or what its groups hold if it has some.
+pub fn scan<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    let found = Search::new(&mut cv).and_then(|search| {
+        let text = text(&cv.1)?;
+        let found = search.hits(&text).map(|(captures, hit)| {
+            let value = match search.regex.captures_len() {
+                1 => Val::from(text[hit].to_owned()),
+                count => (1..count).map(|group| held(&captures, group)).collect(),
+            };
+            Ok(value)
+        });
+        Ok(found.collect::<Vec<_>>())
+    });
+    each(found)
 }
 
 /// What is between the matches.
-pub fn split<'a>(cv: Cv<'a, Query>) -> ValXs<'a, Val> {
-    bome(search(cv, true, false))
+pub fn split<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    bome(Search::new(&mut cv).and_then(|search| {
+        let text = text(&cv.1)?;
+        let mut between = Vec::new();
+        let mut copied_to = 0;
+        for (_, hit) in search.hits(&text) {
+            between.push(Val::from(text[copied_to..hit.start].to_owned()));
+            copied_to = hit.end;
+        }
+        between.push(Val::from(text[copied_to..].to_owned()));
+        Ok(between.into_iter().collect())
+    }))
 }
 
-fn search(mut cv: Cv<'_, Query>, with_between: bool, with_matches: bool) -> Result<Val, Error> {
-    let flags = cv.0.pop_var();
-    let pattern = cv.0.pop_var();
-    let (pattern, more_flags) = in_list(&pattern)?;
-    let flags = [&flags, more_flags].into_iter().filter(|flags| **flags != Val::Null);
-    let flags = flags.map(|flags| text(flags).map(Cow::into_owned)).collect::<Result<String, _>>()?;
-    let regex = cv.0.data().patterns.get(&text(pattern)?, &flags)?;
-    let text = text(&cv.1)?;
+/// What `sub` takes: a pattern, a filter for what stands in place of a match, and flags.
+pub const ARGUMENTS_OF_SUB: [Bind; 3] = [Bind::Var(()), Bind::Fun(()), Bind::Var(())];
 
-    let limit = if flags.contains('g') { usize::MAX } else { 1 };
-    let skips_empty = flags.contains('n');
-    let mut cursor = Cursor::new(&text);
-    let mut found = Vec::new();
-    let mut copied_to = 0;
-    for captures in regex.captures_iter(&text).take(limit) {
-        let Some(hit) = captures.get(0).filter(|hit| !(skips_empty && hit.is_empty())) else { continue };
-        if with_between {
-            found.push(Val::from(text[copied_to..hit.start()].to_owned()));
-            copied_to = hit.end();
+/// Puts something else in place of each match. As in `jq` 1.7, where that has many outputs there are as many texts: the first
+/// has the first for each match, and so on.
+pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
+    let flags = cv.0.pop_var();
+    let (filter, context) = cv.0.pop_fun();
+    let pattern = cv.0.pop_var();
+    let put = |search: &Search, text: &str| {
+        let mut texts: Vec<String> = Vec::new();
+        let mut copied_to = 0;
+        for (captures, hit) in search.hits(text) {
+            let mut count = 0;
+            for other in filter.run((context.clone(), named(&search.regex, &captures))) {
+                if texts.len() == count {
+                    texts.push(String::new());
+                }
+                texts[count].push_str(&text[copied_to..hit.start]);
+                texts[count].push_str(&super::functions::text(&other?)?);
+                if texts[count].len() > MAX_TEXT_BYTES {
+                    return Err(Exn::from(Error::str(
+                        "the text becomes too large: put something shorter in place",
+                    )));
+                }
+                count += 1;
+            }
+            if count > 0 {
+                copied_to = hit.end;
+            }
         }
-        if with_matches {
-            found.push(groups(&regex, &captures, &text, cursor.character_at(hit.start()), hit.start()));
+        texts.iter_mut().for_each(|other| other.push_str(&text[copied_to..]));
+        if texts.is_empty() {
+            texts.push(text.to_owned());
         }
+        Ok(texts.into_iter().map(|text| Ok(Val::from(text))).collect::<Vec<_>>())
+    };
+    let found = Search::of(cv.0.data(), &pattern, &flags)
+        .and_then(|search| Ok((search, text(&cv.1)?)))
+        .map_err(Exn::from)
+        .and_then(|(search, text)| put(&search, &text));
+    Box::new(found.unwrap_or_else(|error| vec![Err(error)]).into_iter())
+}
+
+fn each<'a>(found: Result<Vec<ValX<'a, Val>>, Error>) -> ValXs<'a, Val> {
+    Box::new(found.unwrap_or_else(|error| vec![Err(Exn::from(error))]).into_iter())
+}
+
+/// A pattern, and which of its matches count.
+struct Search {
+    regex: Rc<Regex>,
+    limit: usize,
+    skips_empty: bool,
+}
+
+impl Search {
+    fn new(cv: &mut Cv<'_, Query>) -> Result<Self, Error> {
+        let flags = cv.0.pop_var();
+        let pattern = cv.0.pop_var();
+        Self::of(cv.0.data(), &pattern, &flags)
     }
-    if with_between {
-        found.push(Val::from(text[copied_to..].to_owned()));
+
+    fn of(known: &Known, pattern: &Val, flags: &Val) -> Result<Self, Error> {
+        let (pattern, more_flags) = in_list(pattern)?;
+        let flags = [flags, more_flags].into_iter().filter(|flags| **flags != Val::Null);
+        let flags = flags.map(|flags| text(flags).map(Cow::into_owned)).collect::<Result<String, _>>()?;
+        Ok(Self {
+            regex: known.patterns.get(&text(pattern)?, &flags)?,
+            limit: if flags.contains('g') { usize::MAX } else { 1 },
+            skips_empty: flags.contains('n'),
+        })
     }
-    Ok(found.into_iter().collect())
+
+    fn hits<'t>(&self, text: &'t str) -> impl Iterator<Item = (Captures<'t>, Range<usize>)> {
+        self.regex.captures_iter(text).take(self.limit).filter_map(|captures| {
+            let hit = captures.get(0)?.range();
+            (!(self.skips_empty && hit.is_empty())).then_some((captures, hit))
+        })
+    }
 }
 
 /// The pattern and its flags where a list of both stands for them, as `jq` lets it: `test(["a", "i"])`.
@@ -89,6 +190,22 @@ fn in_list(pattern: &Val) -> Result<(&Val, &Val), Error> {
         [pattern, flags] => Ok((pattern, flags)),
         _ => Err(Error::str("a list for a pattern has it and its flags, as in `[\"a\", \"gi\"]`")),
     }
+}
+
+/// What a group holds, if it is in the match.
+fn held(captures: &Captures<'_>, group: usize) -> Val {
+    captures.get(group).map_or(Val::Null, |group| Val::from(group.as_str().to_owned()))
+}
+
+/// The named groups of a match, as an object.
+fn named(regex: &Regex, captures: &Captures<'_>) -> Val {
+    let mut fields = Map::default();
+    for (group, name) in regex.capture_names().enumerate() {
+        if let Some(name) = name {
+            fields.insert(Val::from(name.to_owned()), held(captures, group));
+        }
+    }
+    Val::obj(fields)
 }
 
 /// The groups of a match as `jq` gives them. The first of them is the whole match.

@@ -23,8 +23,39 @@ const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward"
 
 /// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
 /// be called.
-const REPLACED: [&str; 8] =
-    ["tostring", "tojson", "fromjson", "delpaths", "getpath", "setpath", "index", "rindex"];
+const REPLACED: [&str; 31] = [
+    "tostring",
+    "tojson",
+    "fromjson",
+    "delpaths",
+    "getpath",
+    "setpath",
+    "index",
+    "rindex",
+    "null",
+    "true",
+    "false",
+    "not",
+    "empty",
+    "type",
+    "isboolean",
+    "isnumber",
+    "isstring",
+    "isarray",
+    "isobject",
+    "join",
+    "flatten",
+    "to_entries",
+    "from_entries",
+    "split_matches",
+    "capture_of_match",
+    "test",
+    "capture",
+    "scan_",
+    "scan",
+    "sub",
+    "gsub",
+];
 
 /// A function of `jaq` that one of ours of this name calls, and the name that it has for that.
 const KEPT: (&str, &str) = ("indices", "_indices");

@@ -13,7 +13,7 @@ const WHOLE_BELOW: f64 = 1e17;
 const WHOLE_DIGITS: usize = 17;
 
 /// Far more than a result may have, for a filter may look only at a part of it.
-const MAX_TEXT_BYTES: usize = 16 << 20;
+pub(super) const MAX_TEXT_BYTES: usize = 16 << 20;
 
 /// The largest number, as `jq` writes what is infinite.
 const LARGEST: &str = "1.7976931348623157e+308";

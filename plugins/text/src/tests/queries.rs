@@ -673,3 +673,109 @@ fn functions_take_what_those_of_jq_take() {
         json!([[f64::MAX, f64::MIN, null], format!("[{largest},-{largest},null]")])
     );
 }
+
+#[test]
+fn what_is_not_written_in_jq_does_the_same() {
+    check_filters([
+        (
+            "map(not), [true, false, null]",
+            json!([1, null, false]),
+            Ok(json!([[false, true, true], [true, false, null]])),
+        ),
+        (
+            "map(type), [.[] | numbers, strings, booleans, arrays, objects]",
+            json!([1, "a", null, true, [], {}]),
+            Ok(json!([["number", "string", "null", "boolean", "array", "object"], [1, "a", true, [], {}]])),
+        ),
+        ("(.[] | select(. > 1)) |= . * 2", json!([1, 2, 3]), Ok(json!([[1, 4, 6]]))),
+        (
+            "[path(.[] | select(. > 1))], (.[0] | empty) |= 1, del(.[] | empty)",
+            json!([1, 2]),
+            Ok(json!([[[1]], [1, 2], [1, 2]])),
+        ),
+        (
+            "to_entries, with_entries(select(.value > 1))",
+            json!({"a": 1, "b": 2}),
+            Ok(json!([
+                [{"key": "a", "value": 1}, {"key": "b", "value": 2}],
+                {"b": 2}
+            ])),
+        ),
+        (
+            "[scan(\"(x)?a(.)\")], [scan(\"a\")], [scan(\"A\"; \"i\")]",
+            json!("baxa!"),
+            Ok(json!([[[null, "x"], [null, "!"]], ["a", "a"], ["a", "a"]])),
+        ),
+        (
+            "[capture(\"(?<x>a)|(?<y>b)\"; \"g\")]",
+            json!("ab"),
+            Ok(json!([[{"x": "a", "y": null}, {"x": null, "y": "b"}]])),
+        ),
+        (
+            "[splits(\", *\")], [match(\"\"; \"g\").offset], test(\"\"; \"n\")",
+            json!("a, b"),
+            Ok(json!([["a", "b"], [0, 1, 2, 3, 4], false])),
+        ),
+        (
+            "gsub(\"\"; \"-\"), gsub(\"^\"; \">\"), gsub(\"a\"; empty), sub(\"x\"; \"y\")",
+            json!("ab"),
+            Ok(json!(["-a-b-", ">ab", "ab", "ab"])),
+        ),
+        (
+            "[gsub(\"(?<a>.)\"; \"\\(.a | ascii_upcase)\", \"\\(.a | ascii_downcase)\", \"c\")]",
+            json!("aB"),
+            Ok(json!([["AB", "ab", "cc"]])),
+        ),
+        ("gsub(\"a\"; 1)", json!("ab"), Err("cannot use 1 as string")),
+        ("gsub(\"a\"; error(\"no\"))", json!("ab"), Err("no")),
+        (
+            "gsub(\"a\"; \"\\(\"x\" * 900000)\")",
+            json!("a".repeat(100)),
+            Err("put something shorter in place"),
+        ),
+        ("join(null), join(\"\")", json!(["a", 1.50]), Ok(json!(["a1.5", "a1.5"]))),
+        ("join(1)", json!(["a", "b"]), Err("cannot use 1 as a separator")),
+        ("flatten | length", json!({"a": [[1]], "b": [[2], 3]}), Ok(json!([3]))),
+        ("reduce range(1000) as $i (1; [.]) | flatten", json!(null), Ok(json!([[1]]))),
+        (
+            "[.[] | @csv], [.[] | @tsv]",
+            json!([["a\"b", 1.50, null, true], ["\\\t\n\r"]]),
+            Ok(json!([["\"a\"\"b\",1.5,,true", "\"\\\t\n\r\""], ["a\"b\t1.5\t\ttrue", "\\\\\\t\\n\\r"]])),
+        ),
+        ("@csv", json!([[1]]), Err("@csv takes no array within a row")),
+        ("@tsv", json!([{}]), Err("@tsv takes no object within a row")),
+    ]);
+}
+
+#[test]
+fn a_filter_over_many_entries_takes_little_more_than_to_read_them() {
+    let words: Vec<String> = (0..4_000).map(|number| format!("ab{number}xa")).collect();
+    let nested = json!(words.iter().map(|word| json!([word, [word]])).collect::<Vec<_>>());
+    let (text, words) = (json!(words.concat()), json!(words));
+    // The least of some runs, for other processes take their time too.
+    let time = |filter: &str, value: &Value| {
+        let run = || {
+            let arguments = json!({"filter": filter, "value": value});
+            let began = std::time::Instant::now();
+            assert!(call("json_query", arguments).is_ok(), "{filter}");
+            began.elapsed()
+        };
+        (0..3).map(|_| run()).min().unwrap()
+    };
+
+    // So many times as long at most. With definitions in the language of jq it was from 15 to 360 times.
+    for (filter, value, most) in [
+        ("join(\",\") | length", &words, 8),
+        ("map([., .] | @csv) | length", &words, 40),
+        ("map([., .] | @tsv) | length", &words, 40),
+        ("map(gsub(\"a\"; \"b\")) | length", &words, 40),
+        ("map(select(test(\"^ab\"))) | length", &words, 11),
+        ("map({key: ., value: 1}) | from_entries | length", &words, 14),
+        ("gsub(\"a\"; \"b\") | length", &text, 40),
+        ("[scan(\"[0-9]+\")] | length", &text, 10),
+        ("flatten | length", &nested, 10),
+    ] {
+        let (reading, all) = (time("length", value), time(filter, value));
+        assert!(all < most * reading, "{filter}: {all:?}, and to read it {reading:?}");
+    }
+}
