@@ -73,6 +73,7 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
     ]);
     no_argument
         .chain(kinds().into_iter().map(|(name, function)| run::<Query>((name, v(0), function))))
+        .chain(selections().map(|(name, function)| (name, v(0), function)))
         .chain([
             ("empty", v(0), nothing()),
             run::<Query>(("sub", patterns::ARGUMENTS_OF_SUB.into(), patterns::sub)),
@@ -115,6 +116,37 @@ fn kinds() -> Vec<Named> {
             };
             bome(Ok(Val::from(name.to_owned())))
         }),
+    ]
+}
+
+/// Makes a function that lets values of a kind through, also within a path and where they are updated.
+macro_rules! only {
+    ($kind:pat) => {{
+        let only = Native::new(|cv| Box::new(matches!(cv.1, $kind).then_some(Ok(cv.1)).into_iter()));
+        only.with_paths(|cv| Box::new(matches!(cv.1.0, $kind).then_some(Ok(cv.1)).into_iter())).with_update(
+            |cv, update| match cv.1 {
+                $kind => update(cv.1),
+                _ => Box::new(iter::once(Ok(cv.1))),
+            },
+        )
+    }};
+}
+
+/// The functions that let values of a kind through.
+fn selections() -> [(&'static str, Native<Query>); 9] {
+    [
+        ("nulls", only!(Val::Null)),
+        ("booleans", only!(Val::Bool(_))),
+        ("numbers", only!(Val::Num(_))),
+        ("strings", only!(Val::TStr(_) | Val::BStr(_))),
+        ("arrays", only!(Val::Arr(_))),
+        ("objects", only!(Val::Obj(_))),
+        ("iterables", only!(Val::Arr(_) | Val::Obj(_))),
+        ("scalars", only!(Val::Null | Val::Bool(_) | Val::Num(_) | Val::TStr(_) | Val::BStr(_))),
+        (
+            "values",
+            only!(Val::Bool(_) | Val::Num(_) | Val::TStr(_) | Val::BStr(_) | Val::Arr(_) | Val::Obj(_)),
+        ),
     ]
 }
 

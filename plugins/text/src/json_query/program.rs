@@ -23,7 +23,7 @@ const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward"
 
 /// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
 /// be called.
-const REPLACED: [&str; 31] = [
+const REPLACED: [&str; 40] = [
     "tostring",
     "tojson",
     "fromjson",
@@ -55,6 +55,15 @@ const REPLACED: [&str; 31] = [
     "scan",
     "sub",
     "gsub",
+    "nulls",
+    "booleans",
+    "numbers",
+    "strings",
+    "arrays",
+    "objects",
+    "iterables",
+    "scalars",
+    "values",
 ];
 
 /// A function of `jaq` that one of ours of this name calls, and the name that it has for that.

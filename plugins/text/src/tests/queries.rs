@@ -687,6 +687,16 @@ fn what_is_not_written_in_jq_does_the_same() {
             json!([1, "a", null, true, [], {}]),
             Ok(json!([["number", "string", "null", "boolean", "array", "object"], [1, "a", true, [], {}]])),
         ),
+        (
+            "[.[] | nulls, iterables], [.[] | scalars], [.[] | values]",
+            json!([1, "a", null, true, [], {}]),
+            Ok(json!([[null, [], {}], [1, "a", null, true], [1, "a", true, [], {}]])),
+        ),
+        (
+            "(.. | numbers) |= . + 1, [path(.. | strings)], del(.. | nulls)",
+            json!([1, ["a", null, 2]]),
+            Ok(json!([[2, ["a", null, 3]], [[1, 0]], [1, ["a", 2]]])),
+        ),
         ("(.[] | select(. > 1)) |= . * 2", json!([1, 2, 3]), Ok(json!([[1, 4, 6]]))),
         (
             "[path(.[] | select(. > 1))], (.[0] | empty) |= 1, del(.[] | empty)",
