@@ -225,7 +225,11 @@ pub fn rewrite(filter: &mut Filter<'_>, sets: bool) -> bool {
 
 /// Whether one of them may have more than one output.
 fn rewrite_all<'f, 's: 'f>(filters: impl IntoIterator<Item = &'f mut Filter<'s>>, sets: bool) -> bool {
-    filters.into_iter().fold(false, |is_many, filter| rewrite(filter, sets) || is_many)
+    let mut is_many = false;
+    for filter in filters {
+        is_many |= rewrite(filter, sets);
+    }
+    is_many
 }
 
 /// A text has what is in it in every combination, as `jq` has them: the first changes fastest. `jaq` lets the last do so.
