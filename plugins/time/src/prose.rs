@@ -45,8 +45,8 @@ const NOISE: &[&str] = &["at", "on", "of", "the", "-", "–"];
 
 /// Words of times that are so far from another, which is what `add` is for.
 const RELATIVE: &[&str] = &[
-    "after", "ago", "before", "from", "in", "last", "later", "next", "this", "minutes", "hour", "hours",
-    "day", "days", "week", "weeks", "month", "months", "year", "years",
+    "after", "ago", "before", "from", "in", "last", "later", "next", "this", "minute", "minutes", "hour",
+    "hours", "day", "days", "week", "weeks", "month", "months", "year", "years",
 ];
 
 /// `today` is the day that is meant where the text names no zone.

@@ -112,20 +112,25 @@ pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
     let pattern = cv.0.pop_var();
     let put = |search: &Search, text: &str| {
         let mut texts: Vec<String> = Vec::new();
-        let mut copied_to = 0;
+        let (mut copied_to, mut bytes) = (0, 0);
         for (captures, hit) in search.hits(text) {
             let mut count = 0;
             for other in filter.run((context.clone(), named(&search.regex, &captures))) {
+                let other = super::functions::text(&other?)?.into_owned();
                 if texts.len() == count {
                     texts.push(String::new());
+                    bytes += size_of::<String>();
                 }
-                texts[count].push_str(&text[copied_to..hit.start]);
-                texts[count].push_str(&super::functions::text(&other?)?);
-                if texts[count].len() > MAX_TEXT_BYTES {
+                let before = &text[copied_to..hit.start];
+                bytes += before.len() + other.len();
+                // A filter may have outputs without end.
+                if bytes > MAX_TEXT_BYTES {
                     return Err(Exn::from(Error::str(
                         "the text becomes too large: put something shorter in place",
                     )));
                 }
+                texts[count].push_str(before);
+                texts[count].push_str(&other);
                 count += 1;
             }
             if count > 0 {

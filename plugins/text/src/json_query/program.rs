@@ -21,8 +21,8 @@ const MAX_QUOTED_CHARACTERS: usize = 40;
 /// Definitions of `jaq` over functions that nobody asked for here.
 const WITHOUT_FUNCTION: [&str; 6] = ["logb", "significand", "drem", "nexttoward", "gamma", "@htmld"];
 
-/// What `jaq` does in another way than `jq`, and ours as `jq` does. Those that others call must go, for they would still
-/// be called.
+/// What `jaq` does in another way than `jq`, or in far more steps than it takes, and ours as `jq` does. Those that others call
+/// must go, for they would still be called.
 const REPLACED: [&str; 40] = [
     "tostring",
     "tojson",
@@ -67,7 +67,7 @@ const REPLACED: [&str; 40] = [
 ];
 
 /// A function of `jaq` that one of ours of this name calls, and the name that it has for that.
-const KEPT: (&str, &str) = ("indices", "_indices");
+const RENAMED: (&str, &str) = ("indices", "_indices");
 
 /// The definition that the filter becomes, for only definitions can be changed before they are compiled.
 const MAIN: &str = "_filter";
@@ -89,8 +89,8 @@ pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Erro
     let modules = modules.map_err(|errors| explain_load(filter, errors))?;
     let theirs = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
     let theirs = theirs.filter(|(name, ..)| !REPLACED.contains(name));
-    let theirs =
-        theirs.map(|(name, arity, function)| (if name == KEPT.0 { KEPT.1 } else { name }, arity, function));
+    let theirs = theirs
+        .map(|(name, arity, function)| (if name == RENAMED.0 { RENAMED.1 } else { name }, arity, function));
     let functions = theirs.chain(functions::functions());
     Compiler::default()
         .with_funs(functions)

@@ -743,6 +743,7 @@ fn what_is_not_written_in_jq_does_the_same() {
             json!("a".repeat(100)),
             Err("put something shorter in place"),
         ),
+        ("gsub(\"a\"; repeat(\"\"))", json!("a"), Err("put something shorter in place")),
         ("join(null), join(\"\")", json!(["a", 1.50]), Ok(json!(["a1.5", "a1.5"]))),
         ("join(1)", json!(["a", "b"]), Err("cannot use 1 as a separator")),
         ("flatten | length", json!({"a": [[1]], "b": [[2], 3]}), Ok(json!([3]))),
