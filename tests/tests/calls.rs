@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use toolgate_tests::client::Pending;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Aftermath, Client, Daemon, PluginFile, Session, Shared, guests, json, wait};
+use toolgate_tests::{Aftermath, Client, Daemon, PluginFile, Session, Shared, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -571,4 +571,39 @@ fn an_organizations_rate_is_its_own() {
     let limited = limited.failed("RATE_LIMITED");
     assert!(limited.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", limited.0);
     assert_eq!(call(&quiet).status(), "ok");
+}
+
+/// Fuel, since it is the same each time: the least multiple of what reading the document takes would do as well.
+#[test]
+fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
+    scene(|scene| {
+        let session = scene.session();
+        let fuel = |filter: &str, value: &Value| {
+            let reply = session.call("call_text_json_query", json!({"filter": filter, "value": value}));
+            assert_eq!(reply.0["status"], "ok", "{filter}: {}", reply.0);
+            reply.0["usage"]["fuel"].as_u64().expect("fuel is told")
+        };
+        let words: Vec<String> = (0..4_000).map(|number| format!("ab{number}xa")).collect();
+        let nested = json!(words.iter().map(|word| json!([word, [word]])).collect::<Vec<_>>());
+        let records: Vec<_> =
+            words.iter().map(|word| json!({"name": word, "size": [1, 2.5, null]})).collect();
+        let (text, words, records) = (json!(words.concat()), json!(words), json!(records));
+        // So many times as much at most. With definitions in the language of jq it was from 15 to 360 times.
+        for (filter, value, most) in [
+            ("join(\",\") | length", &words, 2),
+            ("map([., .] | @csv) | length", &words, 8),
+            ("map([., .] | @tsv) | length", &words, 8),
+            ("map(gsub(\"a\"; \"b\")) | length", &words, 15),
+            ("map(select(test(\"^ab\"))) | length", &words, 10),
+            ("map({key: ., value: 1}) | from_entries | length", &words, 13),
+            ("gsub(\"a\"; \"b\") | length", &text, 11),
+            ("[scan(\"[0-9]+\")] | length", &text, 7),
+            ("flatten | length", &nested, 3),
+            ("[.. | numbers] | length", &records, 5),
+            ("walk(if type == \"number\" then . + 1 else . end) | length", &records, 9),
+        ] {
+            let (reading, all) = (fuel("length", value), fuel(filter, value));
+            assert!(all < most * reading, "{filter}: {all}, and to read it {reading}");
+        }
+    });
 }
