@@ -28,7 +28,7 @@ use crate::store::Store;
 
 use files::{Files, Held};
 pub use history::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
-use history::{History, Version};
+use history::{History, Unserved, Version};
 pub use load::{Expected, Progress};
 pub use made::{Definition, Kind};
 pub use unawaited::Begun;
@@ -70,8 +70,11 @@ struct Parts {
     grants: std::sync::Mutex<BTreeMap<Namespace, Arc<Grant>>>,
     /// The built-in components that make plugins of definitions.
     makers: std::sync::Mutex<BTreeMap<Kind, (Held, Component)>>,
-    /// The files of plugins that the store names and this start could not serve. They stay, for a start that can.
-    unserved: std::sync::Mutex<Vec<Held>>,
+    /// The plugins that the store names and this start could not serve. Their files stay, for a start that can.
+    /// Changed only by whoever holds `loaded`.
+    unserved: std::sync::Mutex<BTreeMap<Namespace, Unserved>>,
+    /// Files of plugins whose names are none any more.
+    nameless: std::sync::Mutex<Vec<Held>>,
     unawaited: Unawaited,
 }
 
@@ -106,6 +109,7 @@ impl Plugins {
             grants: std::sync::Mutex::default(),
             makers: std::sync::Mutex::default(),
             unserved: std::sync::Mutex::default(),
+            nameless: std::sync::Mutex::default(),
             unawaited: Unawaited::default(),
         }))
     }
@@ -114,6 +118,10 @@ impl Plugins {
     pub async fn list(&self) -> Vec<PluginView> {
         let loaded = self.0.loaded.lock().await;
         let mut views = self.0.unawaited.latest();
+        let unserved = self.unserved();
+        views.extend(
+            unserved.iter().map(|(name, unserved)| (name.clone(), self.beside(name, unserved.view(name)))),
+        );
         views.extend(loaded.iter().map(|(name, history)| (name.clone(), self.shown(name, history))));
         views.into_values().collect()
     }
@@ -123,7 +131,10 @@ impl Plugins {
         let loaded = self.0.loaded.lock().await;
         match loaded.get(namespace) {
             Some(history) => Ok(self.shown(namespace, history)),
-            None => self.0.unawaited.of(namespace).pop().ok_or_else(|| unknown(namespace)),
+            None => match self.unserved().get(namespace) {
+                Some(unserved) => Ok(self.beside(namespace, unserved.view(namespace))),
+                None => self.0.unawaited.of(namespace).pop().ok_or_else(|| unknown(namespace)),
+            },
         }
     }
 
@@ -136,9 +147,12 @@ impl Plugins {
             .map_or_else(Vec::new, |serving| serving.descriptor.warnings(&Limits::platform(&self.0.limits)))
     }
 
-    /// A loaded plugin, with what is to replace it and is not there yet, or could not be.
     fn shown(&self, namespace: &Namespace, history: &History) -> PluginView {
-        let mut view = history.view(namespace);
+        self.beside(namespace, history.view(namespace))
+    }
+
+    /// A plugin with what is to replace it and is not there yet, or could not be.
+    fn beside(&self, namespace: &Namespace, mut view: PluginView) -> PluginView {
         for unawaited in self.0.unawaited.of(namespace) {
             view.versions.insert(0, unawaited.as_version());
         }
@@ -172,10 +186,11 @@ impl Plugins {
     /// can be disabled, not removed.
     pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
         let mut loaded = self.0.loaded.lock().await;
-        let Some(history) = loaded.get(namespace) else {
+        let is_unserved = self.unserved().contains_key(namespace);
+        if !is_unserved && !loaded.contains_key(namespace) {
             return if self.0.unawaited.take_back(namespace) { Ok(()) } else { Err(unknown(namespace)) };
-        };
-        if history.built_in() {
+        }
+        if loaded.get(namespace).is_some_and(History::built_in) {
             // Loads under its name fail, and would be shown for ever.
             self.0.unawaited.take_back(namespace);
             return Err(CallError::new(
@@ -186,11 +201,12 @@ impl Plugins {
         }
         self.0.store.remove_plugin(namespace, now_ms()).await?;
         self.0.unawaited.take_back(namespace);
-        let removed = loaded.remove(namespace);
+        let removed = loaded.remove(namespace).into_iter().flat_map(History::into_files);
+        let unserved = self.unserved().remove(namespace).into_iter().flat_map(Unserved::into_files);
         self.grants().remove(namespace);
         self.serve(&loaded);
         drop(loaded);
-        for file in removed.into_iter().flat_map(History::into_files) {
+        for file in removed.chain(unserved) {
             self.0.files.let_go(file).await;
         }
         Ok(())
@@ -202,7 +218,7 @@ impl Plugins {
         act: impl FnOnce(&mut History) -> Result<(), CallError>,
     ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
-        let mut next = loaded.get(namespace).ok_or_else(|| unknown(namespace))?.clone();
+        let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
         self.0.store.put_plugin(next.row(namespace)).await?;
         let view = next.view(namespace);
@@ -228,7 +244,7 @@ impl Plugins {
     /// What a loaded plugin asks for.
     pub async fn asked(&self, namespace: &Namespace) -> Result<Capabilities, CallError> {
         let loaded = self.0.loaded.lock().await;
-        let history = loaded.get(namespace).ok_or_else(|| unknown(namespace))?;
+        let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
         Ok(history.serving().descriptor.capabilities.clone())
     }
 
@@ -237,6 +253,23 @@ impl Plugins {
         let loaded = self.0.loaded.lock().await;
         self.grants().insert(namespace, Arc::new(granted));
         self.serve(&loaded);
+    }
+
+    fn not_loaded(&self, namespace: &Namespace) -> CallError {
+        if !self.unserved().contains_key(namespace) {
+            return unknown(namespace);
+        }
+        CallError::new(
+            ErrorType::NotFound,
+            format!(
+                "no version of plugin `{namespace}` could be loaded when the daemon started, so none serves"
+            ),
+            "load one that can be, or remove the plugin; its `reason` says what was wrong",
+        )
+    }
+
+    fn unserved(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, Unserved>> {
+        self.0.unserved.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn grants(&self) -> std::sync::MutexGuard<'_, BTreeMap<Namespace, Arc<Grant>>> {

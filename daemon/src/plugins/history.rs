@@ -30,6 +30,14 @@ pub(super) struct History {
     built_in: bool,
 }
 
+/// A plugin of which this start could serve nothing. It holds its namespace until it is loaded anew or removed.
+pub(super) struct Unserved {
+    publisher: Option<String>,
+    versions: Vec<Kept>,
+    chosen: usize,
+    disabled: bool,
+}
+
 /// A version that is kept.
 #[derive(Clone)]
 pub(super) enum Kept {
@@ -120,7 +128,8 @@ impl History {
     pub(super) fn push(&mut self, version: Version) -> Vec<Held> {
         let (current, digest) = (Arc::clone(&version.plugin), version.plugin.digest.clone());
         // What was rolled back from is gone for good once something newer is loaded.
-        let mut dropped: Vec<Kept> = self.versions.drain(self.chosen + 1..).collect();
+        let behind = self.versions.len().min(self.chosen + 1);
+        let mut dropped: Vec<Kept> = self.versions.drain(behind..).collect();
         dropped.retain(|old| !old.is_of(&digest));
         self.versions.retain(|old| !old.is_of(&digest));
         self.versions.push(Kept::Ready(version));
@@ -146,13 +155,18 @@ impl History {
         self.disabled = disabled;
     }
 
-    /// As it was before a stop; none where neither the chosen version nor one before it can serve.
-    pub(super) fn restore(versions: Vec<Kept>, chosen: u64, disabled: bool) -> Option<Self> {
-        let last = versions.len().checked_sub(1)?;
-        let chosen = usize::try_from(chosen).map_or(last, |chosen| chosen.min(last));
-        let (serving, current) = last_ready(&versions[..=chosen])?;
-        let current = Arc::clone(&current.plugin);
-        Some(Self { versions, chosen, serving, current, disabled, built_in: false })
+    /// As it was before a stop, unless neither the chosen version nor one before it can serve.
+    pub(super) fn restore(versions: Vec<Kept>, row: &PluginRow) -> Result<Self, Unserved> {
+        let last = versions.len().saturating_sub(1);
+        let chosen = usize::try_from(row.serving).map_or(last, |chosen| chosen.min(last));
+        let disabled = row.disabled;
+        match last_ready(&versions[..versions.len().min(chosen + 1)]) {
+            Some((serving, version)) => {
+                let current = Arc::clone(&version.plugin);
+                Ok(Self { versions, chosen, serving, current, disabled, built_in: false })
+            }
+            None => Err(Unserved { publisher: row.publisher.clone(), versions, chosen, disabled }),
+        }
     }
 
     pub(super) fn built_in(&self) -> bool {
@@ -190,6 +204,7 @@ impl History {
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,
+            publisher: self.publisher().map(str::to_owned),
             serving: self.chosen as u64,
             versions: self.versions.iter().map(Kept::row).collect(),
         }
@@ -232,6 +247,54 @@ impl History {
             }
             (std::cmp::Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
             (std::cmp::Ordering::Greater, _) => (PluginState::Disabled, Some("rolled back".into())),
+        }
+    }
+}
+
+impl Unserved {
+    /// Who holds the namespace.
+    pub(super) fn publisher(&self) -> Option<&str> {
+        self.publisher.as_deref()
+    }
+
+    /// What it comes to with a version that can serve, and the files of those that fall out of what is kept.
+    pub(super) fn followed_by(&self, version: Version) -> (History, Vec<Held>) {
+        let mut history = History {
+            versions: self.versions.clone(),
+            disabled: self.disabled,
+            chosen: self.chosen,
+            ..History::first(version.clone(), false)
+        };
+        let dropped = history.push(version);
+        (history, dropped)
+    }
+
+    /// The files of all its versions.
+    pub(super) fn into_files(self) -> impl Iterator<Item = Held> {
+        self.versions.into_iter().filter_map(Kept::into_held)
+    }
+
+    /// As it is shown: failed, as the version that was to serve.
+    pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
+        let version_view = |(at, kept): (usize, &Kept)| {
+            let PluginVersionRow { version, digest, loaded_ms } = kept.row();
+            let (state, reason) = match kept {
+                Kept::Lost(lost) => (PluginState::Failed, lost.reason.clone()),
+                Kept::Ready(_) if at > self.chosen => (PluginState::Disabled, "rolled back".to_owned()),
+                Kept::Ready(_) => (PluginState::Disabled, "replaced".to_owned()),
+            };
+            VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason: Some(reason) }
+        };
+        let versions: Vec<_> = self.versions.iter().enumerate().map(version_view).collect();
+        let shown = versions.get(self.chosen);
+        PluginView {
+            version: shown.map(|shown| shown.version.clone()).unwrap_or_default(),
+            digest: shown.map(|shown| shown.digest.clone()).unwrap_or_default(),
+            publisher: self.publisher.clone(),
+            state: PluginState::Failed,
+            reason: shown.and_then(|shown| shown.reason.clone()),
+            versions: versions.into_iter().rev().collect(),
+            ..PluginView::nothing(namespace)
         }
     }
 }
@@ -293,10 +356,15 @@ pub struct PluginView {
 impl PluginView {
     /// A plugin that is not there yet.
     pub(super) fn compiling(namespace: &Namespace, digest: &Digest) -> Self {
+        Self { digest: digest.to_string(), ..Self::nothing(namespace) }
+    }
+
+    /// One of which only the name is known.
+    fn nothing(namespace: &Namespace) -> Self {
         Self {
             namespace: namespace.to_string(),
             version: String::new(),
-            digest: digest.to_string(),
+            digest: String::new(),
             publisher: None,
             category: None,
             purpose: None,

@@ -112,7 +112,7 @@ impl Plugins {
     }
 
     /// Serves again what was loaded before the last stop. A version whose file is gone or no longer loads is kept for
-    /// a start that can, and one from before it serves; a plugin that has none is left out. The log says both.
+    /// a start that can, and one from before it serves; a plugin that has none is shown as failed. The log says both.
     pub async fn restore(&self) -> Result<(), CallError> {
         for row in self.0.store.plugins().await? {
             if row.built_in {
@@ -127,7 +127,9 @@ impl Plugins {
 
     async fn restored(&self, row: &PluginRow) -> Option<(Namespace, History)> {
         let Ok(namespace) = Namespace::parse(&row.namespace) else {
-            self.keep_unserved(&row.versions);
+            let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
+            let held = digests.map(|digest| self.0.files.hold(&digest));
+            self.0.nameless.lock().unwrap_or_else(PoisonError::into_inner).extend(held);
             return None;
         };
         let mut versions = Vec::new();
@@ -135,12 +137,14 @@ impl Plugins {
             let restored = self.restored_version(kept).await;
             versions.push(restored.map_or_else(|error| self.lost(&namespace, kept, error), Kept::Ready));
         }
-        let history = History::restore(versions, row.serving, row.disabled);
-        if history.is_none() {
-            tracing::error!(%namespace, "a plugin is not served: of the version that did and those before it, none can be");
-            self.keep_unserved(&row.versions);
+        match History::restore(versions, row) {
+            Ok(history) => Some((namespace, history)),
+            Err(unserved) => {
+                tracing::error!(%namespace, "a plugin is not served: of the version that did and those before it, none can be");
+                self.unserved().insert(namespace, unserved);
+                None
+            }
         }
-        history.map(|history| (namespace, history))
     }
 
     /// A version that is kept for a start that can load it.
@@ -161,12 +165,6 @@ impl Plugins {
         }
         let (plugin, _) = self.prepare(&held, &file, None).await?;
         Ok(Version::new(plugin, held, kept.loaded_ms))
-    }
-
-    fn keep_unserved(&self, versions: &[PluginVersionRow]) {
-        let digests = versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
-        let held = digests.map(|digest| self.0.files.hold(&digest));
-        self.0.unserved.lock().unwrap_or_else(PoisonError::into_inner).extend(held);
     }
 
     /// Compiles, links, describes and checks. Changes nothing.
@@ -211,9 +209,15 @@ impl Plugins {
         let mut loaded = self.0.loaded.lock().await;
         wanted.check()?;
         let (next, dropped) = match loaded.get(&namespace) {
-            None => (History::first(version, false), Vec::new()),
+            None => match self.unserved().get(&namespace) {
+                None => (History::first(version, false), Vec::new()),
+                Some(unserved) => {
+                    same_publisher(&namespace, unserved.publisher(), &version)?;
+                    unserved.followed_by(version)
+                }
+            },
             Some(history) => {
-                same_publisher(&namespace, history, &version)?;
+                same_publisher(&namespace, history.publisher(), &version)?;
                 let mut next = history.clone();
                 let dropped =
                     if next.serves(&version.plugin.digest) { Vec::new() } else { next.push(version) };
@@ -222,6 +226,7 @@ impl Plugins {
         };
         self.0.store.put_plugin(next.row(&namespace)).await?;
         let view = next.view(&namespace);
+        self.unserved().remove(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
         drop(loaded);
@@ -259,8 +264,8 @@ fn as_expected(descriptor: &Descriptor, expected: &Expected) -> Result<(), CallE
 }
 
 /// Same namespace, same publisher: until signatures prove it, as the plugin says (requirements 9.16).
-fn same_publisher(namespace: &Namespace, history: &History, version: &Version) -> Result<(), CallError> {
-    let (holds, comes) = (history.publisher(), version.plugin.descriptor.publisher.as_deref());
+fn same_publisher(namespace: &Namespace, holds: Option<&str>, version: &Version) -> Result<(), CallError> {
+    let comes = version.plugin.descriptor.publisher.as_deref();
     if holds == comes {
         return Ok(());
     }

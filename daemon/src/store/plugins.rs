@@ -21,6 +21,8 @@ pub struct PluginRow {
     pub namespace: String,
     pub disabled: bool,
     pub built_in: bool,
+    /// Who holds its namespace, as the plugin says.
+    pub publisher: Option<String>,
     /// The index in `versions` of the one that is to serve.
     pub serving: u64,
     /// Oldest first.
@@ -39,19 +41,21 @@ impl Store {
     /// Every plugin, by namespace.
     pub async fn plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
         let mut view = self.readers.begin().await?;
-        let plugins: Vec<(String, i64, i16, i16)> = sqlx::query_as(
-            "SELECT namespace, serving, disabled, built_in FROM plugins WHERE owner = $1 ORDER BY namespace",
+        let plugins: Vec<(String, i64, i16, i16, Option<String>)> = sqlx::query_as(
+            "SELECT namespace, serving, disabled, built_in, publisher FROM plugins WHERE owner = $1 \
+             ORDER BY namespace",
         )
         .bind(PLATFORM)
         .fetch_all(&mut *view)
         .await?;
         let mut versions = all_versions(&mut view).await?;
-        let row = |(namespace, serving, disabled, built_in): (String, i64, i16, i16)| PluginRow {
+        let row = |(namespace, serving, disabled, built_in, publisher): (String, _, i16, i16, _)| PluginRow {
             versions: versions.remove(&namespace).unwrap_or_default(),
             namespace,
             serving: from_sql(serving),
             disabled: disabled != 0,
             built_in: built_in != 0,
+            publisher,
         };
         Ok(plugins.into_iter().map(row).collect())
     }
@@ -60,15 +64,17 @@ impl Store {
     pub async fn put_plugin(&self, plugin: PluginRow) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         sqlx::query(
-            "INSERT INTO plugins (owner, namespace, serving, disabled, built_in) VALUES ($1, $2, $3, $4, $5) \
-             ON CONFLICT (owner, namespace) DO UPDATE \
-             SET serving = excluded.serving, disabled = excluded.disabled, built_in = excluded.built_in",
+            "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher) \
+             VALUES ($1, $2, $3, $4, $5, $6) \
+             ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
+             disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher",
         )
         .bind(PLATFORM)
         .bind(&plugin.namespace)
         .bind(to_sql(plugin.serving))
         .bind(i16::from(plugin.disabled))
         .bind(i16::from(plugin.built_in))
+        .bind(&plugin.publisher)
         .execute(&mut *change)
         .await?;
         delete_versions(&mut change, &plugin.namespace).await?;
@@ -188,7 +194,8 @@ mod tests {
     async fn a_plugin_is_replaced_whole() {
         let (_folder, store) = empty_store().await;
         store.put_plugin(plugin("weather", &["1", "2", "3"])).await.expect("stored");
-        let next = PluginRow { disabled: true, serving: 0, ..plugin("weather", &["2", "4"]) };
+        let publisher = Some("example".to_owned());
+        let next = PluginRow { disabled: true, serving: 0, publisher, ..plugin("weather", &["2", "4"]) };
         store.put_plugin(next.clone()).await.expect("stored");
         assert_eq!(store.plugins().await.expect("plugins"), [next]);
     }

@@ -65,7 +65,8 @@ fn a_version_that_was_rolled_back_from_stands_in_for_none() {
     let versions = versions.restart_with_damaged(&[1]);
     let session = versions.daemon.operator().open_session("acme/bot");
     session.call("versioned/answer", json!({})).failed("TOOL_NOT_FOUND");
-    versions.daemon.operator().get("/v1/plugins/versioned").refused(404, "NOT_FOUND");
+    let states: Vec<_> = versions.shown().into_iter().map(|(_, state, _)| state).collect();
+    assert_eq!(states, ["failed", "disabled"]);
     versions.daemon.logged("why", |line| line.contains("a plugin is not served"));
     let versions = versions.restart_with_damaged(&[]);
     versions.serve(1);
@@ -100,4 +101,52 @@ fn what_stands_in_stays_once_it_is_loaded_again() {
     versions.serve(1);
     versions.act("rollback");
     versions.serve(2);
+}
+
+/// One of which nothing could be loaded.
+fn unserved() -> Versions {
+    let versions = Versions::loaded(2).restart_with_damaged(&[1, 2]);
+    let operator = versions.daemon.operator();
+    let shown = operator.get("/v1/plugins/versioned").expect(200).json();
+    let what = (&shown["state"], &shown["version"], &shown["publisher"], &shown["digest"]);
+    let digest = &shown["versions"][0]["digest"];
+    assert_eq!(what, (&json!("failed"), &json!("2.0.0"), &json!("Toolgate tests"), digest), "{shown}");
+    assert!(shown["reason"].as_str().is_some_and(|why| why.contains("its file")), "{shown}");
+    let listed = operator.get("/v1/plugins").expect(200).json();
+    let mut listed = listed["items"].as_array().expect("a list").iter();
+    assert!(listed.any(|one| one["versions"] == shown["versions"]));
+    versions
+}
+
+#[test]
+fn a_plugin_of_which_nothing_serves_holds_its_name_until_it_is_loaded_anew() {
+    let versions = unserved();
+    let operator = versions.daemon.operator();
+    let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
+    operator.upload("versioned", &theirs.answering("9").build()).refused(409, "CONFLICT");
+    for action in ["disable", "enable", "rollback"] {
+        let refused = operator.post(&format!("/v1/plugins/versioned/{action}"), &json!({}));
+        let told = refused.refused(404, "NOT_FOUND").text();
+        assert!(told.contains("could be loaded"), "{told}");
+    }
+    operator.load("versioned", &file(3));
+    versions.serve(3);
+    let states: Vec<_> = versions.shown().into_iter().map(|(_, state, _)| state).collect();
+    assert_eq!(states, ["failed", "failed", "active"]);
+    let versions = versions.restart_with_damaged(&[]);
+    versions.serve(3);
+    versions.act("rollback");
+    versions.serve(2);
+}
+
+#[test]
+fn a_plugin_of_which_nothing_serves_can_be_removed() {
+    let versions = unserved();
+    let operator = versions.daemon.operator();
+    operator.delete("/v1/plugins/versioned").expect(204);
+    operator.get("/v1/plugins/versioned").refused(404, "NOT_FOUND");
+    assert!(versions.files.iter().all(|file| !file.exists()), "{:?}", versions.files);
+    let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
+    operator.load("versioned", &theirs.answering("9").build());
+    versions.serve(9);
 }
