@@ -51,6 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
+/// A change takes some pages of 4 KiB in the write-ahead log. With less room than this for them none is promised.
+const ROOM_BYTES: u64 = 64 * 1024;
+
 /// The state, open. Clones share the same connections.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -79,9 +82,14 @@ impl Store {
         Ok(Self { writer, readers, held })
     }
 
-    /// Whether the store answers; for `/readyz`.
+    /// Whether the store answers, and its disk has room for more; for `/readyz`, which anybody may ask, so that nothing is
+    /// written to see it.
     pub async fn ready(&self) -> Result<(), StoreError> {
         sqlx::query("SELECT value FROM counters WHERE name = 'changes'").fetch_one(&self.readers).await?;
+        if folder::room_beside(&self.held).is_some_and(|bytes| bytes < ROOM_BYTES) {
+            let (trouble, source) = (Trouble::DiskFull, "the file system has no room".into());
+            return Err(StoreError::Unavailable { trouble, source });
+        }
         Ok(())
     }
 

@@ -390,6 +390,8 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("full")), "{problem}");
         assert!(problem["hint"].as_str().is_some_and(|hint| hint.starts_with("free space")), "{problem}");
     };
+    // Calls that are open go on for as long as the log has room, but nothing new can be written down.
+    names_the_disk(daemon.stranger().get("/readyz"));
     names_the_disk(operator.upload("late", &PluginFile::new("late").build()));
     operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
     let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();

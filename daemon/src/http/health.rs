@@ -50,7 +50,7 @@ pub async fn healthz() -> axum::Json<Health> {
 
 /// Tell whether the daemon takes work.
 ///
-/// It does while its store answers, its audit log has room for calls and it is not stopping. For a load balancer. A daemon
+/// It does while its store answers and has room on its disk, its audit log has room for calls and it is not stopping. For a load balancer. A daemon
 /// without its root key says so and takes work all the same: most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
@@ -60,8 +60,8 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     if !app.0.serving.load(Ordering::Acquire) {
         return Err(Problem::new(ErrorType::Unavailable, "the daemon is stopping", "use another one"));
     }
-    app.0.store.ready().await.map_err(toolgate_admission::CallError::from)?;
     app.audit().takes_calls().map_err(super::audit::unavailable)?;
+    app.0.store.ready().await.map_err(toolgate_admission::CallError::from)?;
     let status = if app.0.credentials.sealed().is_some() { "sealed" } else { HEALTHY.status };
     Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
 }

@@ -183,6 +183,14 @@ pub(super) fn create_private_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).mode(PRIVATE_FILE).open(path).map(drop)
 }
 
+/// How many bytes this process can still write on the file system that `file` is on, where that is known.
+pub(super) fn room_beside(file: &File) -> Option<u64> {
+    let disk = rustix::fs::fstatvfs(file).ok()?;
+    // Some blocks are kept for the administrator.
+    let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
+    Some(blocks.saturating_mul(disk.f_frsize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
