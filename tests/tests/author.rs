@@ -276,6 +276,14 @@ fn t11_a_plugin_that_crashes_before_it_describes_itself_is_told_how_to() {
 }
 
 /// Not of a plugin that would not see them, and not where they were given.
+/// A hash map has another order in each call, and the same in each of a check that has one seed.
+#[test]
+fn t11_an_example_whose_output_hangs_on_chance_is_told() {
+    let told = findings_with(guests::HOSTILE, &[], None);
+    let place = ("EXAMPLE_BY_CHANCE".to_owned(), "/tools/17/examples/0/output".to_owned());
+    assert!(told.contains(&place), "{told:?}");
+}
+
 #[test]
 fn t11_files_are_asked_for_where_they_can_be_given() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -388,4 +396,9 @@ fn run_shows_the_result_and_what_it_took() {
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
         assert!(ended.stderr.contains(code), "{}", ended.stderr);
     }
+    let limited = |most: &str| run(&["answer", "{}", "--limit", &format!("deadline_ms={most}")]);
+    assert_eq!(limited("600_000").status.code(), Some(0));
+    let refused = limited("600_001");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(refused.stderr.contains("no operator can give more than 600000"), "{}", refused.stderr);
 }

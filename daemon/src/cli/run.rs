@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolgate_admission::{CallError, Descriptor, LimitName, LimitsPatch};
+use toolgate_admission::{CallError, Descriptor, LimitName, Limits, LimitsPatch};
 
 use super::document::arguments_from;
 use super::failure::Failure;
@@ -46,6 +46,11 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write it like `fuel=1000000`")?;
     let name = LimitName::parse(name).map_err(|error| error.to_string())?;
     let value = value.replace('_', "").parse().map_err(|_| format!("`{value}` is not a whole number"))?;
+    let most = Limits::CEILING.get(name);
+    if value > most {
+        // It would be cut to that, and what was tried would not be what was meant.
+        return Err(format!("no operator can give more than {most}"));
+    }
     Ok((name, value))
 }
 

@@ -25,6 +25,8 @@ use crate::temporary;
 const EXAMPLES_AT: Duration = Duration::from_secs(1_735_689_600);
 /// The seed with which they run, for the same reason.
 const EXAMPLES_SEED: [u8; 32] = [0; 32];
+/// Another one, with which the output that an example shows must be the same: no call of a daemon has the first.
+const OTHER_SEED: [u8; 32] = [1; 32];
 
 /// Longest piece of a log line that a finding shows, in characters.
 const LOGGED_CHARS: usize = 300;
@@ -80,6 +82,8 @@ codes! {
         "take order from the data, not from a hash map or an address";
     EXAMPLE_DIFFERS Error "an example does not give the output that it shows"
         "mend the tool or the example";
+    EXAMPLE_BY_CHANCE Warning "the output that an example shows hangs on random numbers: calls have others"
+        "take order from the data, not from a hash map; where chance is meant, show no output";
     UNKNOWN_FIELD Warning "the description has a field that this version does not know"
         "check its spelling; one that a newer SDK wrote, a newer daemon may know";
     UNUSED_CAPABILITY Warning "it asks for a capability that nothing in it can use"
@@ -338,8 +342,9 @@ async fn about_example(
         let message = violations.first().map_or("", Violation::sentence);
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }
-    let first = run_example(bench, rules, tool, example, workspace).await?;
-    let again = run_example(bench, rules, tool, example, workspace).await?;
+    let run = |seed| run_example(bench, rules, tool, example, workspace, seed);
+    let first = run(EXAMPLES_SEED).await?;
+    let again = run(EXAMPLES_SEED).await?;
     let output = match &first.outcome {
         Ok(output) => output,
         Err(error) => {
@@ -363,9 +368,15 @@ async fn about_example(
     let (Some(shown), Ok(given)) = (&example.output, serde_json::from_str::<Value>(output)) else {
         return Ok(None);
     };
-    Ok((*shown != given).then(|| {
+    if *shown != given {
         let message = format!("it shows `{}`, the tool answers `{}`", excerpt(shown), excerpt(&given));
-        EXAMPLE_DIFFERS.at(format!("{place}/output"), message)
+        return Ok(Some(EXAMPLE_DIFFERS.at(format!("{place}/output"), message)));
+    }
+    let other = run(OTHER_SEED).await?.outcome.map_or_else(|error| worded(&error), |output| output);
+    Ok((other != *output).then(|| {
+        let other = serde_json::from_str(&other).unwrap_or(Value::String(other));
+        let message = format!("with other random numbers the tool answers `{}`", excerpt(&other));
+        EXAMPLE_BY_CHANCE.at(format!("{place}/output"), message)
     }))
 }
 
@@ -375,6 +386,7 @@ async fn run_example(
     tool: &ToolDescriptor,
     example: &Example,
     workspace: Option<&Path>,
+    seed: [u8; 32],
 ) -> Result<Ran, CallError> {
     let folder = temporary::folder()?;
     if let Some(workspace) = workspace {
@@ -389,7 +401,7 @@ async fn run_example(
     let circumstances = Circumstances {
         workspace: Some(folder.path().to_owned()),
         clock: CallClock::Stopped { at: EXAMPLES_AT },
-        seed: EXAMPLES_SEED,
+        seed,
     };
     Ok(bench.call(rules, tool.wire.as_str(), &example.input.to_string(), &circumstances).await)
 }
@@ -431,7 +443,8 @@ pub fn page() -> String {
          Made from the code; do not edit. `toolgate check FILE.wasm` prints each finding with its place, a JSON pointer into\n\
          what the plugin says of itself; `--json` prints them for machines. The exit status is 1 where there is an error.\n\n\
          Examples run twice in fresh instances, with the clock standing still at 2025-01-01T00:00:00Z and the same random\n\
-         numbers, each on its own copy of the folder that `--workspace` names, where the plugin asks for files.\n\n\
+         numbers, each on its own copy of the folder that `--workspace` names, where the plugin asks for files. One that shows its\n\
+         output runs once more with other random numbers.\n\n\
          | code | severity | what it means | the way out |\n|---|---|---|---|\n",
     );
     for row in CODES {

@@ -16,6 +16,12 @@ pub fn dice(
     black_box(get_random_bytes(bytes)).len()
 }
 
+/// Draws a number, of which its example shows one.
+#[tool(read_only, examples({} => 155))]
+pub fn draw() -> u8 {
+    get_random_bytes(1).first().copied().unwrap_or(0)
+}
+
 /// Asks for random bytes, a few at a time, without end.
 #[tool(read_only)]
 pub fn dice_for_ever() -> usize {

@@ -23,7 +23,7 @@ plugin! {
     memory::swallow, memory::grow, memory::count, memory::hide, memory::hide_and_stay, memory::seek,
     print::shout, print::log, print::log_flood, print::print_flood, print::empty_writes,
     handles::pollables, handles::streams,
-    host::dice, host::dice_for_ever, host::shout_to_host, host::shout_pairs, host::wait_for,
+    host::dice, host::draw, host::dice_for_ever, host::shout_to_host, host::shout_pairs, host::wait_for,
     host::wait_again,
     end::doze, end::rest, end::tell, end::panic, end::exit, end::fail, end::echo
 }
