@@ -3,7 +3,8 @@
 //! What plugins and callers say reaches it only escaped, since whoever reads a log reads it in a terminal. It has
 //! colours where what the commands print has them: `NO_COLOR` holds for both.
 //!
-//! What guests log is recorded as JSON text ([`AsJson`]) under a target of its own. People read it as it stands there,
+//! What guests log, and what is said of exceptions that were caught from them, is recorded as JSON text ([`AsJson`]) under
+//! targets of their own. People read it as it stands there,
 //! quoted; in JSON lines it is part of the JSON, so that machines get the texts as the guest wrote them and its pairs in
 //! their order.
 
@@ -25,6 +26,9 @@ use crate::config::{LogFormat, LogLevel};
 
 /// The target of what guests log.
 pub const GUESTS: &str = "toolgate::plugin";
+
+/// The target of exceptions that were caught from guests. No guest can write a line that looks like one.
+pub const CAUGHT: &str = "toolgate::dispatch::caught";
 
 /// Starts logging. Where it was started before, the first settings stay.
 pub fn start(format: LogFormat, level: LogLevel) {
@@ -63,7 +67,7 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
     }
 }
 
-/// JSON lines, of which those of guests have what they said as it was.
+/// JSON lines, of which those about guests have what was said as it was.
 struct JsonLines {
     ours: Format<Json>,
 }
@@ -85,13 +89,14 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        if event.metadata().target() != GUESTS {
+        let target = event.metadata().target();
+        if ![GUESTS, CAUGHT].contains(&target) {
             return self.ours.format_event(context, writer, event);
         }
         let mut timestamp = String::new();
         SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
         let level = event.metadata().level().as_str();
-        let line = GuestLine { timestamp, level, fields: Fields(event), target: GUESTS };
+        let line = GuestLine { timestamp, level, fields: Fields(event), target };
         writeln!(writer, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
     }
 }
@@ -102,7 +107,7 @@ struct GuestLine<'a> {
     timestamp: String,
     level: &'static str,
     fields: Fields<'a>,
-    target: &'static str,
+    target: &'a str,
 }
 
 struct Fields<'a>(&'a Event<'a>);
@@ -191,6 +196,7 @@ mod tests {
             session = "s1", tool = %"a/b", event = ?AsJson("progress"), fields = ?AsJson(pairs),
             "{:?}", AsJson(SAID)
         );
+        tracing::error!(target: CAUGHT, event = "[b_call__Exception]", "{:?}", AsJson(SAID));
         tracing::info!(session = "s2", "ours");
     }
 
@@ -200,7 +206,7 @@ mod tests {
         let lines = tracing_subscriber::fmt().with_writer(written.clone()).json();
         tracing::subscriber::with_default(lines.event_format(JsonLines::new()).finish(), say);
         let text = written.text();
-        let [guests, ours] = text.lines().collect::<Vec<_>>()[..] else { panic!("two lines: {text}") };
+        let [guests, caught, ours] = text.lines().collect::<Vec<_>>()[..] else { panic!("three: {text}") };
         let guests: Value = serde_json::from_str(guests).expect("json");
         assert_eq!(
             guests["fields"],
@@ -209,6 +215,9 @@ mod tests {
                 "fields": [["b", "2"], ["a", "1\r"], ["b", "3"]],
             })
         );
+        let caught: Value = serde_json::from_str(caught).expect("json");
+        assert_eq!(caught["fields"], json!({"message": SAID, "event": "[b_call__Exception]"}));
+        assert_eq!(caught["target"], CAUGHT);
         let ours: Value = serde_json::from_str(ours).expect("json");
         assert_eq!(ours["fields"], json!({"message": "ours", "session": "s2"}));
         let members = |line: &Value| line.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
@@ -222,7 +231,7 @@ mod tests {
         let lines = tracing_subscriber::fmt().with_writer(written.clone()).with_ansi(false);
         tracing::subscriber::with_default(lines.finish(), say);
         let text = written.text();
-        assert_eq!(text.lines().count(), 2, "{text:?}");
+        assert_eq!(text.lines().count(), 3, "{text:?}");
         assert!(
             !text.contains(|letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}'))
         );

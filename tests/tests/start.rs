@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
 use toolgate_tests::daemon::{Ended, run_to_end, run_to_end_in};
@@ -49,6 +49,28 @@ fn options_that_make_no_sense_are_wrong_usage() {
     // What is in a file is no usage.
     fs::write(folder.path().join("t.toml"), "store = \"postgres://x\"").expect("settings");
     fails(folder.path(), &["--config", "t.toml"]);
+}
+
+/// Whatever the umask says: a copy of the folder, or one that was made before and is open, shows nothing to others.
+#[test]
+fn nothing_in_the_data_folder_is_open_to_other_users() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let (mut folders, mut seen) = (vec![daemon.data().to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let entry = entry.expect("an entry");
+            // What the daemon writes anew is gone under its old name.
+            let Ok(about) = entry.metadata() else { continue };
+            assert_eq!(about.permissions().mode() & 0o077, 0, "{}", entry.path().display());
+            if about.is_dir() {
+                folders.push(entry.path());
+            }
+            seen.push(entry.file_name());
+        }
+    }
+    for file in ["state.db", "audit-index.db", "operator.token"] {
+        assert!(seen.iter().any(|name| name == file), "{file}: {seen:?}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::error::{AuditError, StartError};
 use super::fold::{Batch, Inserts, Keys, Running};
-use super::folder::{Folder, remove_if_there};
+use super::folder::{Folder, create_private, remove_if_there};
 use super::head::Head;
 use super::onward;
 use super::place::Place;
@@ -170,6 +170,8 @@ fn is_unreadable(error: &sqlx::Error) -> bool {
 }
 
 async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
+    // SQLite would make it as open as the umask has it, and gives its other files the mode of this one.
+    create_private(path, false).map_err(sqlx::Error::Io)?;
     let mut connection = options(path).create_if_missing(true).connect().await?;
     let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
     if version != VERSION {

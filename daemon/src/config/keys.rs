@@ -188,7 +188,7 @@ settings! {
     Queue in "queue" {
         /// Calls of one organization that run at the same time. Others find room beside it, however long its calls take.
         /// By default three quarters of `sandbox.instances`.
-        running_per_organization: Option<u32> = None, number(1, 4096);
+        running_per_organization: Option<u32> = None, number(1, 2048);
         /// Calls of one organization that wait; it keeps one tenant from filling the queue.
         waiting_per_organization: u64 = 256, number(1, 65_536);
         /// Calls of all organizations that wait.
@@ -239,7 +239,7 @@ settings! {
     SandboxSection in "sandbox" {
         /// Calls that run at the same time, a fresh instance each. Address space, not memory, is
         /// set aside for every one of them.
-        instances: u32 = 256, number(1, 4096);
+        instances: u32 = 256, number(1, 2048);
         /// Whether memory is reset by looking up which pages were written. It halves the cost of
         /// a call; `auto` uses it where this process cannot be swapped out, which is when it is safe.
         pagemap_scan: PagemapScan = PagemapScan::Auto, Values::OneOf(&["auto", "off"]);

@@ -17,7 +17,7 @@ use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
-use crate::logging::{AsJson, GUESTS};
+use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{redacted, redacted_unchecked, secrets, without};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
@@ -257,9 +257,10 @@ pub(super) fn exception(session: &Session, call: &RequestedCall, tool: &ToolId, 
     let Some(error) = answer.error().filter(|error| is_exception(error)) else { return };
     let conversation = session.setup.conversation.as_deref().unwrap_or("");
     tracing::error!(
+        target: CAUGHT,
         event = format!("[{}_call__Exception]", tool.tool),
         session = session.setup.id, conversation, %tool, call = call.id,
-        error_type = error.error_type.as_str(), "{:?}", error.message
+        error_type = error.error_type.as_str(), "{:?}", AsJson(&error.message)
     );
 }
 
