@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::iter;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -116,7 +117,11 @@ pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
         for (captures, hit) in search.hits(text) {
             let mut count = 0;
             for other in filter.run((context.clone(), named(&search.regex, &captures))) {
-                let other = super::functions::text(&other?)?.into_owned();
+                let other = match other? {
+                    // As in `jq`, what a group holds that is not in the match.
+                    Val::Null => String::new(),
+                    other => super::functions::text(&other)?.into_owned(),
+                };
                 if texts.len() == count {
                     texts.push(String::new());
                     bytes += size_of::<String>();
@@ -133,21 +138,22 @@ pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
                 texts[count].push_str(&other);
                 count += 1;
             }
-            if count > 0 {
-                copied_to = hit.end;
-            }
+            copied_to = hit.end;
         }
-        texts.iter_mut().for_each(|other| other.push_str(&text[copied_to..]));
         if texts.is_empty() {
-            texts.push(text.to_owned());
+            return Ok((vec![text.to_owned()], String::new()));
         }
-        Ok(texts.into_iter().map(|text| Ok(Val::from(text))).collect::<Vec<_>>())
+        Ok((texts, text[copied_to..].to_owned()))
     };
     let found = Search::of(cv.0.data(), &pattern, &flags)
         .and_then(|search| Ok((search, text(&cv.1)?)))
         .map_err(Exn::from)
         .and_then(|(search, text)| put(&search, &text));
-    Box::new(found.unwrap_or_else(|error| vec![Err(error)]).into_iter())
+    match found {
+        // The end is put behind each as it is asked for: many texts with a long one would be too many bytes.
+        Ok((texts, end)) => Box::new(texts.into_iter().map(move |text| Ok(Val::from(text + &end)))),
+        Err(error) => Box::new(iter::once(Err(error))),
+    }
 }
 
 fn each<'a>(found: Result<Vec<ValX<'a, Val>>, Error>) -> ValXs<'a, Val> {

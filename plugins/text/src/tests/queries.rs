@@ -736,6 +736,17 @@ fn what_is_not_written_in_jq_does_the_same() {
             json!("aB"),
             Ok(json!([["AB", "ab", "cc"]])),
         ),
+        ("sub(\"a\"; null), gsub(\"(?<x>x)?a\"; .x)", json!("abab"), Ok(json!(["bab", "bb"]))),
+        (
+            "[gsub(\"(?<x>.)\"; if .x == \"b\" then empty else .x + \"!\" end)]",
+            json!("abc"),
+            Ok(json!([["a!c!"]])),
+        ),
+        (
+            "first(gsub(\"^a\"; range(100000) | tostring)) | length",
+            json!("a".repeat(300_000)),
+            Ok(json!([300_000])),
+        ),
         ("gsub(\"a\"; 1)", json!("ab"), Err("cannot use 1 as string")),
         ("gsub(\"a\"; error(\"no\"))", json!("ab"), Err("no")),
         (
