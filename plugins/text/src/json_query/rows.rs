@@ -5,6 +5,7 @@
 
 use jaq_core::ValR;
 use jaq_json::{Error, Map, Val};
+use jaq_std::ValT as _;
 
 use super::functions::float;
 use super::written::{self, MAX_TEXT_BYTES};
@@ -97,6 +98,8 @@ fn row(
         row.push(if index > 0 { separator } else { b"" })?;
         match entry {
             Val::Null => {}
+            // As in `jq`, what is not a number is nothing.
+            Val::Num(_) if entry.as_f64().is_some_and(f64::is_nan) => {}
             Val::TStr(text) | Val::BStr(text) => write(text, &mut row)?,
             Val::Arr(_) => return Err(Error::str(format!("{format} takes no array within a row"))),
             Val::Obj(_) => return Err(Error::str(format!("{format} takes no object within a row"))),

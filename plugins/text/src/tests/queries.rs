@@ -764,6 +764,7 @@ fn what_is_not_written_in_jq_does_the_same() {
             json!([["a\"b", 1.50, null, true], ["\\\t\n\r"]]),
             Ok(json!([["\"a\"\"b\",1.5,,true", "\"\\\t\n\r\""], ["a\"b\t1.5\t\ttrue", "\\\\\\t\\n\\r"]])),
         ),
+        ("[nan, 1] | @csv, @tsv", json!(null), Ok(json!([",1", "\t1"]))),
         ("@csv", json!([[1]]), Err("@csv takes no array within a row")),
         ("@tsv", json!([{}]), Err("@tsv takes no object within a row")),
     ]);
