@@ -3,7 +3,7 @@
 //! White space, line breaks and marks (as `**`) are kept back until text follows them. So none of them stands doubled,
 //! at the end of a line, or around nothing, whatever the source does.
 
-use crate::raised::Shift;
+use crate::raised::{RAISED, Shift};
 
 /// Deeper lists and quotes are laid out as if they were this deep: each line repeats the marks of all of them.
 const MAX_CONTAINERS: usize = 12;
@@ -37,6 +37,8 @@ pub struct Prose {
     /// How the next text is shifted, and what stands behind it.
     shift: Option<Shift>,
     shift_end: &'static str,
+    /// Where text stands that is raised and without parentheses so far.
+    raised_at: Option<usize>,
 }
 
 /// What comes before the next text.
@@ -120,28 +122,44 @@ impl Prose {
 
     pub fn end_shift(&mut self) {
         self.shift = None;
+        self.raised_at = None;
         // Right behind its text, whatever space follows.
         self.written.push_str(std::mem::take(&mut self.shift_end));
     }
 
-    /// Writes what stands before a part that is shifted.
-    fn begin_shift(&mut self, shift: Shift, text: &str) {
+    /// Writes what stands before a part that is shifted. Gives whether anything does.
+    fn begin_shift(&mut self, shift: Shift, text: &str) -> bool {
         // The signs of emphasis are none of the text.
         let before = self.written.trim_end_matches('*').chars().next_back().filter(|_| self.gap == Gap::None);
-        if let Some(before) = before {
-            let (start, end) = shift.marks(before, text);
-            // Before the marks of a link or of emphasis that wait for the text.
-            self.written.push_str(start);
-            self.shift_end = end;
+        let (start, end) = before.map_or(("", ""), |before| shift.marks(before, text));
+        // Before the marks of a link or of emphasis that wait for the text.
+        self.written.push_str(start);
+        self.shift_end = end;
+        self.raised_at = (start == RAISED).then_some(self.written.len());
+        !start.is_empty()
+    }
+
+    /// Puts parentheses around what is raised, for more of it comes, as `+1` in `2<sup><i>n</i>+1</sup>`.
+    fn enclose_raised(&mut self) {
+        if let Some(at) = self.raised_at.take() {
+            self.written.insert(at, '(');
+            self.shift_end = ")";
+            if self.ended_at >= at {
+                self.ended_at += 1;
+            }
         }
     }
 
     /// Adds words, with a space wherever there is white space.
     pub fn words(&mut self, text: &str) {
-        let shifted = text.trim();
-        if let Some(shift) = self.shift.take_if(|_| !shifted.is_empty()) {
-            self.begin_shift(shift, shifted);
-            return self.words(text.trim_start());
+        let (mut text, shifted) = (text, text.trim());
+        if !shifted.is_empty() {
+            match self.shift.take() {
+                // A space in there parts words as any other, but not what is marked.
+                Some(shift) if self.begin_shift(shift, shifted) => text = text.trim_start(),
+                Some(_) => {}
+                None => self.enclose_raised(),
+            }
         }
         for (index, word) in text.split(char::is_whitespace).enumerate() {
             if index > 0 {

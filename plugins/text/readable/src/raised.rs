@@ -3,6 +3,9 @@
 //! Without a mark `10<sup>6</sup>` would be the number 106. A mark stands only where something would read otherwise: `1st`,
 //! `H2O` and `x1` are how people write them.
 
+/// What stands before text that is raised and is one value.
+pub const RAISED: &str = "^";
+
 /// How a part of a line is shifted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shift {
@@ -28,7 +31,7 @@ impl Shift {
             Self::Lowered if before.is_ascii_digit() && is_number => ("_", ""),
             Self::Raised if (before.is_alphanumeric() || before == ')') && is_exponent(text) => {
                 if is_one_value(text) {
-                    ("^", "")
+                    (RAISED, "")
                 } else {
                     ("^(", ")")
                 }
@@ -42,7 +45,11 @@ impl Shift {
 fn is_exponent(text: &str) -> bool {
     let is_part = |sign: char| sign.is_alphanumeric() || " +-\u{2212}*/·().,".contains(sign);
     let counts = |sign: char| sign.is_ascii_digit() || is_plus_or_minus(sign);
-    text.chars().all(is_part) && (text.contains(counts) || text.chars().count() == 1)
+    text.chars().all(is_part) && (text.contains(counts) || is_letter(text))
+}
+
+fn is_letter(text: &str) -> bool {
+    text.chars().count() == 1 && text.starts_with(char::is_alphabetic)
 }
 
 /// Whether it needs no parentheses: a number, a name, or either with a sign, as the charge `2+`.

@@ -259,12 +259,21 @@ fn what_is_raised_or_lowered_becomes_no_other_number() {
         ("the 1<sup>st</sup>, M<sup>me</sup>, brand<sup>TM</sup>", "the 1st, Mme, brandTM"),
         ("so.<sup>3</sup> So<sup>[3]</sup> <sup>3</sup>He", "so.3 So[3] 3He"),
         ("H<sub>2</sub>O, x<sub>1</sub>, log<sub>10</sub>", "H2O, x1, log10"),
+        ("see<sub> the note</sub>, 5<sup> th</sup>", "see the note, 5 th"),
+        ("price<sup>*</sup>, x<sup>,</sup>", "price*, x,"),
+        // What is raised comes in parts.
+        (
+            "2<sup><i>n</i>+1</sup>x e<sup>-<i>x</i>/2</sup> e<sup>n<br></sup>m 2<sup><b>n</b></sup>",
+            "2^(n+1)x e^(-x/2) e^n\nm 2^n",
+        ),
         ("10<sup></sup>6 10<sup><pre>6</pre></sup>7", "106 10\n\n6\n\n7"),
     ] {
         assert_eq!(html(page), text, "{page}");
     }
     let markdown = |markdown: &str| call("markdown_to_text", json!({"markdown": markdown})).unwrap();
     assert_eq!(markdown("*10*<sup>6</sup>, 2<sup>n+1</sup>x, H<sub>2</sub>O"), json!("10^6, 2^(n+1)x, H2O"));
+    assert_eq!(markdown("2<sup>n&minus;*k*</sup>x, a<sup> bc</sup>"), json!("2^(n\u{2212}k)x, a bc"));
+    assert_eq!(html_markdown("2<sup><i>n</i>+<i>k</i></sup>x"), "2^(*n*+*k*)x");
     assert_eq!(html_markdown("<b>10</b><sup>6</sup>, 10<sub>2</sub>"), "**10**^6, 10_2");
     assert_eq!(html_markdown("m<sup><b>2</b></sup> x<sup><a href=u>2</a></sup>"), "m^**2** x^[2](u)");
 }
