@@ -11,6 +11,9 @@ const MAX_CONTAINERS: usize = 12;
 /// Emphasis within emphasis means nothing to a reader.
 const MAX_MARKS: usize = 16;
 
+/// More signs of emphasis do not stand together, but a page may have any number of stars.
+const MAX_SIGNS: usize = 8;
+
 /// The longest name of a character in HTML is shorter.
 const MAX_REFERENCE_BYTES: usize = 40;
 
@@ -130,7 +133,8 @@ impl Prose {
     /// Writes what stands before a part that is shifted. Gives whether anything does.
     fn begin_shift(&mut self, shift: Shift, text: &str) -> bool {
         // The signs of emphasis are none of the text.
-        let before = self.written.trim_end_matches('*').chars().next_back().filter(|_| self.gap == Gap::None);
+        let before = self.written.chars().rev().take(MAX_SIGNS).find(|sign| *sign != '*');
+        let before = before.filter(|_| self.gap == Gap::None);
         let (start, end) = before.map_or(("", ""), |before| shift.marks(before, text));
         // Before the marks of a link or of emphasis that wait for the text.
         self.written.push_str(start);
