@@ -115,14 +115,14 @@ pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
         let mut texts: Vec<String> = Vec::new();
         let (mut copied_to, mut bytes) = (0, 0);
         for (captures, hit) in search.hits(text) {
-            let mut count = 0;
-            for other in filter.run((context.clone(), named(&search.regex, &captures))) {
+            let others = filter.run((context.clone(), named(&search.regex, &captures)));
+            for (at, other) in others.enumerate() {
                 let other = match other? {
                     // As in `jq`, what a group holds that is not in the match.
                     Val::Null => String::new(),
                     other => super::functions::text(&other)?.into_owned(),
                 };
-                if texts.len() == count {
+                if texts.len() == at {
                     texts.push(String::new());
                     bytes += size_of::<String>();
                 }
@@ -134,9 +134,8 @@ pub fn sub<'a>(mut cv: Cv<'a, Query>) -> ValXs<'a, Val> {
                         "the text becomes too large: put something shorter in place",
                     )));
                 }
-                texts[count].push_str(before);
-                texts[count].push_str(&other);
-                count += 1;
+                texts[at].push_str(before);
+                texts[at].push_str(&other);
             }
             copied_to = hit.end;
         }
