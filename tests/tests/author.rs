@@ -282,6 +282,9 @@ fn t11_an_example_whose_output_hangs_on_chance_is_told() {
     let told = findings_with(guests::HOSTILE, &[], None);
     let place = ("EXAMPLE_BY_CHANCE".to_owned(), "/tools/17/examples/0/output".to_owned());
     assert!(told.contains(&place), "{told:?}");
+    // By itself it is sound: what it answers is a number.
+    let drawn = given("run", guests::HOSTILE, &["hostile/draw"], &[]);
+    assert!(drawn.stdout.trim().parse::<u8>().is_ok(), "{}", drawn.stdout);
 }
 
 #[test]
