@@ -372,7 +372,7 @@ async fn about_example(
         let message = format!("it shows `{}`, the tool answers `{}`", excerpt(shown), excerpt(&given));
         return Ok(Some(EXAMPLE_DIFFERS.at(format!("{place}/output"), message)));
     }
-    let other = run(OTHER_SEED).await?.outcome.map_or_else(|error| worded(&error), |output| output);
+    let other = run(OTHER_SEED).await?.outcome.unwrap_or_else(|error| worded(&error));
     Ok((other != *output).then(|| {
         let other = serde_json::from_str(&other).unwrap_or(Value::String(other));
         let message = format!("with other random numbers the tool answers `{}`", excerpt(&other));
