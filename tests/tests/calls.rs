@@ -607,3 +607,20 @@ fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
         }
     });
 }
+
+/// Ten times as many take ten times as much. Where each looked back over all before it, they took a hundred times as much.
+#[test]
+fn t7_many_stars_that_are_raised_cost_what_each_of_them_costs() {
+    scene(|scene| {
+        let session = scene.session();
+        let fuel = |stars: usize| {
+            let page = format!("a{}", "<sup>*</sup>".repeat(stars));
+            let reply = session.call("call_text_html_to_text", json!({"html": page}));
+            let text = reply.output().as_str().map(str::len);
+            assert_eq!(text, Some(stars + 1), "{}", reply.0["status"]);
+            reply.0["usage"]["fuel"].as_u64().expect("fuel is told")
+        };
+        let (few, many) = (fuel(2_000), fuel(20_000));
+        assert!(many < 12 * few, "{many}, and {few}");
+    });
+}

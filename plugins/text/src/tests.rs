@@ -1,6 +1,7 @@
 //! What a model relies on.
 
 mod formats;
+mod functions;
 mod pages;
 mod queries;
 
