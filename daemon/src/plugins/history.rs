@@ -103,6 +103,16 @@ impl Kept {
         }
     }
 
+    /// How it is shown, where one that can serve stands so.
+    fn view(&self, ready: Standing) -> VersionView {
+        let PluginVersionRow { version, digest, loaded_ms } = self.row();
+        let (state, reason) = match self {
+            Self::Ready(_) => ready,
+            Self::Lost(lost) => (PluginState::Failed, Some(lost.reason.clone())),
+        };
+        VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
+    }
+
     fn into_held(self) -> Option<Held> {
         match self {
             Self::Ready(version) => Some(version.held),
@@ -226,29 +236,30 @@ impl History {
             state,
             reason,
             ignored_fields: plugin.descriptor.unknown_fields.clone(),
-            versions: (0..self.versions.len()).rev().map(|at| self.version_view(at)).collect(),
+            versions: (self.versions.iter().enumerate().rev())
+                .map(|(at, kept)| kept.view(self.state_of(at)))
+                .collect(),
         }
     }
 
-    fn version_view(&self, at: usize) -> VersionView {
-        let PluginVersionRow { version, digest, loaded_ms } = self.versions[at].row();
-        let (state, reason) = self.state_of(at);
-        VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
-    }
-
-    fn state_of(&self, at: usize) -> (PluginState, Option<String>) {
-        if let Kept::Lost(lost) = &self.versions[at] {
-            return (PluginState::Failed, Some(lost.reason.clone()));
-        }
+    /// The state of a version that can serve, and why it has it.
+    fn state_of(&self, at: usize) -> Standing {
         match (at.cmp(&self.serving), self.disabled) {
             (std::cmp::Ordering::Equal, false) => (PluginState::Active, None),
             (std::cmp::Ordering::Equal, true) => {
                 (PluginState::Disabled, Some("an operator disabled the plugin".into()))
             }
             (std::cmp::Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
-            (std::cmp::Ordering::Greater, _) => (PluginState::Disabled, Some("rolled back".into())),
+            (std::cmp::Ordering::Greater, _) => rolled_back(),
         }
     }
+}
+
+/// A state, and why it is so.
+type Standing = (PluginState, Option<String>);
+
+fn rolled_back() -> Standing {
+    (PluginState::Disabled, Some("rolled back".into()))
 }
 
 impl Unserved {
@@ -276,16 +287,8 @@ impl Unserved {
 
     /// As it is shown: failed, as the version that was to serve.
     pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
-        let version_view = |(at, kept): (usize, &Kept)| {
-            let PluginVersionRow { version, digest, loaded_ms } = kept.row();
-            let (state, reason) = match kept {
-                Kept::Lost(lost) => (PluginState::Failed, lost.reason.clone()),
-                Kept::Ready(_) if at > self.chosen => (PluginState::Disabled, "rolled back".to_owned()),
-                Kept::Ready(_) => (PluginState::Disabled, "replaced".to_owned()),
-            };
-            VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason: Some(reason) }
-        };
-        let versions: Vec<_> = self.versions.iter().enumerate().map(version_view).collect();
+        // One that can serve is behind the chosen one: of the others none can.
+        let versions: Vec<_> = self.versions.iter().map(|kept| kept.view(rolled_back())).collect();
         let shown = versions.get(self.chosen);
         PluginView {
             version: shown.map(|shown| shown.version.clone()).unwrap_or_default(),
