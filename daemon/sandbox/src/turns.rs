@@ -7,10 +7,9 @@
 //!
 //! A turn is one poll, which the epoch ends, though not at the first tick that a call meets: nearly every call is shorter than
 //! the time between two, and one that stopped for a moment of its last microseconds would make others wait for its place. A
-//! guest that yields keeps its place until the runtime comes back to it, which
-//! is after everything else that is ready, and gives it up then if somebody waits. One that waits for the host gives it up
-//! at once. So whoever runs guests polls them whenever they are woken: never, say, from the body of an answer, which waits
-//! for its reader.
+//! guest that yields keeps its place until the runtime comes back to it, which is after everything else that is ready, and
+//! gives it up then if somebody waits. One that waits for the host gives it up at once. So whoever runs guests polls them
+//! whenever they are woken: never, say, from the body of an answer, which waits for its reader.
 
 use std::pin::pin;
 use std::sync::Arc;

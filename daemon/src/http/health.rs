@@ -50,8 +50,8 @@ pub async fn healthz() -> axum::Json<Health> {
 
 /// Tell whether the daemon takes work.
 ///
-/// It does while its store answers and has room on its disk, its audit log has room for calls and it is not stopping. For a load balancer. A daemon
-/// without its root key says so and takes work all the same: most calls need no secret.
+/// It does while its store answers and has room on its disk, its audit log has room for calls and it is not stopping. For
+/// a load balancer. A daemon without its root key says so and takes work all the same: most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
     responses((status = 200, description = "It takes work.", body = Readiness), NotReady),
