@@ -18,6 +18,7 @@ mod tell;
 mod trial;
 mod waiting;
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -132,8 +133,7 @@ impl Dispatcher {
         spent: Option<RoundsSpent>,
     ) -> Arc<Recorded> {
         let sha256 = crate::audit::Sha256::of(call.arguments.as_bytes());
-        let fingerprint = record::fingerprint(&call.tool, &sha256);
-        match session.calls.open(&call.id, &call.tool, fingerprint, now_ms(), session.ended()) {
+        match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended()) {
             Opened::New(running) => {
                 // Whoever hangs up during the look-up has made no call: neither was it found, nor has it begun.
                 let looking = scopeguard::guard(running, RunningCall::withdraw);
@@ -303,7 +303,9 @@ impl Dispatcher {
         self.used(attempt, used);
         let session = attempt.session;
         let context = self.context(&admitted, attempt, deadline, workspace);
-        let mut finished = self.0.sandbox.run(&admitted, context, stop.comes()).await;
+        // Pinned here, like what runs inside, so that it is moved no further: a call is as large as all that it waits for.
+        let stopped = pin!(stop.comes());
+        let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
         if let Some(kept) = attempt.exchanges {
             kept.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -159,7 +160,7 @@ impl Sandbox {
         let (limits, reach, digest) = (call.limits(), call.reach(), call.digest().as_str());
         let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
         let until = Until { deadline, stop };
-        self.enter(call.component(), call.limits(), until, state, async |plugin, store| {
+        self.enter(call.component(), limits, until, self.store(state, limits), async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
         })
         .await
@@ -188,10 +189,16 @@ impl Sandbox {
         let ticks = self.inner.ticks.clone();
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition, ticks);
         let finished = self
-            .enter(component, &DESCRIBE_LIMITS, until, state, async |plugin, store| {
-                let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
-                Ok(described.map(Outcome::Output))
-            })
+            .enter(
+                component,
+                &DESCRIBE_LIMITS,
+                until,
+                self.store(state, &DESCRIBE_LIMITS),
+                async |plugin, store| {
+                    let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
+                    Ok(described.map(Outcome::Output))
+                },
+            )
             .await;
         match finished.outcome? {
             Output::Result(json) | Output::Client(json) => Ok(json),
@@ -203,33 +210,35 @@ impl Sandbox {
         component: &Component,
         limits: &Limits,
         until: Until<impl Future<Output = ()>>,
-        state: CallState,
+        mut store: Store<CallState>,
         call: impl AsyncFnOnce(
             &crate::contract::Plugin,
             &mut Store<CallState>,
         ) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> Finished {
         let began = Instant::now();
-        let organization = Arc::clone(&state.context.made_for.organization);
-        let mut store = self.store(state, limits);
+        let organization = Arc::clone(&store.data().context.made_for.organization);
         let turn = Turn::ended_by_ticks(&mut store, |state| state.host_calls.was_tick(), &self.inner.ticks);
         let mut executed = false;
-        let guest = async {
-            // It may have passed while the call waited for its place; then nothing of it runs.
-            if tokio::time::Instant::from_std(began) >= until.deadline {
-                return future::pending().await;
+        let ended = {
+            let guest = pin!(async {
+                // It may have passed while the call waited for its place; then nothing of it runs.
+                if tokio::time::Instant::from_std(began) >= until.deadline {
+                    return future::pending().await;
+                }
+                let plugin = component.plugin().instantiate_async(&mut store).await?;
+                executed = true;
+                call(&plugin, &mut store).await
+            });
+            let guest = self.inner.turns.take(&organization, until.deadline, &turn, guest);
+            // In this order, since most calls end in their first poll, and waiting to be stopped takes locks.
+            tokio::select! {
+                biased;
+                ended = tokio::time::timeout_at(until.deadline, guest) => {
+                    ended.map_err(|_| trap::deadline_exceeded(limits))
+                }
+                () = until.stop => Err(CallError::cancelled()),
             }
-            let plugin = component.plugin().instantiate_async(&mut store).await?;
-            executed = true;
-            call(&plugin, &mut store).await
-        };
-        let guest = self.inner.turns.take(&organization, until.deadline, &turn, guest);
-        let running = tokio::time::timeout_at(until.deadline, guest);
-        // In this order, since most calls end in their first poll, and waiting to be stopped takes locks.
-        let ended = tokio::select! {
-            biased;
-            ended = running => ended.map_err(|_| trap::deadline_exceeded(limits)),
-            () = until.stop => Err(CallError::cancelled()),
         };
         let fuel = store.get_fuel().ok();
         // A component can compute while it is instantiated.

@@ -11,7 +11,7 @@
 //! gives it up then if somebody waits. One that waits for the host gives it up at once. So whoever runs guests polls them
 //! whenever they are woken: never, say, from the body of an answer, which waits for its reader.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
@@ -57,14 +57,15 @@ impl Turns {
     }
 
     /// Runs a guest to its end, a turn at a time. Whoever calls ends it at its deadline.
+    ///
+    /// It is pinned by the caller: moved in here, a future is twice as large as what it waits for.
     pub async fn take<G: Future>(
         &self,
         organization: &str,
         deadline: Instant,
         turn: &Turn,
-        guest: G,
+        mut guest: Pin<&mut G>,
     ) -> G::Output {
-        let mut guest = pin!(guest);
         let mut kept = None;
         loop {
             let place = match kept.take() {
@@ -139,7 +140,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::Pin;
+    use std::pin::pin;
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
@@ -159,13 +160,13 @@ mod tests {
     async fn computing(turns: Arc<Turns>, organization: &'static str, polled: Arc<Mutex<Vec<&'static str>>>) {
         let now = Arc::<Now>::default();
         let turn = Turn(Arc::clone(&now));
-        let guest = async {
+        let guest = pin!(async {
             for _ in 0..SLICES {
                 polled.lock().unwrap_or_else(PoisonError::into_inner).push(organization);
                 now.over.store(true, Ordering::Relaxed);
                 tokio::task::yield_now().await;
             }
-        };
+        });
         turns.take(organization, soon(), &turn, guest).await;
     }
 
@@ -206,7 +207,8 @@ mod tests {
         let instance = wasmtime::Instance::new_async(&mut store, &module, &[]).await.unwrap();
         let spin = instance.get_typed_func::<(), ()>(&mut store, "spin").unwrap();
         let turns = Turns::new(1);
-        let mut guest = pin!(turns.take("acme", soon(), &turn, spin.call_async(&mut store, ())));
+        let spinning = pin!(spin.call_async(&mut store, ()));
+        let mut guest = pin!(turns.take("acme", soon(), &turn, spinning));
         engine.increment_epoch();
         let next_ticks = std::thread::spawn({
             let (engine, seen) = (engine.clone(), Arc::clone(&seen));
@@ -233,20 +235,20 @@ mod tests {
     async fn r6_a_guest_that_waits_for_the_host_or_is_dropped_takes_no_turn_from_others() {
         let turns = Turns::new(1);
         let never = Turn(Arc::default());
-        let (answer, asked) = oneshot::channel();
-        let mut waiting = pin!(turns.take("acme", soon(), &never, asked));
+        let (answer, mut asked) = oneshot::channel();
+        let mut waiting = pin!(turns.take("acme", soon(), &never, Pin::new(&mut asked)));
         assert!(is_pending(waiting.as_mut()).await);
-        turns.take("acme", soon(), &never, std::future::ready(())).await;
+        turns.take("acme", soon(), &never, pin!(std::future::ready(()))).await;
         answer.send(7).unwrap();
         assert_eq!(waiting.await, Ok(7));
 
         let over = Turn(Arc::default());
         over.0.over.store(true, Ordering::Relaxed);
         {
-            let mut kept = pin!(turns.take("acme", soon(), &over, std::future::pending::<()>()));
+            let mut kept = pin!(turns.take("acme", soon(), &over, pin!(std::future::pending::<()>())));
             assert!(is_pending(kept.as_mut()).await, "it keeps its place");
             assert_eq!(turns.0.running(), 1);
         }
-        turns.take("acme", soon(), &never, std::future::ready(())).await;
+        turns.take("acme", soon(), &never, pin!(std::future::ready(()))).await;
     }
 }

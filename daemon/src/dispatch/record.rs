@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ring::digest;
 use toolgate_admission::{
     Admitted, Arguments, CallError, Catalogue, ErrorType, Facts, Fault, Limits, Refusal, ToolDescriptor,
     ToolId, Verdict, read_called_name,
@@ -20,16 +19,6 @@ use crate::audit::{
 use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{redacted, redacted_unchecked, secrets, without};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
-
-/// What makes two calls with the same id the same call: the tool as called, and the arguments' bytes.
-pub(super) fn fingerprint(tool: &str, arguments: &Sha256) -> [u8; 32] {
-    let mut context = digest::Context::new(&digest::SHA256);
-    context.update(&arguments.0);
-    context.update(tool.as_bytes());
-    let mut fingerprint = [0; 32];
-    fingerprint.copy_from_slice(context.finish().as_ref());
-    fingerprint
-}
 
 /// What the gate said of a call, and what it looked at.
 #[derive(Clone, Copy)]

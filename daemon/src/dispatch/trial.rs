@@ -78,9 +78,8 @@ impl Dispatcher {
             }
         });
         let sha256 = Sha256::of(call.arguments.as_bytes());
-        let fingerprint = super::record::fingerprint(&call.tool, &sha256);
         let Opened::New(running) =
-            session.calls.open(&call.id, &call.tool, fingerprint, now_ms(), session.ended())
+            session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended())
         else {
             return Err(super::id_reused(&call.id));
         };

@@ -124,7 +124,9 @@ struct Book {
 
 #[derive(Debug)]
 struct Entry {
-    fingerprint: [u8; 32],
+    /// The tool as it was called, and SHA-256 of the arguments: the same id with others is another call.
+    called: Arc<str>,
+    arguments: [u8; 32],
     state: CallState,
     /// What came of the client's part, where it has one: few have, so the others need not be larger for it.
     result: Option<Box<ResultState>>,
@@ -155,12 +157,12 @@ impl CallBook {
         Self(Arc::new(Shared { book: Mutex::new(book), ended: Notify::new() }))
     }
 
-    /// Opens an id for a call of the tool `called`; tool and arguments have this fingerprint.
+    /// Opens an id for a call of the tool `called`, whose arguments have this SHA-256.
     pub fn open(
         &self,
         id: &str,
         called: &Arc<str>,
-        fingerprint: [u8; 32],
+        arguments: [u8; 32],
         now_ms: u64,
         parent: &CancellationToken,
     ) -> Opened {
@@ -175,7 +177,8 @@ impl CallBook {
                 RunningCall { book: self.clone(), id, cancelled, waited_for, ended: false }
             };
             if let Some(entry) = book.calls.get_mut(id) {
-                return match (&entry.state, entry.fingerprint == fingerprint) {
+                let same = entry.called == *called && entry.arguments == arguments;
+                return match (&entry.state, same) {
                     (_, false) => Opened::Conflict,
                     (CallState::Waiting(waiting), true) => {
                         let again = running(Some(Arc::clone(waiting)));
@@ -190,7 +193,8 @@ impl CallBook {
             }
             let new = running(None);
             let state = state_of(&new);
-            book.calls.insert(Arc::clone(&new.id), Entry { fingerprint, state, result: None });
+            let entry = Entry { called: Arc::clone(called), arguments, state, result: None };
+            book.calls.insert(Arc::clone(&new.id), entry);
             Opened::New(new)
         })
     }
@@ -356,10 +360,12 @@ mod tests {
     }
 
     #[test]
-    fn r7_the_same_id_with_other_arguments_is_a_conflict() {
+    fn r7_the_same_id_with_another_tool_or_other_arguments_is_a_conflict() {
         let book = book();
         run(&book, "c1", "answer", 0);
         assert!(matches!(open(&book, "c1", 2, 5), Opened::Conflict));
+        let another = book.open("c1", &"u".into(), [1; 32], 5, &CancellationToken::new());
+        assert!(matches!(another, Opened::Conflict));
     }
 
     #[test]
