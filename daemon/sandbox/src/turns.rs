@@ -245,7 +245,8 @@ mod tests {
         let over = Turn(Arc::default());
         over.0.over.store(true, Ordering::Relaxed);
         {
-            let mut kept = pin!(turns.take("acme", soon(), &over, pin!(std::future::pending::<()>())));
+            let endless = pin!(std::future::pending::<()>());
+            let mut kept = pin!(turns.take("acme", soon(), &over, endless));
             assert!(is_pending(kept.as_mut()).await, "it keeps its place");
             assert_eq!(turns.0.running(), 1);
         }
