@@ -303,7 +303,7 @@ impl Dispatcher {
         self.used(attempt, used);
         let session = attempt.session;
         let context = self.context(&admitted, attempt, deadline, workspace);
-        // Pinned here, like what runs inside, so that it is moved no further: a call is as large as all that it waits for.
+        // Pinned here, since each future that it is moved into keeps room for it twice.
         let stopped = pin!(stop.comes());
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
         if let Some(kept) = attempt.exchanges {

@@ -58,7 +58,7 @@ impl Turns {
 
     /// Runs a guest to its end, a turn at a time. Whoever calls ends it at its deadline.
     ///
-    /// It is pinned by the caller: moved in here, a future is twice as large as what it waits for.
+    /// The caller pins it, since a future that it is moved into keeps room for it twice.
     pub async fn take<G: Future>(
         &self,
         organization: &str,
