@@ -48,12 +48,6 @@ use crate::sessions::{Beginning, Bounds, KEPT_OPEN, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
-/// Polls of tasks between two looks at sockets and timers. Small, because a poll of a guest lasts up to one
-/// epoch tick: with the runtime's own 61 a new request could wait for a twentieth of a second per thread. Next
-/// to endless guests on both of two cores `/healthz` took 3.8 ms with 7 and 1.0 ms with 2 (the median of the
-/// benchmark `daemon`); a look costs less than a microsecond.
-const EVENT_INTERVAL: u32 = 2;
-
 /// Calls back in which a tool counts as used recently.
 const RECENT_CALLS: usize = 5;
 
@@ -111,7 +105,6 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(processors())
-        .event_interval(EVENT_INTERVAL)
         .build()
         .context("the runtime cannot start")
 }

@@ -196,11 +196,12 @@ impl Shared {
         let organization = match self.counts() {
             false => None,
             true => {
-                let runs = state.of.get(organization).map_or(0, |line| line.running);
+                let known = state.of.get_key_value(organization);
+                let known = known.map(|(organization, line)| (Arc::clone(organization), line.running));
+                let (organization, runs) = known.unwrap_or_else(|| (organization.into(), 0));
                 if runs >= self.settings.running_per_organization {
                     return None;
                 }
-                let organization: Arc<str> = organization.into();
                 state.of.entry(Arc::clone(&organization)).or_default().running += 1;
                 Some(organization)
             }

@@ -7,9 +7,9 @@
 //!
 //! A turn is one poll, which the epoch ends, though not at the first tick that a call meets: nearly every call is shorter than
 //! the time between two, and one that stopped for a moment of its last microseconds would make others wait for its place. A
-//! guest that yields keeps its place until the runtime comes back to it, which is after everything else that is ready, and
-//! gives it up then if somebody waits. One that waits for the host gives it up at once. So whoever runs guests polls them
-//! whenever they are woken: never, say, from the body of an answer, which waits for its reader.
+//! guest that yields keeps its place until the runtime comes back to it, which is after everything else that is ready and a
+//! look at sockets and timers, and gives it up then if somebody waits. One that waits for the host gives it up at once. So
+//! whoever runs guests polls them whenever they are woken: never, say, from the body of an answer, which waits for its reader.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -69,7 +69,12 @@ impl Turns {
         let mut kept = None;
         loop {
             let place = match kept.take() {
-                Some(place) => self.0.again(place, organization, deadline).await,
+                Some(place) => {
+                    // The runtime looks for what came in before it comes back to whoever yields in this way. By itself it
+                    // would do so after 61 polls, and as many slices.
+                    tokio::task::yield_now().await;
+                    self.0.again(place, organization, deadline).await
+                }
                 None => self.0.enter(organization, || deadline).await,
             };
             let Ok(place) = place else { return std::future::pending().await };
@@ -117,9 +122,9 @@ impl Turn {
         let mut is_first = true;
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(move |mut store| {
-            tick(store.data_mut());
             // It fell due while the guest waited for its turn.
             let fell_due_before = now.ticks.begun() == now.began.load(Ordering::Relaxed);
+            tick(store.data_mut());
             if fell_due_before || std::mem::take(&mut is_first) {
                 return Ok(UpdateDeadline::Continue(1));
             }
@@ -140,10 +145,12 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::pin::pin;
     use std::sync::{Mutex, PoisonError};
     use std::time::Duration;
 
+    use tokio::io::AsyncReadExt;
     use tokio::sync::oneshot;
     use tokio::task::JoinSet;
 
@@ -163,11 +170,24 @@ mod tests {
         let guest = pin!(async {
             for _ in 0..SLICES {
                 polled.lock().unwrap_or_else(PoisonError::into_inner).push(organization);
-                now.over.store(true, Ordering::Relaxed);
-                tokio::task::yield_now().await;
+                end_of_slice(&now).await;
             }
         });
         turns.take(organization, soon(), &turn, guest).await;
+    }
+
+    /// As a tick of the epoch ends it.
+    async fn end_of_slice(now: &Now) {
+        now.over.store(true, Ordering::Relaxed);
+        let mut goes_on = false;
+        std::future::poll_fn(|context| match std::mem::replace(&mut goes_on, true) {
+            true => Poll::Ready(()),
+            false => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        })
+        .await;
     }
 
     async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
@@ -191,6 +211,28 @@ mod tests {
         assert!(beside <= 2 * SLICES, "its {SLICES} slices took as long as {beside} of all");
     }
 
+    #[tokio::test]
+    async fn r6_before_each_slice_of_a_guest_the_runtime_looks_for_what_came_in() {
+        let (mut sent, received) = std::os::unix::net::UnixStream::pair().unwrap();
+        received.set_nonblocking(true).unwrap();
+        let mut received = tokio::net::UnixStream::from_std(received).unwrap();
+        let slices = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&slices);
+        tokio::spawn(async move {
+            let now = Arc::<Now>::default();
+            let guest = pin!(async {
+                sent.write_all(b"!").unwrap();
+                for _ in 0..SLICES {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    end_of_slice(&now).await;
+                }
+            });
+            Turns::new(1).take("noisy", soon(), &Turn(Arc::clone(&now)), guest).await;
+        });
+        received.read_u8().await.unwrap();
+        assert_eq!(slices.load(Ordering::Relaxed), 1);
+    }
+
     /// `(func (export "spin") (loop br 0))`
     const SPIN: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b";
 
@@ -212,12 +254,15 @@ mod tests {
         engine.increment_epoch();
         let next_ticks = std::thread::spawn({
             let (engine, seen) = (engine.clone(), Arc::clone(&seen));
+            let seen_by = move || seen.load(Ordering::Relaxed);
             move || {
-                for before in [1, 2] {
-                    while seen.load(Ordering::Relaxed) < before {
-                        std::thread::yield_now();
-                    }
+                while seen_by() < 1 {
+                    std::thread::yield_now();
+                }
+                // One that comes before the runtime has set the next deadline is not seen.
+                while seen_by() < 3 {
                     ticks.tick(|| engine.increment_epoch());
+                    std::thread::yield_now();
                 }
             }
         });

@@ -10,11 +10,12 @@
 //! daemon shows it as `unknown`.
 //!
 //! A sync takes as long for one call as for sixty. Whoever was told of the last group tends to be back with
-//! the next call soon, so a group is held back until as many wait as are expected: those of the last group
-//! and those who came during its sync. It is held back no longer than a sync takes, and how long is learnt:
-//! longer where waiting brought company, shorter where it did not, as beside calls that take their time.
-//! Without this each sync would take along the few who came during the one before; with more patience all
-//! would be waited for, and the processors would have nothing to do.
+//! the next call soon, so a group is held back until as many wait as are expected: of those of the last group
+//! and those who came during its sync, all where a sync takes long, and half where it is quick, so that one
+//! half is computed while the other is synced. It is held back no longer than a sync takes, and how long is
+//! learnt: longer where waiting brought company, shorter where it did not, as beside calls that take their
+//! time. Without this each sync would take along the few who came during the one before; with more patience
+//! all would be waited for, and the processors would have nothing to do.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,10 @@ const SPARE_RETRY: Duration = Duration::from_millis(200);
 /// A group is held back for those who are expected at most as long as a sync takes, and no longer than this,
 /// however slow the disk is.
 const PATIENCE_MAX: Duration = Duration::from_millis(2);
+/// A sync that takes less is quick: what calls compute takes about as long. With 16 connections on two processors and a
+/// disk that syncs in 0.1 ms, waiting for all instead of half cost a fifth of the calls: the processors had nothing to do
+/// during the sync. On a disk that is much slower than they are, halves would wait for each other's sync.
+const SYNC_QUICK: Duration = Duration::from_micros(400);
 /// The part of the most that is waited where waiting brought nobody.
 const PATIENCE_LEAST: u32 = 16;
 
@@ -374,7 +379,8 @@ impl Queue {
         self.durable.store(durable_sequence, Ordering::Release);
         if group.sync {
             let mut state = self.lock();
-            state.expected_waiters = group.waiters.len() + state.group.waiters.len();
+            let at_work = group.waiters.len() + state.group.waiters.len();
+            state.expected_waiters = if group.sync_took < SYNC_QUICK { at_work / 2 } else { at_work };
             state.sync_took = group.sync_took;
         }
         for waiter in group.waiters.drain(..) {
