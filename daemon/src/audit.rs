@@ -20,6 +20,7 @@ mod entry;
 mod queue;
 mod room;
 
+mod ahead;
 mod writer;
 
 // On disk.
@@ -65,6 +66,7 @@ pub use recover::recover_folder;
 pub use search::{EarlierCalls, Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
 pub use verify::{Anchor, BadPlace, NotedRecovery, VerifyReport, verify_folder};
 
+use ahead::Ahead;
 use folder::{Folder, FolderLock};
 use format::RecordKind;
 use head::Sealer;
@@ -295,8 +297,9 @@ impl Opened {
         };
         let queue = Arc::new(Queue::new(recovered.last_sequence, recovery.unknown, room));
         let progress = Arc::new(Progress::new(recovered.reached()));
-        let writer =
-            Writer::new(queue.clone(), progress.clone(), folder.clone(), settings.segment_bytes, recovered);
+        let ahead = Ahead::spawn().map_err(StartError::Thread)?;
+        let bytes = settings.segment_bytes;
+        let writer = Writer::new(queue.clone(), progress.clone(), folder.clone(), bytes, ahead, recovered);
         let writer = WriterThread::spawn(writer).map_err(StartError::Thread)?;
         Ok(Self { writer, queue, progress, folder, lock, recovery, unknown })
     }

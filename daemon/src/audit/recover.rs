@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
+use super::ahead::Spare;
 use super::error::StartError;
 use super::folder::{Folder, allocate, remove_if_there, write_zeros};
 use super::format::{self, Found, Hash, HeaderError, RecordKind};
@@ -142,7 +143,7 @@ fn begin(
     let head = HeadFile::open(folder, sealer, &nothing)?;
     let spare =
         folder.make_spare(segment_bytes).map_err(StartError::io("take space for", &folder.spare()))?;
-    let begun = begin_segment(folder, spare, 1, 1, [0; 32], Vec::new());
+    let begun = begin_segment(folder, Spare::new(spare, segment_bytes), 1, 1, [0; 32], Vec::new());
     let (current, last_hash) = begun.map_err(StartError::io("begin", &folder.segment(1)))?;
     let left_bytes = segment_bytes - current.end;
     Ok(Recovered {

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use super::ahead::{Ahead, Spare};
 use super::error::AuditError;
 use super::folder::{Folder, write_zeros};
 use super::format::{self, Hash, RecordKind, SegmentHeader};
@@ -41,7 +42,8 @@ pub struct Current {
 impl Current {
     /// Overwriting blocks that were written before is all that a sync then has to wait for; the first write
     /// into allocated blocks also changes the file's extents, which takes a commit of the file system's
-    /// journal (measured: a third of the sync).
+    /// journal (measured: a third of the sync). Done here for the segment that a start found or made: the later ones
+    /// were written ahead of while they were spares (`ahead.rs`).
     fn zero_ahead(&mut self, segment_bytes: u64) -> io::Result<()> {
         if self.end + ZERO_AHEAD_BYTES / 2 <= self.zeroed || self.zeroed >= segment_bytes {
             return Ok(());
@@ -58,7 +60,7 @@ pub struct Writer {
     folder: Folder,
     segment_bytes: u64,
     current: Current,
-    spare: Option<File>,
+    ahead: Ahead,
     head: HeadFile,
     last_hash: Hash,
     last_sequence: u64,
@@ -107,6 +109,7 @@ impl Writer {
         progress: Arc<Progress>,
         folder: Folder,
         segment_bytes: u64,
+        ahead: Ahead,
         from: Recovered,
     ) -> Self {
         let Recovered { current, last_hash, last_sequence, open_calls, head, .. } = from;
@@ -116,7 +119,7 @@ impl Writer {
             folder,
             segment_bytes,
             current,
-            spare: None,
+            ahead,
             head,
             last_hash,
             last_sequence,
@@ -199,6 +202,7 @@ impl Writer {
         self.current.file.sync_data()?;
         self.queue.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.current.durable = self.current.end;
+        self.ahead.keep_up(self.current.end);
         let head = self.reached();
         self.head.write(&head)?;
         self.progress.advance(head);
@@ -214,7 +218,7 @@ impl Writer {
     fn rotate(&mut self, first_sequence: u64) -> io::Result<()> {
         self.sync()?;
         let spare = self
-            .spare
+            .ahead
             .take()
             .ok_or_else(|| io::Error::other("a record was placed in a segment that is not there"))?;
         let open_calls = self.open_calls.iter().copied().collect();
@@ -230,7 +234,7 @@ impl Writer {
     }
 
     fn prepare_spare(&mut self) {
-        if self.spare.is_some() {
+        if self.ahead.has_spare() {
             return;
         }
         let made = self.folder.make_spare(self.segment_bytes);
@@ -238,7 +242,9 @@ impl Writer {
         if let Err(error) = &made {
             tracing::warn!(event = "audit_no_spare", %error, "the audit log could not set space aside");
         }
-        self.spare = made.ok();
+        if let Ok(file) = made {
+            self.ahead.put(Spare::new(file, self.segment_bytes));
+        }
         self.queue.set_spare(told);
     }
 }
@@ -246,7 +252,7 @@ impl Writer {
 /// Puts a header into the spare and the spare into its place. When this returns, both are on disk.
 pub fn begin_segment(
     folder: &Folder,
-    spare: File,
+    spare: Spare,
     segment: u64,
     first_sequence: u64,
     previous_hash: Hash,
@@ -255,9 +261,10 @@ pub fn begin_segment(
     let header =
         SegmentHeader { segment, first_sequence, made_at_ms: super::now_ms(), previous_hash, open_calls };
     let (bytes, hash) = header.encode();
-    spare.write_all_at(&bytes, 0)?;
-    spare.sync_all()?;
+    let Spare { file, zeroed, .. } = spare;
+    file.write_all_at(&bytes, 0)?;
+    file.sync_all()?;
     folder.adopt_spare(segment)?;
     let end = bytes.len() as u64;
-    Ok((Current { file: spare, number: segment, end, durable: end, zeroed: end }, hash))
+    Ok((Current { file, number: segment, end, durable: end, zeroed: zeroed.max(end) }, hash))
 }
