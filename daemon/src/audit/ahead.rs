@@ -137,7 +137,7 @@ impl Shared {
         }
         let mut state = self.lock();
         while !state.closing {
-            let Some(mut spare) = state.to_work_at() else {
+            let Some(mut spare) = state.hand_out() else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
@@ -156,7 +156,7 @@ impl Shared {
 
 impl State {
     /// The spare, where it lacks zeros that it is to have by now.
-    fn to_work_at(&mut self) -> Option<Spare> {
+    fn hand_out(&mut self) -> Option<Spare> {
         let At::Rest(spare) = &self.spare else { return None };
         if spare.zeroed >= self.wanted.min(spare.bytes) {
             return None;
