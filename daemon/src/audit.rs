@@ -1,14 +1,15 @@
 //! The audit log: what was attempted, what the gate said, what became of it, durable before anybody is
 //! answered.
 //!
-//! The truth is a chain of records in append-only segment files; one thread writes them, one sync serves a
-//! whole group of calls. [`Audit::open`] records an intent and hands out an [`Entry`]; [`Audit::close`]
-//! records the outcome and resolves when it is on disk; an entry that is dropped closes itself. A call waits
-//! for one group, once: its intent is appended without waiting and is on disk with its outcome at the latest,
-//! or when [`Entry::synced`] asks for it before an outside effect. What cannot be recorded is refused: when
-//! the space set aside runs low ([`AuditError::Full`], outcomes still fit), and after the first failed write
-//! ([`AuditError::Failed`]). Searches go through an index that lags behind and can be deleted (`index.rs`).
-//! What recovery does is in `recover.rs`, what `verify` can and cannot show in `verify.rs` and `head.rs`.
+//! The truth is a chain of records in append-only segment files; one thread writes them, one sync serves
+//! a whole group of calls (another thread prepares the next file: `ahead.rs`). [`Audit::open`] records an
+//! intent and hands out an [`Entry`]; [`Audit::close`] records the outcome and resolves when it is on
+//! disk; an entry that is dropped closes itself. A call waits for one group, once: its intent is appended
+//! without waiting and is on disk with its outcome at the latest, or when [`Entry::synced`] asks for it
+//! before an outside effect. What cannot be recorded is refused: when the space set aside runs low
+//! ([`AuditError::Full`], outcomes still fit), and after the first failed write ([`AuditError::Failed`]).
+//! Searches go through an index that lags behind and can be deleted (`index.rs`). What recovery does is
+//! in `recover.rs`, what `verify` can and cannot show in `verify.rs` and `head.rs`.
 
 // What is recorded, and the handle of a call.
 mod error;
