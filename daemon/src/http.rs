@@ -34,6 +34,7 @@ mod refusal;
 mod root_key;
 mod schema;
 mod sessions;
+mod site;
 mod tokens;
 mod tools;
 mod trial;
@@ -43,13 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::header::{HOST, ORIGIN};
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName};
-use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -69,6 +65,8 @@ use crate::sessions::{Session, Sessions};
 use crate::store::Store;
 use guard::{Authenticated, Routes};
 use problem::Problem;
+
+pub use site::Site;
 
 /// How long changes may take to end when the time to drain is over: as long as the last answers.
 const LAST_CHANGES: Duration = listener::LAST_ANSWERS;
@@ -125,15 +123,12 @@ impl App {
     }
 
     /// Every route, with its document.
-    pub fn router(self) -> Router {
+    pub fn site(self) -> Site {
         let (router, document) = routes(&self).into_parts();
         self.0.openapi.get_or_init(|| document::text(document));
-        let hosts: Arc<[String]> = self.settings().hosts().into();
-        router
-            .fallback(no_address)
-            .method_not_allowed_fallback(wrong_method)
-            .layer(middleware::from_fn_with_state(hosts, expect_host))
-            .with_state(self)
+        let hosts = self.settings().hosts().into();
+        let router = router.fallback(no_address).method_not_allowed_fallback(wrong_method).with_state(self);
+        Site::new(router, hosts)
     }
 
     /// Waits for what is under way and closes the state. Changes may take until `drained` and not much longer.
@@ -346,77 +341,6 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
             "send it once, in plain text",
         )),
     }
-}
-
-/// Refuses requests for a host that is not ours, and those that a web page of another origin made.
-async fn expect_host(State(hosts): State<Arc<[String]>>, request: Request, next: Next) -> Response {
-    if let Err(problem) = expect_named(&request, &hosts) {
-        return problem.into_response();
-    }
-    match header(request.headers(), &ORIGIN) {
-        Ok(None) => next.run(request).await,
-        Ok(Some(origin)) if is_our_origin(origin, &hosts) => next.run(request).await,
-        Ok(Some(_)) => Problem::new(
-            ErrorType::Forbidden,
-            "the request was made by a web page of another origin",
-            "call the interface from a program, or from a page that the daemon itself serves",
-        )
-        .into_response(),
-        Err(problem) => problem.into_response(),
-    }
-}
-
-/// The host that a request is for: what its target names, and its `Host` field. Both are looked at where both are
-/// there, since a proxy may have gone by the other one.
-fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
-    let field = header(request.headers(), &HOST)?;
-    let target = request.uri().authority().map(Authority::as_str);
-    let mut named = target.into_iter().chain(field).peekable();
-    if named.peek().is_none() {
-        return Err(no_host());
-    }
-    named.find(|named| !is_ours(named, hosts)).map_or(Ok(()), |other| Err(not_our_host(other)))
-}
-
-/// Whether `HOST` or `HOST:PORT` names one of these hosts.
-fn is_ours(named: &str, hosts: &[String]) -> bool {
-    without_port(named).is_some_and(|host| hosts.contains(&host.to_ascii_lowercase()))
-}
-
-fn is_our_origin(origin: &str, hosts: &[String]) -> bool {
-    origin.split_once("://").is_some_and(|(_, named)| is_ours(named, hosts))
-}
-
-/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`. Nothing where what follows the host is no port: in
-/// `localhost:x@example.com` the host comes last.
-fn without_port(named: &str) -> Option<&str> {
-    let end = match named.find(']') {
-        Some(end) => end + 1,
-        None => named.find(':').unwrap_or(named.len()),
-    };
-    let (host, rest) = named.split_at_checked(end)?;
-    let port = rest.strip_prefix(':').unwrap_or(rest);
-    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-    let is_port = port.is_empty() || digits && port.parse::<u16>().is_ok();
-    (is_port && (rest.is_empty() || rest.starts_with(':'))).then_some(host)
-}
-
-/// RFC 9112, section 3.2.
-fn no_host() -> Problem {
-    Problem::new(
-        ErrorType::InvalidRequest,
-        "the request does not say which host it is for",
-        "send the header `Host` with the address that the daemon listens at",
-    )
-}
-
-fn not_our_host(host: &str) -> Problem {
-    let host: String = host.chars().filter(|character| character.is_ascii_graphic()).take(100).collect();
-    Problem::new(
-        ErrorType::Forbidden,
-        format!("the request asks for host `{host}`, which this daemon does not serve"),
-        "use the address that it listens at, or set `allowed_hosts` to all hosts that it serves, this one with them",
-    )
 }
 
 async fn no_address() -> Problem {

@@ -210,7 +210,7 @@ impl Prepared {
             documents: tokio::sync::Mutex::default(),
         });
         let serving =
-            tokio::spawn(listener::serve(tcp, app.clone().router(), settings, stop.clone(), over.clone()));
+            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), over.clone()));
         Ok(Running {
             address,
             operator_token,

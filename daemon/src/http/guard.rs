@@ -7,14 +7,20 @@
 //!
 //! The role alone is looked at here. Whose a thing is, is the handler's question to `identity::caller`.
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts as RequestParts;
 use axum::middleware::{self, Next};
-use axum::response::Response;
-use std::sync::Arc;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::{BoxFuture, Either};
 use tokio::sync::Semaphore;
 use toolgate_admission::ErrorType;
+use tower::{Layer, Service};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
@@ -116,7 +122,7 @@ impl Routes {
         let (schemas, paths, methods) = routes;
         let changes = Some(Arc::clone(&self.changes)).filter(|_| hanging_up == HangingUp::ChangesNothing);
         let guard = Guard { app: self.app.clone(), access, changes, parameters: Parameters::of(&paths) };
-        let methods = methods.route_layer(middleware::from_fn_with_state(Arc::new(guard), admit));
+        let methods = methods.route_layer(Guarding(Arc::new(guard)));
         self.router = self.router.routes((schemas, paths, methods));
         self
     }
@@ -138,29 +144,84 @@ impl FromRequestParts<App> for Authenticated {
     }
 }
 
-/// Lets a request through if the caller's role has the access, and its query is one that the route takes.
-async fn admit(
-    State(guard): State<Arc<Guard>>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, Problem> {
-    let Guard { app, access, changes, parameters } = &*guard;
-    let authorization = header(request.headers(), &AUTHORIZATION)?;
-    let caller = app.0.identity.authenticate(authorization)?;
-    caller.may(*access)?;
-    parameters.expect_known(request.method(), request.uri())?;
-    request.extensions_mut().insert(caller);
-    let changes = changes.as_ref().filter(|_| !request.method().is_safe());
-    let Some(changes) = changes.map(Arc::clone) else {
-        return Ok(next.run(request).await);
-    };
-    let permit = changes.acquire_owned().await;
-    app.to_its_end(async move {
+impl Guard {
+    /// Lets a request in if the caller's role has the access, and its query is one that the route takes.
+    fn admit(&self, request: &mut Request) -> Result<(), Problem> {
+        let authorization = header(request.headers(), &AUTHORIZATION)?;
+        let caller = self.app.0.identity.authenticate(authorization)?;
+        caller.may(self.access)?;
+        self.parameters.expect_known(request.method(), request.uri())?;
+        request.extensions_mut().insert(caller);
+        Ok(())
+    }
+
+    /// The line for a request that goes on to its end where its caller hangs up.
+    fn line(&self, request: &Request) -> Option<Arc<Semaphore>> {
+        self.changes.as_ref().filter(|_| !request.method().is_safe()).map(Arc::clone)
+    }
+}
+
+/// Puts a guard in front of a route. A service of its own, since what the framework makes of a function allocates for each
+/// request, and calls pass here.
+#[derive(Clone)]
+struct Guarding(Arc<Guard>);
+
+#[derive(Clone)]
+struct Guarded<S> {
+    guard: Arc<Guard>,
+    route: S,
+}
+
+/// Refused, let in, or let in and carried to its end.
+type Admitted<F> =
+    Either<Ready<Result<Response, Infallible>>, Either<F, BoxFuture<'static, Result<Response, Infallible>>>>;
+
+impl<S> Layer<S> for Guarding {
+    type Service = Guarded<S>;
+
+    fn layer(&self, route: S) -> Guarded<S> {
+        Guarded { guard: Arc::clone(&self.0), route }
+    }
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Admitted<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.route.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        if let Err(problem) = self.guard.admit(&mut request) {
+            return Either::Left(ready(Ok(problem.into_response())));
+        }
+        let line = self.guard.line(&request);
+        let answer = self.route.call(request);
+        Either::Right(match line {
+            None => Either::Left(answer),
+            Some(line) => Either::Right(Box::pin(in_line(self.guard.app.clone(), line, answer))),
+        })
+    }
+}
+
+/// Waits for a place among the changes, and carries the request on to its end.
+async fn in_line(
+    app: App,
+    line: Arc<Semaphore>,
+    answer: impl Future<Output = Result<Response, Infallible>> + Send + 'static,
+) -> Result<Response, Infallible> {
+    let permit = line.acquire_owned().await;
+    let carried = app.to_its_end(async move {
         // None where the line is closed, which it never is.
         let _permit = permit.ok();
-        next.run(request).await
-    })
-    .await
+        answer.await
+    });
+    carried.await.unwrap_or_else(|problem| Ok(problem.into_response()))
 }
 
 /// Lets a request through if its query is one that the route takes.

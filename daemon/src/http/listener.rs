@@ -13,7 +13,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Response;
@@ -26,8 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use tower::ServiceExt;
 
+use super::Site;
 use refused::Refused;
 use taken::TakenInTime;
 use unreadable::Unreadable;
@@ -60,11 +59,11 @@ pub struct ListenerSettings {
     pub drain: Duration,
 }
 
-/// Serves `router` until `stop`, then lets running requests end, as long as the settings say or until `over`, which
+/// Serves `site` until `stop`, then lets running requests end, as long as the settings say or until `over`, which
 /// stops the calls that still run then.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    site: Site,
     settings: ListenerSettings,
     stop: CancellationToken,
     over: CancellationToken,
@@ -80,7 +79,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, permit)) => {
-                let connection = connection(stream, router.clone(), settings, stop.clone());
+                let connection = connection(stream, site.clone(), settings, stop.clone());
                 connections.spawn(async move {
                     connection.await;
                     drop(permit);
@@ -129,15 +128,15 @@ async fn accept(
 }
 
 /// Answers the requests of one connection until it ends; after `stop`, until the one under way is answered.
-pub async fn connection<S>(stream: S, router: Router, settings: ListenerSettings, stop: CancellationToken)
+pub async fn connection<S>(stream: S, site: Site, settings: ListenerSettings, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let requests = Arc::<Requests>::default();
     let begun = Arc::clone(&requests);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (router, answering) = (router.clone(), Answering::begin(&begun));
-        async move { answer(router, request.map(Body::new), answering).await }
+        let (site, answering) = (site.clone(), Answering::begin(&begun));
+        async move { answer(site, request.map(Body::new), answering).await }
     });
     let stream = Withheld::new(TakenInTime::new(stream, settings.write_timeout), requests);
     let mut serving = http1::Builder::new()
@@ -182,9 +181,9 @@ async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 }
 
 async fn answer(
-    router: Router,
+    site: Site,
     request: Request,
     answering: Answering,
 ) -> Result<Response<AnswerBody>, Infallible> {
-    router.oneshot(request).await.map(|response| response.map(|body| answering.with(body)))
+    Ok(site.answer(request).await.map(|body| answering.with(body)))
 }

@@ -72,7 +72,7 @@ impl House {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folder = place::folder();
         let (app, operator) = runtime.block_on(app(folder.path()));
-        let router = app.router();
+        let site = app.site();
         let settings = ListenerSettings {
             connections: 1,
             header_bytes: 32 * 1024,
@@ -81,7 +81,7 @@ impl House {
             drain: PATIENCE,
         };
         let serve: Serving = Box::new(move |pipe| {
-            Box::pin(connection(pipe, router.clone(), settings, CancellationToken::new()))
+            Box::pin(connection(pipe, site.clone(), settings, CancellationToken::new()))
         });
         let mut house = Self { runtime, serve, stands_for: BTreeMap::new(), _folder: folder };
         house.furnish(&operator);

@@ -1,0 +1,106 @@
+//! All that a connection is answered by: every route, behind the question whether the request is for us.
+//!
+//! The question is asked here and not in a layer around the routes: a layer of the framework costs each request five
+//! allocations, and this one would stand in front of them all.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::ErrorType;
+use tower::ServiceExt;
+
+use super::header;
+use super::problem::Problem;
+
+/// Every route, for the hosts that the daemon serves. Cheap to clone.
+#[derive(Clone)]
+pub struct Site {
+    router: Router,
+    hosts: Arc<[String]>,
+}
+
+impl Site {
+    pub(super) fn new(router: Router, hosts: Vec<String>) -> Self {
+        Self { router, hosts: hosts.into() }
+    }
+
+    /// Answers a request.
+    pub async fn answer(self, request: Request) -> Response {
+        if let Err(problem) = expect_host(&request, &self.hosts) {
+            return problem.into_response();
+        }
+        let Ok(response) = self.router.oneshot(request).await;
+        response
+    }
+}
+
+/// Refuses requests for a host that is not ours, and those that a web page of another origin made.
+fn expect_host(request: &Request, hosts: &[String]) -> Result<(), Problem> {
+    expect_named(request, hosts)?;
+    let origin = header(request.headers(), &ORIGIN)?;
+    match origin.is_none_or(|origin| is_our_origin(origin, hosts)) {
+        true => Ok(()),
+        false => Err(Problem::new(
+            ErrorType::Forbidden,
+            "the request was made by a web page of another origin",
+            "call the interface from a program, or from a page that the daemon itself serves",
+        )),
+    }
+}
+
+/// The host that a request is for: what its target names, and its `Host` field. Both are looked at where both are
+/// there, since a proxy may have gone by the other one.
+fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
+    let field = header(request.headers(), &HOST)?;
+    let target = request.uri().authority().map(Authority::as_str);
+    let mut named = target.into_iter().chain(field).peekable();
+    if named.peek().is_none() {
+        return Err(no_host());
+    }
+    named.find(|named| !is_ours(named, hosts)).map_or(Ok(()), |other| Err(not_our_host(other)))
+}
+
+/// Whether `HOST` or `HOST:PORT` names one of these hosts.
+fn is_ours(named: &str, hosts: &[String]) -> bool {
+    without_port(named).is_some_and(|host| hosts.iter().any(|ours| ours.eq_ignore_ascii_case(host)))
+}
+
+fn is_our_origin(origin: &str, hosts: &[String]) -> bool {
+    origin.split_once("://").is_some_and(|(_, named)| is_ours(named, hosts))
+}
+
+/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`. Nothing where what follows the host is no port: in
+/// `localhost:x@example.com` the host comes last.
+fn without_port(named: &str) -> Option<&str> {
+    let end = match named.find(']') {
+        Some(end) => end + 1,
+        None => named.find(':').unwrap_or(named.len()),
+    };
+    let (host, rest) = named.split_at_checked(end)?;
+    let port = rest.strip_prefix(':').unwrap_or(rest);
+    let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = port.is_empty() || digits && port.parse::<u16>().is_ok();
+    (is_port && (rest.is_empty() || rest.starts_with(':'))).then_some(host)
+}
+
+/// RFC 9112, section 3.2.
+fn no_host() -> Problem {
+    Problem::new(
+        ErrorType::InvalidRequest,
+        "the request does not say which host it is for",
+        "send the header `Host` with the address that the daemon listens at",
+    )
+}
+
+fn not_our_host(host: &str) -> Problem {
+    let host: String = host.chars().filter(|character| character.is_ascii_graphic()).take(100).collect();
+    Problem::new(
+        ErrorType::Forbidden,
+        format!("the request asks for host `{host}`, which this daemon does not serve"),
+        "use the address that it listens at, or set `allowed_hosts` to all hosts that it serves, this one with them",
+    )
+}
