@@ -126,7 +126,7 @@ impl App {
     pub fn site(self) -> Site {
         let (router, document) = routes(&self).into_parts();
         self.0.openapi.get_or_init(|| document::text(document));
-        let hosts = self.settings().hosts().into();
+        let hosts = self.settings().hosts();
         let router = router.fallback(no_address).method_not_allowed_fallback(wrong_method).with_state(self);
         Site::new(router, hosts)
     }
