@@ -112,11 +112,6 @@ impl ToolId {
         Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
     }
 
-    /// `namespace/tool`, without the formatter in between: each call is recorded under it.
-    pub fn text(&self) -> String {
-        [self.namespace.as_str(), "/", self.tool.as_str()].concat()
-    }
-
     /// What a model calls this tool; an error when that is longer than 64 bytes.
     pub fn wire(&self) -> Result<WireName, NameError> {
         let text = format!("{WIRE_PREFIX}{}_{}", self.namespace, self.tool);
@@ -131,7 +126,7 @@ impl ToolId {
 
 impl fmt::Display for ToolId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text())
+        write!(formatter, "{}/{}", self.namespace, self.tool)
     }
 }
 

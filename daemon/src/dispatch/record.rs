@@ -108,7 +108,7 @@ impl<'a> Seen<'a> {
         Self {
             verdict,
             reason: reason(facts.reason()),
-            tool: Some(facts.id().text()),
+            tool: Some(facts.id().to_string()),
             descriptor: Some(facts.tool()),
             plugin: Some(PluginStamp {
                 version: facts.plugin().descriptor.version.as_str().into(),

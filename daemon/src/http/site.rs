@@ -1,7 +1,7 @@
 //! All that a connection is answered by: every route, behind the question whether the request is for us.
 //!
-//! The question is asked here and not in a layer around the routes: a layer of the framework costs each request five
-//! allocations, and this one would stand in front of them all.
+//! The question is asked here and not in a layer around the routes: a layer of the framework allocates for each
+//! request, and this one would stand in front of them all.
 
 use std::sync::Arc;
 
