@@ -33,7 +33,7 @@ const HOST: &[(&str, &str)] = &[
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
          hyper-util mimalloc oauth2 percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
          tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-naming \
-         toolgate-openapi toolgate-sandbox tower tower-http tracing tracing-subscriber url utoipa \
+         toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum webpki-roots zeroize",
     ),
 ];

@@ -31,7 +31,10 @@ pub(crate) struct CallState {
     pub(crate) egress: Egress,
     pub(crate) host_calls: HostCalls,
     pub(crate) moved: Moved,
-    wasi: WasiCtx,
+    /// Random bytes that one host call may ask for.
+    random_bytes: u64,
+    /// Made when the guest first asks for something in it. Most calls never do, and it takes longer to make than all else here.
+    wasi: Option<WasiCtx>,
     http: WasiHttpCtx,
     table: ResourceTable,
 }
@@ -61,8 +64,9 @@ impl CallState {
                 .counting(&moved),
             egress: Egress::new(&context, limits, reach, plugin),
             host_calls: HostCalls::new(limits.host_calls, ticks),
-            wasi: wasi(&context, limits, &log, &moved),
             moved,
+            random_bytes: limits.random_bytes,
+            wasi: None,
             http,
             table,
             log,
@@ -73,15 +77,19 @@ impl CallState {
 
     /// The guest's view of the workspace.
     pub(crate) fn files(&mut self) -> FilesView<'_> {
-        FilesView::new(
-            WasiFilesystemCtxView { ctx: self.wasi.filesystem(), table: &mut self.table },
-            &mut self.access,
-        )
+        let (wasi, table, access) = self.wasi();
+        FilesView::new(WasiFilesystemCtxView { ctx: wasi.filesystem(), table }, access)
+    }
+
+    fn wasi(&mut self) -> (&mut WasiCtx, &mut ResourceTable, &mut FileAccess) {
+        let Self { wasi, table, access, context, log, moved, random_bytes, .. } = self;
+        let made = wasi.get_or_insert_with(|| powerless(context, *random_bytes, log, moved));
+        (made, table, access)
     }
 }
 
 /// A context that gives nothing but time, random numbers and a place to print.
-fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer, moved: &Moved) -> WasiCtx {
+fn powerless(context: &CallContext, random_bytes: u64, log: &LogBuffer, moved: &Moved) -> WasiCtx {
     let mut seed = context.seed;
     let secure = Counted::new(ChaCha12Rng::from_seed(seed), moved);
     // A generator of its own, so that reading one says nothing about the other.
@@ -95,7 +103,7 @@ fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer, moved: &Moved) 
         .secure_random(secure)
         .insecure_random(insecure)
         .insecure_random_seed(u128::from_le_bytes(half))
-        .max_random_size(limits.random_bytes)
+        .max_random_size(random_bytes)
         .wall_clock(context.clock.clone())
         .monotonic_clock(context.clock.clone())
         .allow_blocking_current_thread(false)
@@ -107,7 +115,8 @@ fn wasi(context: &CallContext, limits: &Limits, log: &LogBuffer, moved: &Moved) 
 
 impl WasiView for CallState {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+        let (ctx, table, _) = self.wasi();
+        WasiCtxView { ctx, table }
     }
 }
 
