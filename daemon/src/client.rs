@@ -11,6 +11,7 @@
 mod error;
 mod events;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,6 +26,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
+use tokio::time::timeout;
 
 pub use error::{ClientError, Problem};
 pub use events::{Events, Told};
@@ -35,6 +37,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than the longest thing a request waits for, the compiling of a large plugin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
+/// After this somebody at a terminal wants to know why nothing happens.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Far above the largest answer, a page of the audit log with its arguments.
 const ANSWER_BYTES: usize = 1 << 30;
 
@@ -44,6 +49,8 @@ pub struct Client {
     server: Server,
     token: Option<HeaderValue>,
     http: legacy::Client<HttpConnector, Full<Bytes>>,
+    /// Told once for each request that has no answer after [`PATIENCE`].
+    on_wait: fn(&Server),
 }
 
 /// Where a daemon is: scheme, host and port, without a path.
@@ -111,7 +118,12 @@ impl Client {
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { server, token, http })
+        Ok(Self { server, token, http, on_wait: |_| () })
+    }
+
+    /// Has `tell` told of requests that are not answered for a while.
+    pub fn on_wait(self, tell: fn(&Server)) -> Self {
+        Self { on_wait: tell, ..self }
     }
 
     pub fn server(&self) -> &Server {
@@ -165,13 +177,15 @@ impl Ask<'_> {
 
     /// Sends the request and reads the whole answer.
     pub async fn send(self) -> Result<Answer, ClientError> {
-        in_time(async { read(self.response().await?).await }).await
+        let client = self.client;
+        in_time(client, async { read(self.response().await?).await }).await
     }
 
     /// Sends the request and gives the events of its answer as they come, for as long as they do.
     pub async fn follow(self) -> Result<Events, ClientError> {
         let asked = self.header(ACCEPT, events::CONTENT_TYPE);
-        in_time(async { Events::of(asked.response().await?).await }).await
+        let client = asked.client;
+        in_time(client, async { Events::of(asked.response().await?).await }).await
     }
 
     async fn response(self) -> Result<Response<Incoming>, ClientError> {
@@ -215,8 +229,26 @@ fn bearer(token: &str) -> Result<HeaderValue, ClientError> {
     Ok(value)
 }
 
-async fn in_time<T>(exchange: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-    let answered = tokio::time::timeout(ANSWER_TIMEOUT, exchange).await;
+async fn in_time<T>(
+    client: &Client,
+    exchange: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let tell = || (client.on_wait)(&client.server);
+    within([PATIENCE, ANSWER_TIMEOUT], tell, exchange).await
+}
+
+/// Waits for the first time and, after telling of it, for the second.
+async fn within<T>(
+    [patience, longest]: [Duration; 2],
+    tell: impl FnOnce(),
+    exchange: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let mut exchange = pin!(exchange);
+    if let Ok(answered) = timeout(patience, exchange.as_mut()).await {
+        return answered;
+    }
+    tell();
+    let answered = timeout(longest, exchange).await;
     answered.unwrap_or_else(|_| Err(ClientError::Lost { reason: "no answer came in time".into() }))
 }
 
@@ -236,6 +268,8 @@ pub(crate) mod testing;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -260,6 +294,18 @@ mod tests {
         assert_eq!(asked.header("authorization"), Some("Bearer tg_secret"));
         assert_eq!(asked.header("content-type"), Some("application/json"));
         assert_eq!(asked.body, r#"{"role":"owner"}"#);
+    }
+
+    #[tokio::test]
+    async fn who_waits_long_is_told_and_at_last_refused() {
+        let told = Cell::new(0);
+        let tell = || told.set(told.get() + 1);
+        within([Duration::ZERO; 2], tell, async { Ok(()) }).await.expect("in time");
+        assert_eq!(told.get(), 0);
+        let silent = std::future::pending::<Result<(), _>>();
+        let error = within([Duration::ZERO; 2], tell, silent).await.expect_err("no answer");
+        assert_eq!(error.to_string(), "the connection broke off: no answer came in time");
+        assert_eq!(told.get(), 1);
     }
 
     #[tokio::test]

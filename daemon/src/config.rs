@@ -22,6 +22,7 @@ pub use keys::{
 };
 pub use page::{help_text, markdown_page};
 pub use read::ConfigError;
+use url::Url;
 
 /// What the options of `serve` put in place of the file's settings.
 #[derive(Clone, Debug, Default)]
@@ -134,7 +135,20 @@ impl Config {
                 "the reserve is kept free inside a segment; raise the segment or lower the reserve",
             ));
         }
-        self.credentials.check()
+        self.credentials.check()?;
+        self.check_public_url()
+    }
+
+    /// Whoever comes back from a provider asks for that host.
+    fn check_public_url(&self) -> Result<(), ConfigError> {
+        let public_url = self.credentials.public_url.as_deref().and_then(|url| Url::parse(url).ok());
+        match public_url.as_ref().and_then(Url::host_str) {
+            Some(host) if !self.hosts().iter().any(|served| served == host) => Err(ConfigError::new(
+                "the host of `credentials.public_url` is not one that requests may ask for",
+                format!("add `{host}` to `allowed_hosts`, beside the names that are used now"),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -421,6 +435,47 @@ mod tests {
         assert!(message.contains("lets an organization read") && hint.contains("`kv/`"), "{message}: {hint}");
         for one in ["root_key_file = \"/k\"", "root_key_environment = \"K\""] {
             parse(&format!("[credentials]\n{one}")).expect("one is enough");
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_vault_and_a_url_have_their_forms() {
+        let vault = "vault_url = \"https://v\"\nvault_token_file = \"/t\"";
+        let cases = [
+            ("vault_kv", "x", "secret/toolgate#root_key"),
+            ("vault_transit", "transit", "transit/toolgate"),
+            ("vault_references", "kv/x/", "kv/tenants/{organization}/"),
+            ("vault_url", "nonsense", "https://vault.example.org:8200"),
+            ("public_url", "tools.example.org", "https://tools.example.org"),
+            ("public_url", "https://a.example/?x=1", "https://tools.example.org"),
+            ("public_url", "https://me:secret@a.example", "https://tools.example.org"),
+        ];
+        for (key, wrong, example) in cases {
+            let (message, hint) = refusal(&format!("[credentials]\n{key} = \"{wrong}\""));
+            assert!(message.contains(&format!(":2:{}: `credentials.{key}`", key.len() + 4)), "{message}");
+            assert!(hint.contains(&format!("`{example}`")), "{hint}");
+            let host = if key == "public_url" { "allowed_hosts = [\"tools.example.org\"]\n" } else { "" };
+            let sound = match key {
+                "public_url" => format!("{host}[credentials]\n{key} = \"{example}\""),
+                "vault_url" => format!(
+                    "[credentials]\n{key} = \"{example}\"\nvault_token_file = \"/t\"\nvault_kv = \"a/b#c\""
+                ),
+                _ => format!("[credentials]\n{vault}\n{key} = \"{example}\""),
+            };
+            parse(&sound).expect("the example itself");
+        }
+    }
+
+    #[test]
+    fn browsers_reach_the_daemon_under_a_name_that_it_serves() {
+        let public = |hosts: &str, url: &str| format!("{hosts}\n[credentials]\npublic_url = \"{url}\"");
+        let (message, hint) = refusal(&public("", "https://Tools.example.org/gate/"));
+        assert!(message.contains("credentials.public_url"), "{message}");
+        assert!(hint.contains("`tools.example.org`"), "{hint}");
+        let named = "allowed_hosts = [\"TOOLS.example.org\"]";
+        parse(&public(named, "https://Tools.example.org/gate/")).expect("one of them");
+        for url in ["http://localhost:7300", "http://127.0.0.1:7300", "http://[::1]:7300"] {
+            parse(&public("", url)).expect("a loopback name");
         }
     }
 

@@ -412,7 +412,7 @@ fn damaged(credential: &Credential, error: EnvelopeError) -> CredentialRefusal {
 
 /// INVARIANT: worded as the store words it.
 fn not_found(organization: &Name, name: &Name) -> CallError {
-    StoreError::NotFound { what: format!("credential `{organization}/{name}`") }.into()
+    StoreError::not_found(format!("credential `{organization}/{name}`")).into()
 }
 
 impl From<CredentialRefusal> for CallError {

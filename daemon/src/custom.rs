@@ -463,8 +463,8 @@ impl CustomTools {
     fn check_place(&self, key: &ToolKey) -> Result<(), CallError> {
         let snapshot = self.0.registry.snapshot();
         if !snapshot.knows(&key.organization) {
-            let what = DocumentKey::Organization(key.organization.clone()).to_string();
-            return Err(StoreError::NotFound { what }.into());
+            let organization = DocumentKey::Organization(key.organization.clone());
+            return Err(StoreError::no_document(&organization).into());
         }
         self.check_name(key)?;
         let own = snapshot.own_plugins(&key.organization);

@@ -312,7 +312,7 @@ impl Dispatcher {
         record::effects(&self.0.audit, attempt.entry, attempt.call, &admitted, &finished);
         record::log(session, attempt.call, &admitted, &finished);
         let answer = self.accept(&admitted, finished);
-        record::exception(session, attempt.call, admitted.id(), &answer);
+        record::ended(session, attempt.call, admitted.id(), &answer);
         self.note(session, &answer);
         let left_to = answer.expires_ms().map(|expires_ms| {
             let admitted = Box::new(admitted);

@@ -217,6 +217,17 @@ impl DocumentKey {
         }
     }
 
+    /// The way out for whoever asks for the document and it is not there, without a word on whether others are.
+    pub fn hint_without(&self) -> &'static str {
+        match self {
+            Self::Platform => "none is in force, so every plugin is allowed; a `PUT` there makes one",
+            Self::Grant(_) | Self::ToolGrant(_) => {
+                "check the name; if it is right, nothing was granted to it, and a `PUT` there does"
+            }
+            _ => "check the name, and that it was made before",
+        }
+    }
+
     /// The key of a stored row, if such a row makes sense.
     pub fn from_row(kind: &str, scope: &str, name: &str) -> Option<Self> {
         if kind == "grant" {

@@ -42,22 +42,30 @@ pub fn run(once: bool) -> Result<()> {
     };
     let prepared = Prepared::new(config, std::env::current_exe()?)?;
     runtime()?.block_on(async {
+        // From here on Ctrl-C ends the work and not the process, so that the folder is removed.
+        let mut signals = StopSignals::listen()?;
         say("starting a daemon; the built-in plugins are compiled once");
         let began = Instant::now();
-        let running = prepared
-            .start(|Progress::Compiled { namespace, took }| {
-                say(&format!("  compiled `{namespace}` in {}", shown(took)));
-            })
-            .await?;
+        let starting = prepared.start(|Progress::Compiled { namespace, took }| {
+            say(&format!("  compiled `{namespace}` in {}", shown(took)));
+        });
+        let running = unless_stopped(&mut signals, starting).await?;
         say(&format!("serving on http://{} after {}\n", running.address, shown(began.elapsed())));
-        let came_out = tour(&running).await;
+        let came_out = unless_stopped(&mut signals, tour(&running)).await;
         if !once && came_out.is_ok() {
             print_next_steps(&running);
-            StopSignals::listen()?.next().await;
+            signals.next().await;
         }
         running.stop().await;
         came_out
     })
+}
+
+async fn unless_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        done = work => done,
+        () = signals.next() => bail!("stopped before all calls were made; nothing is left of it"),
+    }
 }
 
 async fn tour(running: &Running) -> Result<()> {

@@ -48,9 +48,6 @@ use crate::sessions::{Beginning, Bounds, KEPT_OPEN, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
-/// Calls back in which a tool counts as used recently.
-const RECENT_CALLS: usize = 5;
-
 /// What is there before the runtime: an engine, a folder that is ours, a bound address.
 pub struct Prepared {
     config: Config,
@@ -348,7 +345,6 @@ impl Prepared {
         credentials: &Credentials,
     ) -> Dispatcher {
         let queue = &self.config.queue;
-        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let (rates, calls, egress) = (&self.config.rates, &self.config.calls, &self.config.egress);
         Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings {
@@ -379,12 +375,16 @@ impl Prepared {
     }
 }
 
+fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 fn bounds(config: &Config) -> Bounds {
     Bounds {
         rounds_per_turn: config.calls.rounds_per_turn,
         rounds_per_session: config.calls.rounds_per_session,
         failures: config.calls.breaker_failures,
-        recent: RECENT_CALLS,
+        recent: count(config.calls.recent),
     }
 }
 

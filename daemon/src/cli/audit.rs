@@ -2,14 +2,18 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use toolgate_admission::ErrorType;
 
 use super::document::field;
 use super::failure::Failure;
 use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
+use crate::audit::{Kind, PAGE_ROWS_MAX, Status};
 use crate::client::{Client, ClientError, escaped};
 
 const EXAMPLES: &str = "\
@@ -59,13 +63,13 @@ pub struct Search {
     #[arg(long)]
     action: Option<String>,
     /// `ok`, `error`, `cancelled`, `unknown`, …
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<Status>)]
     status: Option<String>,
     /// One of the error types, like `ACCESS_DENIED`
-    #[arg(long)]
+    #[arg(long, hide_possible_values = true, value_parser = error_types())]
     error_type: Option<String>,
     /// `call`, `effect`, `admin`, `recovery` or `damaged`
-    #[arg(long)]
+    #[arg(long, value_parser = one_of::<Kind>)]
     kind: Option<String>,
     /// Not before: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
     #[arg(long, value_name = "TIME")]
@@ -74,11 +78,20 @@ pub struct Search {
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
     /// Rows of the page, at most 500
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_ROWS_MAX)))]
     limit: Option<u32>,
     /// Go on where a page ended
     #[arg(long)]
     cursor: Option<String>,
+}
+
+/// A word that the log knows as well.
+fn one_of<T: DeserializeOwned>(word: &str) -> Result<String, serde_json::Error> {
+    serde_json::from_value::<T>(word.into()).map(|_| word.to_owned())
+}
+
+fn error_types() -> PossibleValuesParser {
+    ErrorType::ALL.iter().map(|error_type| error_type.as_str()).collect::<Vec<_>>().into()
 }
 
 /// A moment, or how long ago it was.

@@ -139,8 +139,8 @@ impl Call {
                 Failure::new(
                     format!("the call waits for a person: approval `{approval}`"),
                     format!(
-                        "somebody with another token runs `toolgate approval approve {approval}`; then make the call \
-                         again with `toolgate call --session {session} {} '{}'`",
+                        "somebody with another token, like one from `toolgate token create --role owner`, runs `toolgate \
+                         approval approve {approval}`; then make the call again with `toolgate call --session {session} {} '{}'`",
                         self.tool,
                         // As a shell takes it.
                         self.arguments.get().replace('\'', r"'\''")

@@ -92,7 +92,7 @@ pub struct Put {
     #[arg(long, required_unless_present = "document")]
     provider: Option<String>,
     /// `api_key`, `bearer` or `basic`; OAuth2 needs a document
-    #[arg(long, required_unless_present = "document")]
+    #[arg(long, required_unless_present = "document", value_parser = ["api_key", "bearer", "basic"])]
     kind: Option<String>,
     /// Where it may go: scheme, host, port and the beginning of the path
     #[arg(long, value_name = "URL", required_unless_present = "document")]
@@ -251,7 +251,12 @@ impl Put {
             Some(place) => serde_json::from_str(&document_from(place)?).unwrap_or_default(),
             None => self.named()?,
         };
-        if let Some(secret) = self.secret.read()? {
+        // Each of the kinds that can be named on a command line has one; what a document says is the daemon's to read.
+        let secret = match self.document.is_none() && self.vault.is_none() {
+            true => Some(self.secret.needed()?),
+            false => self.secret.read()?,
+        };
+        if let Some(secret) = secret {
             body.insert("secret".to_owned(), secret.into());
         }
         if let Some(place) = &self.vault {

@@ -6,7 +6,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -48,7 +48,11 @@ impl Remote {
         if token.is_some() && !server.is_loopback() {
             printer.warning("the token travels unencrypted; anybody on the way can read it")?;
         }
-        Ok(Client::new(server, token.as_deref())?)
+        // Not by the printer, which is the command's while it waits.
+        let client = Client::new(server, token.as_deref())?.on_wait(|server| {
+            let _ = writeln!(anstream::stderr(), "no answer yet from {server}; waiting (Ctrl-C stops that)");
+        });
+        Ok(client)
     }
 
     fn token(

@@ -11,6 +11,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use toolgate_admission::LimitsPatch;
+use url::Url;
+
+use crate::credentials::{ReferencePrefix, VaultPlace};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -40,6 +43,42 @@ pub enum Values {
     Addresses,
     /// Hosts, each with a port or without.
     Places,
+    Form(&'static Form),
+}
+
+/// A text with a form of its own, which what uses it reads as well.
+pub struct Form {
+    pub fits: fn(&str) -> bool,
+    /// What it is called.
+    pub name: &'static str,
+    pub example: &'static str,
+}
+
+const VAULT_URL: Form = Form { fits: is_base_url, name: "URL", example: "https://vault.example.org:8200" };
+const PUBLIC_URL: Form = Form { fits: is_base_url, name: "URL", example: "https://tools.example.org" };
+const VAULT_KV: Form = Form {
+    fits: |text| VaultPlace::kv(text).is_some(),
+    name: "`MOUNT/PATH#FIELD`",
+    example: "secret/toolgate#root_key",
+};
+const VAULT_TRANSIT: Form = Form {
+    fits: |text| VaultPlace::transit(text, PathBuf::new()).is_some(),
+    name: "`MOUNT/KEY`",
+    example: "transit/toolgate",
+};
+const VAULT_REFERENCES: Form = Form {
+    fits: |text| ReferencePrefix::parse(text).is_some(),
+    name: "`MOUNT/…/{organization}/`",
+    example: "kv/tenants/{organization}/",
+};
+
+/// What a path can be put behind.
+fn is_base_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        let bare = url.query().is_none() && url.fragment().is_none();
+        let nobody = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && url.has_host() && bare && nobody
+    })
 }
 
 /// One `[section]`; the keys at the top of the file stand in the one without a name.
@@ -221,6 +260,8 @@ settings! {
         client_result_seconds: u64 = 15 * 60, number(1, 7 * DAY_SECONDS);
         /// How long somebody has to approve a call, and how long an approval then lasts at most.
         approval_seconds: u64 = 3_600, number(1, 30 * DAY_SECONDS);
+        /// Calls of a session whose tools count as used recently when a broker chooses what a model is shown.
+        recent: u64 = 5, number(1, 1_000);
         /// Failures in a row (traps, limits, deadlines) that take a tool out of its session.
         breaker_failures: u64 = 3, number(1, 1_000);
     }
@@ -287,18 +328,18 @@ settings! {
         root_key_environment: Option<String> = None, Values::Text;
         /// An OpenBao or Vault server, like `https://vault.example.org:8200`, that has the root key at `vault_kv`, unwraps
         /// it with `vault_transit`, or has secrets of organizations below `vault_references`.
-        vault_url: Option<String> = None, Values::Text;
+        vault_url: Option<String> = None, Values::Form(&VAULT_URL);
         /// A file with the token for it. It is read whenever the vault is asked, so that others can renew it.
         vault_token_file: Option<PathBuf> = None, Values::Text;
         /// Where its KV engine (version 2) has the root key, as `MOUNT/PATH#FIELD`, like `secret/toolgate#root_key`.
-        vault_kv: Option<String> = None, Values::Text;
+        vault_kv: Option<String> = None, Values::Form(&VAULT_KV);
         /// The key of its transit engine, as `MOUNT/KEY`, that wraps a root key which the daemon makes itself. The wrapped
         /// key is `keys/root.wrapped` in the data folder.
-        vault_transit: Option<String> = None, Values::Text;
+        vault_transit: Option<String> = None, Values::Form(&VAULT_TRANSIT);
         /// Where in its KV engine (version 2) organizations have secrets that their credentials may refer to, as
         /// `MOUNT/…/{organization}/`, like `kv/tenants/{organization}/`: each below its own name alone. The token must be able
         /// to read there, and had better read nothing else. Without it no credential refers to the vault.
-        vault_references: Option<String> = None, Values::Text;
+        vault_references: Option<String> = None, Values::Form(&VAULT_REFERENCES);
         /// How long a secret from there is used before it is read anew; so long a call does not wait for the vault, and a
         /// secret that was changed or taken out is still sent.
         vault_kept_ms: u64 = 60_000, number(100, 600_000);
@@ -307,7 +348,7 @@ settings! {
         ca_file: Option<PathBuf> = None, Values::Text;
         /// How browsers reach the daemon, like `https://tools.example.org`: OAuth2 providers send people back there. Its host
         /// must be one of `allowed_hosts`. By default the address of `listen`, over plain HTTP.
-        public_url: Option<String> = None, Values::Text;
+        public_url: Option<String> = None, Values::Form(&PUBLIC_URL);
         /// Hosts of token addresses that may be asked without TLS, as `HOST:PORT`, or `HOST` for port 80. Whoever listens
         /// on the way reads the client's secret and the tokens. By default none. Requests of tools never carry a
         /// credential without TLS.

@@ -11,7 +11,8 @@ use toolgate_admission::LIMITS;
 use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section, Values};
 
 const LIMITS_MEANING: &str = "The platform's limits of one call. A plugin, an organization and an \
-     agent can narrow each of them, never widen it. What stands here takes the place of the default.";
+     agent can narrow each of them, never widen it. What stands here takes the place of the default. A guest's \
+     stack, 512 KiB, is none of them: it is a setting of the engine that they share.";
 
 /// Width of a line of the help: any terminal has it, and what is laid out here is not wrapped once more.
 const HELP_WIDTH: usize = 80;
@@ -95,7 +96,7 @@ fn default_and_range(key: &Key) -> String {
     let default = shown_default(key).unwrap_or_else(|| "…".into());
     match key.values {
         Values::Number { .. } | Values::OneOf(_) => format!("{default}, {}", values(key).replace('`', "")),
-        Values::Text | Values::Address | Values::Addresses | Values::Hosts | Values::Places => default,
+        _ => default,
     }
 }
 
@@ -119,6 +120,7 @@ fn values(key: &Key) -> String {
         Values::Addresses => "list of addresses and ports".into(),
         Values::Hosts => "list of host names".into(),
         Values::Places => "list of hosts".into(),
+        Values::Form(form) => form.name.into(),
     }
 }
 
@@ -202,6 +204,48 @@ mod tests {
         }
         for row in LIMITS {
             assert!(page.contains(&format!("| `{}` |", row.name)), "{}", row.name);
+        }
+    }
+
+    /// Hints and pages name settings as `section.key`.
+    #[test]
+    fn a_setting_that_is_named_anywhere_is_in_the_table() {
+        let mut files = Vec::new();
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        for folder in ["src", "docs"] {
+            text_files(&root.join(folder), &mut files);
+        }
+        let known = |section: &Section, name: &str| section.keys.iter().any(|key| key.name == name);
+        let mut seen = 0;
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("readable");
+            for quoted in text.split('`') {
+                let Some((section, name)) = quoted.split_once('.') else { continue };
+                let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+                // Of `audit.verify` and the like, acts and files, none looks like a key with a unit.
+                let Some(section) =
+                    SECTIONS.iter().find(|known| known.name == section && !section.is_empty())
+                else {
+                    continue;
+                };
+                if !name.contains('_') || !name.bytes().all(is_word) {
+                    continue;
+                }
+                assert!(known(section, name), "{}: `{quoted}`", file.display());
+                seen += 1;
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
+
+    fn text_files(folder: &std::path::Path, into: &mut Vec<std::path::PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                text_files(&path, into);
+            } else if path.extension().is_some_and(|kind| kind == "rs" || kind == "md") {
+                into.push(path);
+            }
         }
     }
 

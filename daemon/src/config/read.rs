@@ -217,6 +217,7 @@ fn fits(value: &DeValue<'_>, wanted: Values) -> bool {
         Values::Places => value.as_array().is_some_and(|places| {
             !places.is_empty() && places.iter().all(|place| place.get_ref().as_str().is_some_and(is_place))
         }),
+        Values::Form(form) => value.as_str().is_some_and(form.fits),
     }
 }
 
@@ -253,6 +254,7 @@ fn describe(wanted: Values) -> String {
             "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`".into()
         }
         Values::Places => "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into(),
+        Values::Form(form) => format!("write it as {}, like `{}`", form.name, form.example),
     }
 }
 

@@ -240,11 +240,22 @@ pub(super) fn cancelled_intent<'a>(
     CallIntent { arguments_sha256: Sha256(arguments), ..recorded }
 }
 
-/// An exception that was caught: a trap, a limit, an output that breaks the schema. The event has S3's name;
-/// a plugin cannot write one, its own events go to a target of their own.
-pub(super) fn exception(session: &Session, call: &RequestedCall, tool: &ToolId, answer: &Answer) {
-    let Some(error) = answer.error().filter(|error| is_exception(error)) else { return };
+/// How a tool ended, for those who watch the daemon's own log (O5). One that worked is told at `debug`: the audit log has
+/// every call, and a line of text for each would cost more than the gate.
+pub(super) fn ended(session: &Session, call: &RequestedCall, tool: &ToolId, answer: &Answer) {
     let conversation = session.setup.conversation.as_deref().unwrap_or("");
+    let Some(error) = answer.error() else {
+        tracing::debug!(
+            event = "tool_executed", organization = %session.setup.organization, agent = %session.setup.agent,
+            session = session.setup.id, conversation, %tool, call = call.id, fuel = answer.usage.fuel, "a tool was executed"
+        );
+        return;
+    };
+    if !is_exception(error) {
+        return;
+    }
+    // A trap, a limit, an output that breaks the schema. The event has S3's name; a plugin cannot write one, its own
+    // events go to a target of their own.
     tracing::error!(
         target: CAUGHT,
         event = format!("[{}_call__Exception]", tool.tool),

@@ -235,7 +235,7 @@ async fn decide(
         return Err(CallError::new(
             ErrorType::Forbidden,
             "whoever opened the session, or made the call, does not decide about it",
-            "let somebody with another token decide",
+            "let somebody with another token decide; `toolgate token create` makes one",
         ));
     }
     let decision = read(app, caller, &row, request, now_ms)?;
@@ -294,7 +294,7 @@ fn read(
             "`expires_at` is not within the next {} seconds, as long as an approval can last here",
             app.dispatcher().parts().approvals.lasts_ms / 1_000
         );
-        let hint = "name an earlier time in milliseconds since 1970, or leave it out; an operator can raise `sessions.approval_seconds`";
+        let hint = "name an earlier time in milliseconds since 1970, or leave it out; an operator can raise `calls.approval_seconds`";
         return Err(unsound(message, hint));
     }
     let arguments = request.arguments.map(|table| table.get().to_owned());

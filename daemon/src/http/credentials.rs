@@ -162,8 +162,8 @@ fn own(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> 
     match app.0.registry.snapshot().knows(&organization) {
         true => Ok(organization),
         false => {
-            let what = DocumentKey::Organization(organization).to_string();
-            Err(CallError::from(StoreError::NotFound { what }).into())
+            let key = DocumentKey::Organization(organization);
+            Err(CallError::from(StoreError::no_document(&key)).into())
         }
     }
 }

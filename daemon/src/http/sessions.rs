@@ -26,6 +26,9 @@ use crate::store::SessionRow;
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids of the orchestrator's.
 const LABEL_BYTES: usize = 200;
 
+/// Tools that the daemon's log names of a session that is opened; an agent may have thousands.
+const LOGGED_TOOLS: usize = 50;
+
 /// Whom a session is for.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -123,7 +126,8 @@ pub async fn post(
     app.0.store.add_session(&row(&setup)).await.map_err(CallError::from)?;
     tracing::info!(
         event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
-        conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), "a session is opened"
+        conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
+        "a session is opened"
     );
     let beginning = Beginning { facts, rounds: 0, last_used_ms: setup.created_ms };
     let session = app.0.sessions.open(setup, beginning);
@@ -217,6 +221,18 @@ pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(
 }
 
 /// G1, word for word.
+/// The first tools of a session, by the names that a model calls.
+struct Names<'a>(&'a [Shown]);
+
+impl std::fmt::Display for Names<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (position, tool) in self.0.iter().take(LOGGED_TOOLS).enumerate() {
+            write!(out, "{}{}", if position == 0 { "" } else { ", " }, tool.name())?;
+        }
+        if self.0.len() > LOGGED_TOOLS { out.write_str(", …") } else { Ok(()) }
+    }
+}
+
 fn no_tools() -> Problem {
     Problem::new(
         ErrorType::NoTools,

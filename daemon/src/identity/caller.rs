@@ -194,7 +194,7 @@ pub fn one_of(roles: &[Role]) -> String {
 
 /// INVARIANT: worded as the store words it, for things that are really not there.
 fn not_found(what: &str) -> CallError {
-    crate::store::StoreError::NotFound { what: what.to_owned() }.into()
+    crate::store::StoreError::not_found(what).into()
 }
 
 #[cfg(test)]
@@ -342,8 +342,7 @@ mod tests {
     fn what_another_organization_owns_gets_the_stores_answer_for_what_is_not_there() {
         let (acme, bot) = (name("acme"), name("bot"));
         let stranger = caller(Role::Owner, Some("other"));
-        let absent =
-            |key: DocumentKey| CallError::from(crate::store::StoreError::NotFound { what: key.to_string() });
+        let absent = |key: DocumentKey| CallError::from(crate::store::StoreError::no_document(&key));
         assert_eq!(
             stranger.may_own(&acme).expect_err("foreign"),
             absent(DocumentKey::Organization(acme.clone()))

@@ -391,7 +391,7 @@ fn read(row: Row) -> Result<ApprovalRow, StoreError> {
 }
 
 fn not_found(id: &str) -> StoreError {
-    StoreError::NotFound { what: format!("approval `{id}`") }
+    StoreError::not_found(format!("approval `{id}`"))
 }
 
 fn unreadable() -> StoreError {

@@ -143,7 +143,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         if judged(&mut change, organization, name, precondition).await?.is_none() {
-            return Err(StoreError::NotFound { what: what(organization, name) });
+            return Err(StoreError::not_found(what(organization, name)));
         }
         sqlx::query("DELETE FROM credentials WHERE organization = $1 AND name = $2")
             .bind(organization.as_str())

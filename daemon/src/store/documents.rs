@@ -49,7 +49,7 @@ impl Store {
         .bind(key.name())
         .fetch_optional(&self.readers)
         .await?;
-        read(row.ok_or_else(|| not_found(key))?)
+        read(row.ok_or_else(|| StoreError::no_document(key))?)
     }
 
     /// Documents of a kind within `scope` (empty for the platform's own), by name,
@@ -128,7 +128,7 @@ impl Store {
     ) -> Result<Removed, StoreError> {
         let mut change = self.begin().await?;
         if judged(&mut change, key, precondition).await?.is_none() {
-            return Err(not_found(key));
+            return Err(StoreError::no_document(key));
         }
         delete_row(&mut change, key, now_ms).await?;
         let mut removed = Removed::default();
@@ -186,7 +186,7 @@ pub(super) async fn require_organization(
     let key = DocumentKey::Organization(organization.clone());
     match current_revision(change, &key).await? {
         Some(_) => Ok(()),
-        None => Err(not_found(&key)),
+        None => Err(StoreError::no_document(&key)),
     }
 }
 
@@ -337,10 +337,6 @@ fn read((kind, scope, name, body, revision, updated_ms): Row) -> Result<Document
         revision: Revision(from_sql(revision)),
         updated_ms: from_sql(updated_ms),
     })
-}
-
-fn not_found(key: &DocumentKey) -> StoreError {
-    StoreError::NotFound { what: key.to_string() }
 }
 
 fn unreadable() -> StoreError {

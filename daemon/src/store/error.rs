@@ -9,7 +9,7 @@ use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
 
 use super::folder::with_pid;
-use crate::documents::Unmet;
+use crate::documents::{DocumentKey, Unmet};
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum StoreError {
     #[error("a write of {what} must say what it replaces")]
     PreconditionRequired { what: String },
     #[error("no {what}")]
-    NotFound { what: String },
+    NotFound { what: String, hint: &'static str },
     #[error("token `{id}` is the last operator's")]
     LastOperator { id: String },
     #[error("there are too many {what}")]
@@ -50,6 +50,15 @@ pub enum Trouble {
 }
 
 impl StoreError {
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
+        Self::NotFound { what: what.into(), hint: "check the name, and that it was made before" }
+    }
+
+    pub(crate) fn no_document(key: &DocumentKey) -> Self {
+        let (what, hint) = (key.to_string(), key.hint_without());
+        Self::NotFound { what, hint }
+    }
+
     pub(super) fn cannot_open(path: &Path, error: std::io::Error) -> Self {
         let trouble = match error.kind() {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Trouble::DiskFull,
@@ -76,7 +85,7 @@ impl StoreError {
             Self::PreconditionRequired { .. } => {
                 "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
             }
-            Self::NotFound { .. } => "check the name, and that it was made before",
+            Self::NotFound { hint, .. } => hint,
             Self::LastOperator { .. } => {
                 "make another operator's token first: without one nobody could make any, and no start makes one again"
             }
@@ -210,7 +219,8 @@ mod tests {
         assert_eq!(required.details, Some(json!({"precondition": "required"})));
         let failed = CallError::from(StoreError::PreconditionFailed { what: what(), unmet: Unmet::Changed });
         assert_eq!(failed.details, Some(json!({"precondition": "failed"})));
-        assert_eq!(CallError::from(StoreError::NotFound { what: what() }).details, None);
+        assert_eq!(CallError::from(StoreError::not_found(what())).details, None);
+        assert!(StoreError::no_document(&DocumentKey::Platform).hint().contains("every plugin is allowed"));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Store {
             .execute(&mut *change)
             .await?;
         if done.rows_affected() == 0 {
-            return Err(StoreError::NotFound { what: format!("plugin `{namespace}`") });
+            return Err(StoreError::not_found(format!("plugin `{namespace}`")));
         }
         change.commit().await?;
         Ok(())

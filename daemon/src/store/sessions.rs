@@ -197,7 +197,7 @@ fn found(rows: u64, id: &str) -> Result<(), StoreError> {
 }
 
 fn not_found(id: &str) -> StoreError {
-    StoreError::NotFound { what: format!("session `{id}`") }
+    StoreError::not_found(format!("session `{id}`"))
 }
 
 fn read(row: Row) -> Result<SessionRow, StoreError> {

@@ -87,7 +87,7 @@ impl Store {
                 .fetch_optional(&mut *change)
                 .await?;
         let Some((role,)) = role else {
-            return Err(StoreError::NotFound { what: format!("token `{id}`") });
+            return Err(StoreError::not_found(format!("token `{id}`")));
         };
         if role == Role::Operator.as_str() && live_operators(&mut change).await? == 1 {
             return Err(StoreError::LastOperator { id: id.to_owned() });

@@ -77,6 +77,17 @@ async fn a_credential_can_name_where_in_a_vault_its_secret_is() {
 }
 
 #[tokio::test]
+async fn a_credential_of_a_command_line_without_a_secret_is_wrong_usage() {
+    let words =
+        ["put", "acme/stripe", "--provider", "stripe", "--kind", "bearer", "--to", "https://api.stripe.com"];
+    let run = run_line(&words, Vec::new()).await;
+    assert!(run.result.expect_err("no secret").hint().contains("--secret-file"));
+    assert!(run.asked.is_empty());
+    let words = [&words[..], &["--vault", "kv/acme/stripe#key"]].concat();
+    run_line(&words, vec![Canned::json(201, json!({}))]).await.result.expect("it is in the vault");
+}
+
+#[tokio::test]
 async fn a_rotation_without_a_secret_is_wrong_usage() {
     let run = run_line(&["rotate", "acme/stripe"], vec![]).await;
     assert!(run.result.expect_err("no secret").hint().contains("--secret-file"));
