@@ -37,6 +37,8 @@ pub enum Found {
     Waits(Box<ApprovalRow>, Option<String>),
     /// It will not run.
     Refused(CallError),
+    /// Neither will it, nor any other that waits for this approval: it was shown to somebody under other rules.
+    Void(String),
 }
 
 /// A use of an approval.
@@ -94,7 +96,7 @@ impl Approvals {
             // One that another call of the same kind used up is asked for again.
             if own.state != ApprovalState::Used && own.binding != hash(&binding) {
                 self.store.end_approval(&own.id, ApprovalState::Void).await?;
-                return Ok(Found::Refused(void()));
+                return Ok(Found::Void(own.id.clone()));
             }
         }
         let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);

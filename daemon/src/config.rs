@@ -98,6 +98,11 @@ impl Config {
         self.queue.running_per_organization.unwrap_or(instances - instances / 4)
     }
 
+    /// How many streams of events one organization follows: `http.streams_per_organization`, or half of the connections.
+    pub fn streams_per_organization(&self) -> u64 {
+        self.http.streams_per_organization.unwrap_or(self.http.connections.div_ceil(2))
+    }
+
     /// Where the store lies: `store`, or `state.db` in the data folder.
     pub fn store_location(&self) -> Result<StoreLocation, ConfigError> {
         match &self.store {

@@ -19,7 +19,7 @@ mod trial;
 mod waiting;
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use scopeguard::ScopeGuard;
@@ -331,7 +331,7 @@ impl Dispatcher {
         let session = attempt.session;
         let charged = {
             let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            ledger.charge(&session.setup.organization, checked, now_ms())
+            ledger.charge(&session.setup.organization, checked, monotonic_ms())
         };
         let admitted = charged.map_err(|refusal| Box::new(refusal.into()))?;
         let refused = |error| Box::new(Answer::refused(error).by(&admitted));
@@ -489,6 +489,12 @@ fn before_effect(entry: &Entry) -> BeforeEffect {
 
 fn after(start: Instant, milliseconds: u64) -> Instant {
     start + Duration::from_millis(milliseconds)
+}
+
+/// Milliseconds since this was first asked. Unlike the machine's clock it is never set back, which would leave buckets empty.
+fn monotonic_ms() -> u64 {
+    static FIRST: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(FIRST.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds since 1970 by the machine's clock.

@@ -161,11 +161,12 @@ pub enum Scope {
 }
 
 /// Where events go. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Events(Arc<Hub>);
 
-#[derive(Default)]
 struct Hub {
+    /// Readers of one organization.
+    most: usize,
     organizations: RwLock<HashMap<Name, Sender<Arc<Event>>>>,
     all: RwLock<Option<Sender<Arc<Event>>>>,
     readers: AtomicUsize,
@@ -196,6 +197,18 @@ pub enum Heard {
 }
 
 impl Events {
+    /// Events of organizations that have at most so many readers each: whoever listens holds a connection, and one tenant
+    /// could hold all that there are.
+    pub fn new(readers_per_organization: usize) -> Self {
+        Self(Arc::new(Hub {
+            most: readers_per_organization,
+            organizations: RwLock::default(),
+            all: RwLock::default(),
+            readers: AtomicUsize::default(),
+            telling: TaskTracker::default(),
+        }))
+    }
+
     /// Calls whose end is still to be told. Closed when the daemon stops, so that waiting for it waits for the last word.
     pub fn telling(&self) -> &TaskTracker {
         &self.0.telling
@@ -226,8 +239,8 @@ impl Events {
         }
     }
 
-    /// Listens from now on.
-    pub fn listen(&self, scope: Scope) -> Reader {
+    /// Listens from now on; nothing where the organization has all its readers.
+    pub fn listen(&self, scope: Scope) -> Option<Reader> {
         let new = || broadcast::channel(RING).0;
         let receiver = match &scope {
             Scope::All => {
@@ -236,11 +249,15 @@ impl Events {
             }
             Scope::Organization(name) => {
                 let mut organizations = self.0.organizations.write().unwrap_or_else(PoisonError::into_inner);
+                let readers = organizations.get(name).map_or(0, Sender::receiver_count);
+                if readers >= self.0.most {
+                    return None;
+                }
                 organizations.entry(name.clone()).or_insert_with(new).subscribe()
             }
         };
         self.0.readers.fetch_add(1, Ordering::Relaxed);
-        Reader { receiver, _place: Place { hub: Arc::clone(&self.0), scope } }
+        Some(Reader { receiver, _place: Place { hub: Arc::clone(&self.0), scope } })
     }
 }
 
@@ -323,19 +340,31 @@ mod tests {
     /// G6: never another tenant's.
     #[tokio::test]
     async fn a_reader_hears_its_organization_and_no_other() {
-        let events = Events::default();
-        let mut acme = events.listen(Scope::Organization(name("acme")));
-        let mut all = events.listen(Scope::All);
+        let events = Events::new(2);
+        let mut acme = events.listen(Scope::Organization(name("acme"))).expect("room");
+        let mut all = events.listen(Scope::All).expect("room");
         events.tell(&name("other"), || event("theirs"));
         events.tell(&name("acme"), || event("ours"));
         assert_eq!(heard(&mut acme).await, "ours");
         assert_eq!((heard(&mut all).await, heard(&mut all).await), ("theirs".into(), "ours".into()));
     }
 
+    #[test]
+    fn an_organization_has_so_many_readers_and_takes_none_of_the_others() {
+        let events = Events::new(2);
+        let acme = || events.listen(Scope::Organization(name("acme")));
+        let readers = [acme(), acme()];
+        assert!(acme().is_none());
+        assert!(events.listen(Scope::Organization(name("other"))).is_some());
+        assert!(events.listen(Scope::All).is_some());
+        drop(readers);
+        assert!(acme().is_some());
+    }
+
     #[tokio::test]
     async fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
-        let events = Events::default();
-        let mut slow = events.listen(Scope::Organization(name("acme")));
+        let events = Events::new(2);
+        let mut slow = events.listen(Scope::Organization(name("acme"))).expect("room");
         for number in 0..RING + 3 {
             events.tell(&name("acme"), || event(&number.to_string()));
         }
@@ -345,8 +374,8 @@ mod tests {
 
     #[test]
     fn without_readers_nothing_is_made_and_nothing_is_kept() {
-        let events = Events::default();
-        let reader = events.listen(Scope::Organization(name("acme")));
+        let events = Events::new(2);
+        let reader = events.listen(Scope::Organization(name("acme"))).expect("room");
         events.tell(&name("other"), || unreachable!("nobody listens there"));
         drop(reader);
         events.tell(&name("acme"), || unreachable!("nobody listens any more"));
@@ -354,11 +383,12 @@ mod tests {
     }
     #[test]
     fn readers_who_leave_at_the_same_time_leave_nothing_behind() {
-        let events = Events::default();
+        let events = Events::new(2);
         for _ in 0..ROUNDS {
             for scope in [Scope::Organization(name("acme")), Scope::All] {
                 let together = Barrier::new(2);
-                let readers = [events.listen(scope.clone()), events.listen(scope)];
+                let readers =
+                    [events.listen(scope.clone()).expect("room"), events.listen(scope).expect("room")];
                 std::thread::scope(|threads| {
                     for reader in readers {
                         threads.spawn(|| {

@@ -367,7 +367,7 @@ impl Prepared {
             }),
             credentials: credentials.clone(),
             approvals: Approvals::new(store.clone(), calls.approval_seconds.saturating_mul(1000)),
-            events: Events::default(),
+            events: Events::new(count(self.config.streams_per_organization())),
             store: store.clone(),
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
             carrying: Default::default(),

@@ -87,7 +87,8 @@ impl Ledger {
         Self { rates, organizations: Buckets::new(), plugins: Buckets::new() }
     }
 
-    /// Charges one call, or says when to try again. `now_ms` is any clock that goes forward.
+    /// Charges one call, or says when to try again. `now_ms` is of a monotonic clock: until one that was set back
+    /// has caught up, nothing comes into a bucket.
     #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
     pub fn charge<P>(
         &mut self,

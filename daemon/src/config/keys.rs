@@ -205,6 +205,9 @@ settings! {
     Http in "http" {
         /// Connections open at the same time; more wait to be accepted.
         connections: u64 = 1024, number(1, 65_536);
+        /// Streams of events that one organization follows at the same time, those of its calls among them. Each holds a
+        /// connection, and others find room beside it. By default half of `connections`.
+        streams_per_organization: Option<u64> = None, number(1, 65_536);
         /// The head of a request: its first line, its header fields and the empty line after them. Its fields are at
         /// most 100.
         header_bytes: u64 = 32 * KIB, number(8 * KIB, 256 * KIB);

@@ -43,6 +43,11 @@ impl Dispatcher {
                 }
                 return Err(Box::new((Answer::waiting(&row), Some(left_to(row.id)))));
             }
+            Found::Void(id) => {
+                // Other calls may wait for it.
+                self.decided(session, &id, ApprovalState::Void, &Some(approvals::void()));
+                return Err(refused(approvals::void()));
+            }
             Found::Refused(error) => return Err(refused(error)),
         };
         let used = UsedApproval { id, is_last };
@@ -51,7 +56,12 @@ impl Dispatcher {
             true => unapproved,
             false => match decide(&super::rules_of(&snapshot, session), session, call) {
                 Verdict::NeedsApproval(unapproved) => unapproved,
-                Verdict::Run(checked) => return Ok((checked, used)),
+                // What nobody need be asked about any more is not what was recorded: another file of the plugin, or other
+                // rules. Made again it is recorded as what it is now.
+                Verdict::Run(_) => {
+                    self.not_used(Some(used)).await;
+                    return Err(refused(approvals::void()));
+                }
                 Verdict::Refused(refusal) => {
                     self.not_used(Some(used)).await;
                     return Err(Box::new((refusal.into(), None)));

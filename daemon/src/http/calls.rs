@@ -20,7 +20,8 @@ use super::forms::schema::answers::AnswerForm;
 use super::forms::{self, Around, Asked, Form};
 use super::problem::{ErrorTypeForm, Problem};
 use super::refusal::{
-    Decided, NoCall, NoSession, NotInTime, SessionEnded, TooManyCalls, UnfitResult, Unreadable, Unrecordable,
+    Decided, NoCall, NoSession, NotInTime, SessionEnded, TooManyCalls, TooManyStreams, UnfitResult,
+    Unreadable, Unrecordable,
 };
 use super::{App, Authenticated, DOOR, events};
 use crate::approvals::Stands;
@@ -122,7 +123,7 @@ pub struct CallResultError {
                 ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
                 ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
             )),
-        NoSession, SessionEnded, TooManyCalls,
+        NoSession, SessionEnded, TooManyCalls, TooManyStreams,
     ),
 )]
 pub async fn post(
@@ -137,7 +138,7 @@ pub async fn post(
     session.touch(now_ms());
     let origin = origin(&caller);
     if events {
-        return Ok(events::of_calls(app, session, asked, origin));
+        return events::of_calls(app, session, asked, origin);
     }
     let Asked { form, turn, calls } = asked;
     let answer = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
@@ -180,7 +181,7 @@ impl FromRequestParts<App> for WantsEvents {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallAddress),
-    responses((status = 200, description = "What is known of the call.", content((CallResult = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable),
+    responses((status = 200, description = "What is known of the call.", content((CallResult = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable, TooManyStreams),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -190,7 +191,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     if events && session.calls.knows(&call) {
-        return Ok(events::of_call(&app, session, call, &caller));
+        return events::of_call(&app, session, call, &caller);
     }
     match session.calls.find(&call, now_ms()) {
         None => app.call_of_an_earlier_run(&session, &call).await,

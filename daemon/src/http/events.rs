@@ -19,6 +19,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use toolgate_admission::{CallError, ErrorType};
 
 use super::address::{OrganizationAddress, SessionAddress};
 use super::calls::answered;
@@ -26,7 +27,7 @@ use super::documents::name;
 use super::extract::Path;
 use super::forms::Asked;
 use super::problem::Problem;
-use super::refusal::{NoOrganization, NoSession, SessionEnded};
+use super::refusal::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::{App, Authenticated};
 use crate::dispatch::{Answer, Origin, RequestedCall, now_ms};
 use crate::events::{EventsDropped, Heard, Reader, Scope, StreamEvent};
@@ -43,7 +44,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
-pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Response {
+pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, Problem> {
     following(&app, Scope::All, Only::Everything, caller.revoked.clone())
 }
 
@@ -53,7 +54,7 @@ pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
     params(OrganizationAddress),
-    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization),
+    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization, TooManyStreams),
 )]
 pub async fn of_organization(
     State(app): State<App>,
@@ -65,7 +66,7 @@ pub async fn of_organization(
     if !app.0.registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
-    Ok(following(&app, Scope::Organization(organization), Only::Everything, caller.revoked.clone()))
+    following(&app, Scope::Organization(organization), Only::Everything, caller.revoked.clone())
 }
 
 /// Listen to a session.
@@ -74,7 +75,7 @@ pub async fn of_organization(
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
     params(SessionAddress),
-    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded),
+    responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded, TooManyStreams),
 )]
 pub async fn of_session(
     State(app): State<App>,
@@ -83,14 +84,18 @@ pub async fn of_session(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    Ok(following(&app, scope, Only::Session(session), caller.revoked.clone()))
+    following(&app, scope, Only::Session(session), caller.revoked.clone())
 }
 
 /// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
-pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Origin) -> Response {
+pub(super) fn of_calls(
+    app: App,
+    session: Arc<Session>,
+    asked: Asked,
+    origin: Origin,
+) -> Result<Response, Problem> {
     let Asked { form, turn, calls } = asked;
-    let reader =
-        app.dispatcher().parts().events.listen(Scope::Organization(session.setup.organization.clone()));
+    let reader = listen(&app, Scope::Organization(session.setup.organization.clone()))?;
     let ids = calls.iter().map(|call| call.id.clone()).collect();
     let only = Only::Calls(Arc::clone(&session), ids);
     let dispatcher = app.dispatcher().clone();
@@ -106,7 +111,7 @@ pub(super) fn of_calls(app: App, session: Arc<Session>, asked: Asked, origin: Or
         let text = calls.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), calls))
     });
-    stream_of(Body::from_stream(events))
+    Ok(stream_of(Body::from_stream(events)))
 }
 
 /// Calls that run while their events are told.
@@ -147,9 +152,14 @@ impl Calls {
 }
 
 /// The events of a call that was made before, from now on to its end, and then its answer as the event `answer`.
-pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &Caller) -> Response {
+pub(super) fn of_call(
+    app: &App,
+    session: Arc<Session>,
+    call: String,
+    caller: &Caller,
+) -> Result<Response, Problem> {
     let events = &app.dispatcher().parts().events;
-    let reader = events.listen(Scope::Organization(session.setup.organization.clone()));
+    let reader = listen(app, Scope::Organization(session.setup.organization.clone()))?;
     let (revoked, telling) = (caller.revoked.clone(), events.telling().clone());
     let only = Only::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
     let follower = Follower { reader, only, revoked, telling, session, call, is_over: false };
@@ -157,7 +167,7 @@ pub(super) fn of_call(app: &App, session: Arc<Session>, call: String, caller: &C
         let text = follower.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), follower))
     });
-    stream_of(Body::from_stream(told))
+    Ok(stream_of(Body::from_stream(told)))
 }
 
 /// Somebody who waits for the end of one call.
@@ -265,9 +275,8 @@ impl Only {
 }
 
 /// Events from now on, until their reader may not read them any more or the last word was told.
-fn following(app: &App, scope: Scope, only: Only, revoked: CancellationToken) -> Response {
-    let events = &app.dispatcher().parts().events;
-    let (reader, telling) = (events.listen(scope), events.telling().clone());
+fn following(app: &App, scope: Scope, only: Only, revoked: CancellationToken) -> Result<Response, Problem> {
+    let (reader, telling) = (listen(app, scope)?, app.dispatcher().parts().events.telling().clone());
     let told = stream::unfold((reader, only), move |(mut reader, only)| {
         let (revoked, telling) = (revoked.clone(), telling.clone());
         async move {
@@ -289,7 +298,18 @@ fn following(app: &App, scope: Scope, only: Only, revoked: CancellationToken) ->
     });
     // A first line at once, so that a reader knows that it listens.
     let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
-    stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, told)))
+    Ok(stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, told))))
+}
+
+fn listen(app: &App, scope: Scope) -> Result<Reader, Problem> {
+    let too_many = || {
+        CallError::new(
+            ErrorType::QuotaExceeded,
+            "the organization follows as many streams of events as it may",
+            "close one; a stream of the organization tells of all its sessions",
+        )
+    };
+    Ok(app.dispatcher().parts().events.listen(scope).ok_or_else(too_many)?)
 }
 
 fn stream_of(body: Body) -> Response {

@@ -126,6 +126,7 @@ refusals! {
     ServerDenied = NetworkDenied, "the server to be mounted may not be reached";
     ServerUnsound = ToolFailed, "the server to be mounted does not speak the protocol";
     NothingWaits = Conflict, "nothing waits for consent, or something else does, or the tool is not mounted";
+    TooManyStreams = QuotaExceeded, "the organization follows as many streams of events as it may";
     NoPlugin = NotFound, "no such plugin is loaded";
     NoSession = NotFound, "there is no such session, or the token may not use it";
     NoCall = NotFound, "there is no such call or session, or the token may not use the session";

@@ -11,7 +11,7 @@ use crate::approvals;
 use crate::credentials::Credentials;
 use crate::dispatch::{Dispatcher, now_ms};
 use crate::sessions::{Session, Sessions};
-use crate::store::{ApprovalState, SessionUse, Store};
+use crate::store::{ApprovalState, SessionUse, Store, StoreError};
 
 /// How often sessions are looked through for idle ones, and their use is written down.
 const SESSION_SWEEP: Duration = Duration::from_secs(60);
@@ -70,9 +70,13 @@ impl Sweeper {
     async fn end_idle(&self, now_ms: u64) {
         let oldest_ms = now_ms.saturating_sub(self.idle_ms);
         for session in self.sessions.filter(|session| session.last_used_ms() < oldest_ms) {
-            if let Err(error) = self.store.end_session(&session.setup.id, now_ms).await {
-                tracing::warn!(%error, "an idle session cannot be ended");
-                continue;
+            match self.store.end_session(&session.setup.id, now_ms).await {
+                // One that is ended already ends here too.
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "an idle session cannot be ended");
+                    continue;
+                }
             }
             self.dispatcher.end_session(&self.sessions, &session.setup.id).await;
         }

@@ -183,10 +183,17 @@ pub(super) async fn require_organization(
     change: &mut Transaction<'static, Sqlite>,
     organization: &Name,
 ) -> Result<(), StoreError> {
-    let key = DocumentKey::Organization(organization.clone());
-    match current_revision(change, &key).await? {
+    require(change, &DocumentKey::Organization(organization.clone())).await
+}
+
+/// The same of any document.
+pub(super) async fn require(
+    change: &mut Transaction<'static, Sqlite>,
+    key: &DocumentKey,
+) -> Result<(), StoreError> {
+    match current_revision(change, key).await? {
         Some(_) => Ok(()),
-        None => Err(StoreError::no_document(&key)),
+        None => Err(StoreError::no_document(key)),
     }
 }
 

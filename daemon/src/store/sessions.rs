@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use sqlx::{FromRow, Sqlite, Transaction};
 use toolgate_admission::Name;
 
+use super::documents::require;
 use super::{Store, StoreError, from_sql, to_sql};
+use crate::documents::DocumentKey;
 
 /// A session as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,11 @@ struct Row {
 }
 
 impl Store {
+    /// Adds a session of an agent that is there: whoever deletes an agent ends its sessions, and one that came later would
+    /// be the next agent's of that name.
     pub async fn add_session(&self, session: &SessionRow) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        require(&mut change, &DocumentKey::agent(&session.organization, &session.agent)).await?;
         sqlx::query(
             "INSERT INTO sessions (id, organization, agent, user_name, conversation, channel, opened_by, \
              disabled_tools, rounds, created_ms, last_used_ms, ended_ms, broken_tools) \
@@ -74,8 +80,9 @@ impl Store {
         .bind(to_sql(session.last_used_ms))
         .bind(session.ended_ms.map(to_sql))
         .bind(serde_json::Value::from_iter(session.broken_tools.clone()).to_string())
-        .execute(&self.writer)
+        .execute(&mut *change)
         .await?;
+        change.commit().await?;
         Ok(())
     }
 
@@ -223,6 +230,7 @@ fn read(row: Row) -> Result<SessionRow, StoreError> {
 mod tests {
     use super::super::testing::empty_store;
     use super::*;
+    use crate::documents::Precondition;
 
     fn session(id: &str) -> SessionRow {
         SessionRow {
@@ -242,9 +250,31 @@ mod tests {
         }
     }
 
+    async fn store_with_the_agent() -> (tempfile::TempDir, Store) {
+        let (folder, store) = empty_store().await;
+        let SessionRow { organization, agent, .. } = session("");
+        for key in
+            [DocumentKey::Organization(organization.clone()), DocumentKey::agent(&organization, &agent)]
+        {
+            store.put_document(&key, "{}", &Precondition::Absent, 1).await.expect("made");
+        }
+        (folder, store)
+    }
+
+    #[tokio::test]
+    async fn a_session_of_an_agent_that_is_gone_is_not_stored() {
+        let (_folder, store) = store_with_the_agent().await;
+        let SessionRow { organization, agent, .. } = session("");
+        let bot = DocumentKey::agent(&organization, &agent);
+        store.delete_document(&bot, &Precondition::Present, 2).await.expect("deleted");
+        let error = store.add_session(&session("a")).await.expect_err("no agent");
+        assert_eq!(error.to_string(), "no agent `acme/bot`");
+        assert_eq!(store.open_sessions().await.expect("sessions"), []);
+    }
+
     #[tokio::test]
     async fn a_session_comes_back_as_it_was_stored() {
-        let (_folder, store) = empty_store().await;
+        let (_folder, store) = store_with_the_agent().await;
         store.add_session(&session("a")).await.expect("stored");
         assert_eq!(store.session("a").await.expect("the session"), session("a"));
         assert!(matches!(store.session("b").await, Err(StoreError::NotFound { .. })));
@@ -252,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn use_is_written_for_open_sessions_alone() {
-        let (_folder, store) = empty_store().await;
+        let (_folder, store) = store_with_the_agent().await;
         for id in ["a", "b"] {
             store.add_session(&session(id)).await.expect("stored");
         }
@@ -265,7 +295,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_ends_once() {
-        let (_folder, store) = empty_store().await;
+        let (_folder, store) = store_with_the_agent().await;
         store.add_session(&session("a")).await.expect("stored");
         store.set_tools_out("a", &[], &BTreeMap::new()).await.expect("open");
         store.end_session("a", 30).await.expect("ended");
@@ -277,7 +307,7 @@ mod tests {
 
     #[tokio::test]
     async fn ended_sessions_are_forgotten_and_open_ones_stay() {
-        let (_folder, store) = empty_store().await;
+        let (_folder, store) = store_with_the_agent().await;
         for id in ["ended", "open"] {
             store.add_session(&session(id)).await.expect("stored");
         }

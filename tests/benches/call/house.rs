@@ -78,7 +78,7 @@ impl House {
             upstreams: Upstreams::new(EgressSettings::default()),
             credentials,
             approvals: Approvals::new(store.clone(), 3_600_000),
-            events: Events::default(),
+            events: Events::new(1),
             store,
             client_result_ms: 900_000,
             carrying: Default::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 
+use toolgate_tests::events::Stream;
 use toolgate_tests::{CallReply, Value, json};
 
 use crate::{Agent, payments, scene};
@@ -261,6 +262,21 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
         // What the approver was shown would not be what runs.
         agent.decide(&waiting, json!({"decision": "approve"})).refused(410, "APPROVAL_EXPIRED");
         agent.session.look("c4").failed("APPROVAL_EXPIRED");
+    });
+}
+
+/// Nobody posts the second call again: who follows it would wait for good.
+#[test]
+fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
+    scene(|scene| {
+        let agent = scene.agent(&supervised());
+        let approval = agent.asked("c1", payment(1));
+        assert_eq!(agent.asked("c2", payment(1)), approval);
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
+        agent.pay("c1", payment(1)).failed("APPROVAL_EXPIRED");
+        let end = stream.find(|(name, event)| name == "tool_error" && event["call"] == "c2");
+        assert_eq!(end.expect("the second call's end").1["error_type"], "APPROVAL_EXPIRED");
     });
 }
 

@@ -261,7 +261,7 @@ fn dispatcher(
         upstreams: Upstreams::new(EgressSettings::default()),
         credentials: credentials.clone(),
         approvals: Approvals::new(store.clone(), 60_000),
-        events: Events::default(),
+        events: Events::new(64),
         store: store.clone(),
         client_result_ms: 60_000,
         carrying: Default::default(),
