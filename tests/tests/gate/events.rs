@@ -255,19 +255,19 @@ fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
         operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["time/*"]}));
     }
     let (session, other) = (operator.open_session("acme/bot"), operator.open_session("other/bot"));
-    let call = json!({"id": "c1", "tool": "time/now", "arguments": {}});
+    let calls = [json!({"id": "c1", "tool": "time/now", "arguments": {}})];
     let first = Stream::open(&operator, &session.path("/events"));
     let second = Stream::open(&operator, "/v1/orgs/acme/events");
     operator.get(&session.path("/events")).refused(429, "QUOTA_EXCEEDED");
     operator.get("/v1/orgs/acme/events").refused(429, "QUOTA_EXCEEDED");
-    let refused = posted_for_events(&session, &[call.clone()]).line();
+    let refused = posted_for_events(&session, &calls).line();
     assert!(refused.is_some_and(|line| line.starts_with("HTTP/1.1 429")));
     let _theirs = Stream::open(&operator, &other.path("/events"));
     let _all = Stream::open(&operator, "/v1/events");
     assert_eq!(session.call_as("c1", "time/now", json!({})).status(), "ok", "what was refused did not run");
     drop((first, second));
     until("a place to be free", || {
-        let mut stream = posted_for_events(&session, &[call.clone()]);
+        let mut stream = posted_for_events(&session, &calls);
         stream.line().filter(|line| line.starts_with("HTTP/1.1 200"))
     });
 }
