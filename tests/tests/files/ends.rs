@@ -1,6 +1,7 @@
 //! Workspaces whose session ends, expires, or is taken up again.
 
 use super::*;
+use toolgate_tests::events::Stream;
 use toolgate_tests::wait;
 
 #[test]
@@ -32,10 +33,13 @@ fn the_workspace_of_a_session_outlives_a_restart() {
 fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
     scene(|scene| {
         let (session, operator) = (scene.session(), scene.daemon.operator());
+        let mut events = Stream::open(&session.client, &session.path("/events"));
         for (id, hangs_up) in [("c1", false), ("c2", true)] {
             let file = format!("{id}.txt");
             let running = session.start(id, "vandal/doors_and_stay", json!({"count": 1, "path": file}));
-            wait::until("the file", || (session.get_file(&file).status == 200).then_some(()));
+            // The file alone can be seen before the operation that makes it has returned.
+            let told = events.find(|(name, event)| name == "progress" && event["call"] == id);
+            assert!(told.is_some() && session.get_file(&file).status == 200);
             if hangs_up {
                 running.hang_up();
             } else {
@@ -53,8 +57,6 @@ fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
             );
             let effects = operator.audit(&format!("kind=effect&session={}", session.id));
             let done = effects.iter().filter(|effect| effect["of"] == row["sequence"]);
-            // The file can be seen before the operation that makes it has returned, which is then recorded as well.
-            let done = done.filter(|effect| effect["effect"]["effect"] != "file_unfinished");
             let done: Vec<_> = done.map(|effect| effect["effect"].to_string()).collect();
             assert!(done.len() == 1 && done[0].contains(&file), "{effects:?}");
         }

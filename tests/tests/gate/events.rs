@@ -246,6 +246,22 @@ fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
     held.reply().expect(200);
 }
 
+/// O5: S1's events in the daemon's own log.
+#[test]
+fn o5_the_log_names_a_sessions_tools_and_each_that_was_executed() {
+    let daemon = Daemon::start(PROGRAM, "[log]\nlevel = \"debug\"");
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let opened = daemon.logged("the session", |line| line.contains("agent_loaded"));
+    assert!(opened.contains("call_time_now"), "{opened}");
+    session.call_as("refused", "time/now", json!({"zone": 7})).failed("INVALID_ARGUMENTS");
+    assert_eq!(session.call_as("works", "time/now", json!({})).status(), "ok");
+    let executed = daemon.logged("the tool", |line| line.contains("tool_executed"));
+    assert!(executed.contains("works") && executed.contains("time/now"), "{executed}");
+    assert!(
+        !daemon.log_text().lines().any(|line| line.contains("tool_executed") && line.contains("refused"))
+    );
+}
+
 /// A stream holds a connection, so that one tenant could hold all of them.
 #[test]
 fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
@@ -262,9 +278,9 @@ fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
     operator.get("/v1/orgs/acme/events").refused(429, "QUOTA_EXCEEDED");
     let refused = posted_for_events(&session, &calls).line();
     assert!(refused.is_some_and(|line| line.starts_with("HTTP/1.1 429")));
+    session.client.get(&session.path("/calls/c1")).refused(404, "NOT_FOUND");
     let _theirs = Stream::open(&operator, &other.path("/events"));
     let _all = Stream::open(&operator, "/v1/events");
-    assert_eq!(session.call_as("c1", "time/now", json!({})).status(), "ok", "what was refused did not run");
     drop((first, second));
     until("a place to be free", || {
         let mut stream = posted_for_events(&session, &calls);

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use toolgate_sdk::{Error, tool};
+use toolgate_sdk::{Context, Error, tool};
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::filesystem::preopens::get_directories;
 use wasip2::filesystem::types::{
@@ -113,9 +113,10 @@ pub fn doors(
     black_box(&held).len()
 }
 
-/// Does the same, says so with a file, and stays until it is stopped.
+/// Does the same, says so with a file, tells when that is made, and stays until it is stopped.
 #[tool]
 pub fn doors_and_stay(
+    context: &Context,
     /// How often
     count: usize,
     /// The file, from the workspace's root
@@ -123,6 +124,7 @@ pub fn doors_and_stay(
 ) -> Result<usize, Error> {
     let held: Vec<_> = (0..count).map(|_| get_directories()).collect();
     open(&path, OpenFlags::CREATE, DescriptorFlags::WRITE)?;
+    context.progress(1, None, None);
     subscribe_duration(u64::MAX).block();
     Ok(black_box(&held).len())
 }
