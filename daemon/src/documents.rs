@@ -28,6 +28,9 @@ const CONNECTED: usize = 10_000;
 /// Longest name of an integration: no tool can need one with a longer name.
 const INTEGRATION_CHARS: usize = 100;
 
+/// The way out for whoever asks for something by a name that nothing has.
+pub const NOT_MADE: &str = "check the name, and that it was made before";
+
 /// Which document is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKey {
@@ -224,7 +227,7 @@ impl DocumentKey {
             Self::Grant(_) | Self::ToolGrant(_) => {
                 "check the name; if it is right, nothing was granted to it, and a `PUT` there does"
             }
-            _ => "check the name, and that it was made before",
+            _ => NOT_MADE,
         }
     }
 

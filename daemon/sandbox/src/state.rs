@@ -33,7 +33,8 @@ pub(crate) struct CallState {
     pub(crate) moved: Moved,
     /// Random bytes that one host call may ask for.
     random_bytes: u64,
-    /// Made when the guest first asks for something in it. Most calls never do, and it takes longer to make than all else here.
+    /// Made when the guest first asks for something in it: its generators and places to print are nothing to a call that
+    /// does not.
     wasi: Option<WasiCtx>,
     http: WasiHttpCtx,
     table: ResourceTable,

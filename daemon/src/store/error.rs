@@ -9,7 +9,7 @@ use serde_json::json;
 use toolgate_admission::{CallError, ErrorType};
 
 use super::folder::with_pid;
-use crate::documents::{DocumentKey, Unmet};
+use crate::documents::{DocumentKey, NOT_MADE, Unmet};
 
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,7 @@ pub enum Trouble {
 
 impl StoreError {
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
-        Self::NotFound { what: what.into(), hint: "check the name, and that it was made before" }
+        Self::NotFound { what: what.into(), hint: NOT_MADE }
     }
 
     pub(crate) fn no_document(key: &DocumentKey) -> Self {
