@@ -3,7 +3,10 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use toolgate_tests::daemon::{run_to_end, run_to_end_in};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -18,6 +21,27 @@ fn quickstart_comes_out_as_it_should() {
     }
     assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal: {:?}", ended.stdout);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "it leaves nothing behind");
+}
+
+#[test]
+fn an_interrupt_while_plugins_are_compiled_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(PROGRAM)
+        .args(["quickstart", "--once"])
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let compiled = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("compiled `")));
+    assert!(compiled.is_some() && fs::read_dir(folder.path()).expect("a folder").count() > 0);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is told");
+    let more: Vec<_> = lines.map_while(Result::ok).collect();
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(!more.iter().any(|line| line.contains("serving")), "it was in the midst of it: {more:?}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 #[test]
