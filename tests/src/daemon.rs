@@ -270,26 +270,26 @@ impl Log {
 /// One daemon for all tests of a file, one test at a time: what a test measures is its own doing. It ends with the
 /// last test that waits for it, since what is left in a `static` is never dropped.
 pub struct Shared<T> {
-    scene: Mutex<Weak<Mutex<T>>>,
+    fixture: Mutex<Weak<Mutex<T>>>,
 }
 
 impl<T> Shared<T> {
     #[allow(clippy::new_without_default, reason = "it stands in a static")]
     pub const fn new() -> Self {
-        Self { scene: Mutex::new(Weak::new()) }
+        Self { fixture: Mutex::new(Weak::new()) }
     }
 
     /// Runs one test, on what `start` made for the first of them.
     pub fn with<R>(&self, start: impl FnOnce() -> T, test: impl FnOnce(&mut T) -> R) -> R {
-        let scene = {
-            let mut shared = self.scene.lock().unwrap_or_else(PoisonError::into_inner);
+        let fixture = {
+            let mut shared = self.fixture.lock().unwrap_or_else(PoisonError::into_inner);
             shared.upgrade().unwrap_or_else(|| {
                 let started = Arc::new(Mutex::new(start()));
                 *shared = Arc::downgrade(&started);
                 started
             })
         };
-        let mut turn = scene.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = fixture.lock().unwrap_or_else(PoisonError::into_inner);
         test(&mut turn)
     }
 }

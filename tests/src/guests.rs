@@ -12,7 +12,7 @@ pub use toolgate::plugins::{BUILT_IN, Embedded};
 pub const HOSTILE: &[u8] = guest("hostile");
 
 /// Tries to leave its workspace.
-pub const VANDAL: &[u8] = guest("vandal");
+pub const FS_ATTACKER: &[u8] = guest("fs-attacker");
 
 /// Tries to reach the network.
 pub const CALLER: &[u8] = guest("caller");

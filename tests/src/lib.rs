@@ -7,7 +7,7 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-pub mod aftermath;
+pub mod leak_check;
 pub mod client;
 pub mod compiled;
 pub mod component;
@@ -15,16 +15,16 @@ pub mod daemon;
 pub mod disk;
 pub mod events;
 pub mod guests;
-pub mod office;
+pub mod sample_policy;
 pub mod process;
-pub mod scene;
+pub mod fixture;
 pub mod syncs;
 pub mod upstream;
 pub mod wait;
 
-pub use aftermath::Aftermath;
 pub use client::{Client, Reply};
 pub use component::PluginFile;
 pub use daemon::{Daemon, Options, Shared};
-pub use scene::{CallReply, Session};
+pub use fixture::{CallReply, Session};
+pub use leak_check::LeakCheck;
 pub use serde_json::{Value, json};

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use toolgate_tests::client::Pending;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Aftermath, Client, Daemon, PluginFile, Session, Shared, Value, guests, json, wait};
+use toolgate_tests::{Client, Daemon, LeakCheck, PluginFile, Session, Shared, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     agents: u32,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, "");
         daemon.operator().load("hostile", guests::HOSTILE);
@@ -31,14 +31,14 @@ impl Scene {
     }
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, test);
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, test);
 }
 
 #[test]
 fn r4_one_call_goes_through_the_whole_house() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let reply = session.call_as("c1", "call_arithmetic_evaluate", json!({"expression": "1/3 + 1/6"}));
         assert_eq!(reply.output()["decimal"], "0.5");
         assert_eq!(reply.0["tool_name"], "arithmetic");
@@ -46,7 +46,7 @@ fn r4_one_call_goes_through_the_whole_house() {
         assert_eq!(reply.0["executed"], "yes");
         assert!(reply.0["plugin"]["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")));
         assert!(reply.0["text"].as_str().is_some_and(|text| text.starts_with("<tool_result ")));
-        let row = session.audited(&scene.daemon.operator(), "c1");
+        let row = session.audited(&fixture.daemon.operator(), "c1");
         assert_eq!(row["status"], "ok");
         assert_eq!(row["call"]["arguments"], json!({"expression": "1/3 + 1/6"}));
         assert_eq!(row["call"]["tool"], "arithmetic/evaluate");
@@ -56,8 +56,8 @@ fn r4_one_call_goes_through_the_whole_house() {
 
 #[test]
 fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.make_agent("acme/narrow", &json!({"enabled": ["hostile/*"], "disabled": ["hostile/spin"]}));
         let session = operator.open_session("acme/narrow");
         let calls = [
@@ -93,9 +93,9 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
 /// The slow timer would outlast the deadline: that the call ends shows that both were waited for at once.
 #[test]
 fn t2_an_async_tool_waits_for_several_things_at_once() {
-    scene(|scene| {
-        scene.daemon.operator().load("caller", guests::CALLER);
-        let session = scene.session();
+    with_fixture(|fixture| {
+        fixture.daemon.operator().load("caller", guests::CALLER);
+        let session = fixture.session();
         for (left_ms, right_ms, first) in [(3_600_000, 1, "right"), (1, 3_600_000, "left")] {
             let arguments = json!({"left_ms": left_ms, "right_ms": right_ms});
             assert_eq!(session.call("caller/race", arguments).output(), first);
@@ -106,10 +106,10 @@ fn t2_an_async_tool_waits_for_several_things_at_once() {
 /// B2: the policy narrows what every agent of the organization has, in sessions that are open, and of no other.
 #[test]
 fn b2_the_policy_of_an_organization_narrows_its_limits() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
-        let inside = scene.daemon.session_within("narrow/bot", &json!({}));
-        let outside = scene.session();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
+        let inside = fixture.daemon.session_within("narrow/bot", &json!({}));
+        let outside = fixture.session();
         let fails =
             |session: &Session| session.call("hostile/echo", json!({"text": "x"})).error_type().is_some();
         assert!(!fails(&inside));
@@ -136,8 +136,8 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
 
 #[test]
 fn g1_an_agent_without_tools_gets_no_session() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         for (agent, enabled) in [("acme/nothing", json!([])), ("acme/nobody", json!(["nosuch/*"]))] {
             operator.make_agent(agent, &json!({"enabled": enabled}));
             let reply = operator.post("/v1/sessions", &json!({"agent": agent}));
@@ -153,8 +153,8 @@ fn g1_an_agent_without_tools_gets_no_session() {
 
 #[test]
 fn what_a_session_lists_is_what_it_can_call() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let listed = session.client.get(&session.path("/tools")).expect(200).json();
         let tools = listed["tools"].as_array().expect("tools").clone();
         assert!(tools.len() > 10, "{listed}");
@@ -169,8 +169,8 @@ fn what_a_session_lists_is_what_it_can_call() {
 
 #[test]
 fn r2_arguments_that_break_the_schema_are_refused_in_words() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let cases = [
             (json!({}), "Validation Error: Missing required argument 'ms' for tool 'call_hostile_rest'"),
             (json!({"ms": "1"}), "/ms"),
@@ -184,7 +184,7 @@ fn r2_arguments_that_break_the_schema_are_refused_in_words() {
             assert!(reply.0.to_string().contains(words), "{}", reply.0);
             assert_eq!(reply.0["executed"], "no");
             assert_eq!(
-                session.audited(&scene.daemon.operator(), &id)["outcome"]["error_type"],
+                session.audited(&fixture.daemon.operator(), &id)["outcome"]["error_type"],
                 "INVALID_ARGUMENTS"
             );
         }
@@ -198,8 +198,8 @@ fn r2_arguments_that_break_the_schema_are_refused_in_words() {
 /// Arguments are the call's own: what is wrong with them is that call's answer, not the request's.
 #[test]
 fn arguments_that_are_no_sound_json_are_that_calls_error() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let deep = |levels: usize| format!("{{\"text\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         let cases = [
             ("same key", r#"{"text":"a","text":"b"}"#.to_owned()),
@@ -232,8 +232,8 @@ fn arguments_that_are_no_sound_json_are_that_calls_error() {
 
 #[test]
 fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let doze = json!({"tool": "hostile/doze", "arguments": {}});
         let mut events = Stream::open(&session.client, &session.path("/events"));
         let post = json!({"calls": vec![doze.clone(); 32]}).to_string();
@@ -253,7 +253,7 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
         session.post(&json!({"calls": vec![doze; 33]})).refused(413, "TOO_LARGE");
         session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
         assert_eq!(
-            scene.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),
+            fixture.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),
             32
         );
     });
@@ -261,28 +261,28 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
 
 #[test]
 fn r7_the_same_id_runs_once_and_is_answered_the_same() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let write = json!({"path": "log.txt", "content": "once"});
         let first = session.call_as("c1", "call_files_write", write.clone());
         assert_eq!(first.output()["created"], true);
         let again = session.call_as("c1", "call_files_write", write.clone());
         assert_eq!(again, first, "a second run would not create");
         assert_eq!(session.look("c1"), first);
-        session.audited(&scene.daemon.operator(), "c1");
+        session.audited(&fixture.daemon.operator(), "c1");
         let other = json!({"path": "log.txt", "content": "twice"});
         session.call_as("c1", "call_files_write", other.clone()).failed("CONFLICT");
         session.call_as("c1", "call_files_read", write).failed("CONFLICT");
         assert_eq!(session.get_file("log.txt").expect(200).text(), "once");
         // In another session the id is another call.
-        assert_eq!(scene.session().call_as("c1", "call_files_write", other).output()["created"], true);
+        assert_eq!(fixture.session().call_as("c1", "call_files_write", other).output()["created"], true);
     });
 }
 
 #[test]
 fn r7_the_same_id_answers_running_while_it_runs() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let running = session.start("c1", "hostile/doze", json!({}));
         session.wait_until_running("c1");
         let call = json!({"id": "c1", "tool": "hostile/doze", "arguments": {}});
@@ -299,8 +299,8 @@ fn r7_the_same_id_answers_running_while_it_runs() {
 
 #[test]
 fn r7_two_calls_of_a_request_cannot_have_one_id() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let call = json!({"id": "c1", "tool": "hostile/rest", "arguments": {"ms": 1}});
         session.post(&json!({"calls": [call, call]})).refused(400, "INVALID_REQUEST");
         for id in ["", "with space", "../x", "é", &"x".repeat(129)] {
@@ -308,38 +308,38 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
                 .post(&json!({"calls": [{"id": id, "tool": "hostile/count"}]}))
                 .refused(400, "INVALID_REQUEST");
         }
-        assert!(scene.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
+        assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
     });
 }
 
 #[test]
 fn r6_a_call_is_cancelled_by_its_id() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.call("hostile/echo", json!({"text": "warm"}));
-        let before = Aftermath::before(&scene.daemon);
+        let leak_check = LeakCheck::start(&fixture.daemon);
         let running = session.start_dozing("c1");
         session.cancel("c1").expect(204);
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
-        is_cancelled(scene, &session, "c1");
+        is_cancelled(fixture, &session, "c1");
         session.cancel("c1").expect(204);
         session.cancel("never").refused(404, "NOT_FOUND");
         // It stays cancelled and does not run again.
         session.call_as("c1", "hostile/doze", json!({})).failed("CANCELLED");
-        before.is_clear(&mut scene.daemon);
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 #[test]
 fn r6_a_call_is_cancelled_by_hanging_up() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let mut hangs_up = |id: &str, running: Pending| {
-            let before = Aftermath::before(&scene.daemon);
+            let leak_check = LeakCheck::start(&fixture.daemon);
             running.hang_up();
             wait::until("the call to be over", || (session.look(id).status() != "running").then_some(()));
-            before.is_clear(&mut scene.daemon);
+            leak_check.assert_none(&mut fixture.daemon);
         };
         hangs_up("c1", session.start_dozing("c1"));
         for (id, tool) in [("c2", "hostile/spin_in_host"), ("c3", "hostile/spin")] {
@@ -347,27 +347,29 @@ fn r6_a_call_is_cancelled_by_hanging_up() {
             session.wait_until_running(id);
             hangs_up(id, running);
         }
-        is_cancelled(scene, &session, "c1");
+        is_cancelled(fixture, &session, "c1");
     });
 }
 
 /// What a revoked token started stops with it; what others started in the same session goes on.
 #[test]
 fn r6_the_calls_of_a_revoked_token_are_cancelled() {
-    scene(|scene| {
-        let session = scene.session();
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let operator = fixture.daemon.operator();
         let made = operator
             .post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"}))
             .expect(201)
             .json();
-        let theirs =
-            Session { client: Client::new(scene.daemon.address, made["token"].as_str()), ..session.clone() };
+        let theirs = Session {
+            client: Client::new(fixture.daemon.address, made["token"].as_str()),
+            ..session.clone()
+        };
         let (running, other) = (theirs.start_dozing("c1"), session.start_dozing("c2"));
         operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
-        is_cancelled(scene, &session, "c1");
+        is_cancelled(fixture, &session, "c1");
         assert_eq!(session.look("c2").status(), "running");
         session.cancel("c2").expect(204);
         other.reply().expect(200);
@@ -375,9 +377,9 @@ fn r6_the_calls_of_a_revoked_token_are_cancelled() {
 }
 
 /// It is recorded as cancelled, with what it used until then, and the answer says the same.
-fn is_cancelled(scene: &Scene, session: &Session, id: &str) {
+fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
     let row = wait::until("the outcome", || {
-        let row = session.audited(&scene.daemon.operator(), id);
+        let row = session.audited(&fixture.daemon.operator(), id);
         row["outcome"].is_object().then_some(row)
     });
     assert_eq!(row["status"], "cancelled", "{row}");
@@ -394,10 +396,10 @@ fn is_cancelled(scene: &Scene, session: &Session, id: &str) {
 
 #[test]
 fn the_end_of_a_session_ends_its_calls_and_its_files() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("a.txt", b"x").expect(204);
-        let folder = scene.daemon.data().join("workspaces").join(&session.id);
+        let folder = fixture.daemon.data().join("workspaces").join(&session.id);
         assert!(folder.is_dir());
         let running = session.start_dozing("c1");
         session.client.delete(&session.path("")).expect(204);
@@ -405,21 +407,21 @@ fn the_end_of_a_session_ends_its_calls_and_its_files() {
         session.client.get(&session.path("")).refused(410, "EXPIRED");
         session.post(&json!({"calls": [{"tool": "hostile/count"}]})).refused(410, "EXPIRED");
         assert!(!folder.exists());
-        is_cancelled(scene, &session, "c1");
+        is_cancelled(fixture, &session, "c1");
     });
 }
 
 /// Plugins are loaded, replaced, rolled back and removed while calls of them run: none of them fails for it.
 #[test]
 fn o1_no_call_fails_while_its_plugin_changes() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let version = |number: u32| {
             let describe = PluginFile::new("changing").describing("version", json!(format!("{number}.0.0")));
             describe.answering(&number.to_string()).build()
         };
         operator.load("changing", &version(1));
-        let session = scene.session();
+        let session = fixture.session();
         let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|threads| {
             for _ in 0..4 {
@@ -462,8 +464,8 @@ fn o1_no_call_fails_while_its_plugin_changes() {
 
 #[test]
 fn o1_a_disabled_plugin_takes_no_calls_and_an_enabled_one_does_again() {
-    scene(|scene| {
-        let (operator, session) = (scene.daemon.operator(), scene.session());
+    with_fixture(|fixture| {
+        let (operator, session) = (fixture.daemon.operator(), fixture.session());
         operator.post("/v1/plugins/arithmetic/disable", &json!({})).expect(200);
         let call = || session.call("arithmetic/evaluate", json!({"expression": "1"}));
         call().failed("TOOL_DISABLED");
@@ -475,8 +477,8 @@ fn o1_a_disabled_plugin_takes_no_calls_and_an_enabled_one_does_again() {
 
 #[test]
 fn a_policy_change_holds_at_once_for_open_sessions() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.make_agent("acme/changing", &json!({"enabled": ["hostile/*"]}));
         let session = operator.open_session("acme/changing");
         let call = || session.call("hostile/echo", json!({"text": "x"}));
@@ -576,8 +578,8 @@ fn an_organizations_rate_is_its_own() {
 /// Fuel, since it is the same each time: the least multiple of what reading the document takes would do as well.
 #[test]
 fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let fuel = |filter: &str, value: &Value| {
             let reply = session.call("call_text_json_query", json!({"filter": filter, "value": value}));
             assert_eq!(reply.0["status"], "ok", "{filter}: {}", reply.0);
@@ -611,8 +613,8 @@ fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
 /// Ten times as many take ten times as much. Where each looked back over all before it, they took a hundred times as much.
 #[test]
 fn t7_many_stars_that_are_raised_cost_what_each_of_them_costs() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let fuel = |stars: usize| {
             let page = format!("a{}", "<sup>*</sup>".repeat(stars));
             let reply = session.call("call_text_html_to_text", json!({"html": page}));

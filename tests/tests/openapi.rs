@@ -26,18 +26,18 @@ const EXAMPLES: &str = "6";
 #[test]
 fn an_operators_requests_are_answered_as_the_document_says() {
     let Some(schemathesis) = schemathesis() else { return };
-    let scene = Scene::start();
-    let operator = scene.operator.clone();
-    scene.run(&schemathesis, &operator, true);
+    let fixture = Fixture::start();
+    let operator = fixture.operator.clone();
+    fixture.run(&schemathesis, &operator, true);
 }
 
 #[test]
 fn an_orchestrators_requests_are_answered_as_the_document_says() {
     let Some(schemathesis) = schemathesis() else { return };
-    let scene = Scene::start();
+    let fixture = Fixture::start();
     let token = json!({"role": "orchestrator", "organization": "tenant"});
-    let orchestrator = scene.operator.with_new_token(&token);
-    scene.run(&schemathesis, &orchestrator, false);
+    let orchestrator = fixture.operator.with_new_token(&token);
+    fixture.run(&schemathesis, &orchestrator, false);
 }
 
 /// The root key of the daemon, which it can be unsealed with, and one to rotate to.
@@ -45,7 +45,7 @@ const ROOT_KEY: &str = "6b1f0c5a9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1
 const OTHER_ROOT_KEY: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
 
 /// What schemathesis is pointed at: one of each thing to use, and one to delete.
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     operator: Client,
     session: Session,
@@ -54,7 +54,7 @@ struct Scene {
     approval: String,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         // Bodies that do not come are waited for.
         let options = Options {

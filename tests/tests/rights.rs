@@ -71,7 +71,7 @@ struct Request {
     body: Vec<u8>,
 }
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     operator: Client,
     /// Makes calls that somebody else decides about.
@@ -82,16 +82,16 @@ struct Scene {
 
 #[test]
 fn every_operation_holds_for_every_caller_what_the_document_says() {
-    let mut scene = Scene::start();
-    let callers = scene.callers();
-    let operations = operations(&scene.daemon.stranger().get("/openapi.json").expect(200).json());
+    let mut fixture = Fixture::start();
+    let callers = fixture.callers();
+    let operations = operations(&fixture.daemon.stranger().get("/openapi.json").expect(200).json());
     assert!(operations.len() > 30, "{} operations", operations.len());
     let mut names_nothing = BTreeSet::new();
     let mut matrix = heading(&callers);
     for operation in &operations {
         let mut row = format!("{:<52}", format!("{} {}", operation.method, operation.path));
         for caller in &callers {
-            let reply = scene.ask(operation, caller, &mut names_nothing);
+            let reply = fixture.ask(operation, caller, &mut names_nothing);
             operation.documents(&reply, caller);
             write!(row, " {:>width$}", reply.status, width = caller.name.len()).expect("text");
         }
@@ -102,7 +102,7 @@ fn every_operation_holds_for_every_caller_what_the_document_says() {
     are_reasoned("names-nothing.txt", &names_nothing);
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, "");
         let operator = daemon.operator();

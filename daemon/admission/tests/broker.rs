@@ -1,4 +1,4 @@
-//! How well the broker finds what a message needs, measured on the office of `tests/office`.
+//! How well the broker finds what a message needs, measured on the office of `tests/sample_policy`.
 //!
 //! Some seventy tools of fourteen plugins, and messages as customers and staff write them, each with the tools
 //! that it needs. The agent may call everything. `cargo test -p toolgate-admission --test broker -- --nocapture` prints
@@ -93,7 +93,7 @@ fn definition_bytes(tool: &toolgate_admission::ToolDescriptor) -> usize {
 }
 
 fn office() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/office")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sample_policy")
 }
 
 fn read(file: &Path) -> String {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::upstream::{Piece, answer};
-use super::{API, TRUSTED, UNTRUSTED, fetch, with};
+use super::{API, TRUSTED, UNTRUSTED, fetch, with_fixture};
 use toolgate_tests::json;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -68,13 +68,13 @@ impl Bits {
 
 #[test]
 fn b3_a_compressed_answer_is_decoded_by_the_host() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let text = "plain words, ".repeat(10_000);
         let file = gzip(text.as_bytes());
-        scene
+        fixture
             .upstream
             .answer(move |_| answer(200, &[("Content-Encoding", "gzip"), ("Connection", "close")], &file));
-        let reply = fetch(&scene.session(), "GET", &format!("{API}/"));
+        let reply = fetch(&fixture.session(), "GET", &format!("{API}/"));
         let output = reply.output().as_str().unwrap_or_default();
         assert!(
             output.ends_with(&text)
@@ -87,38 +87,38 @@ fn b3_a_compressed_answer_is_decoded_by_the_host() {
 /// It names the coding of what it leaves out.
 #[test]
 fn b3_an_answer_to_head_has_no_content_to_decode() {
-    with(|scene| {
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| {
             let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 99\r\nConnection: close\r\n\r\n";
             vec![Piece::Bytes(head.as_bytes().to_vec())]
         });
-        let reply = fetch(&scene.session(), "HEAD", &format!("{API}/"));
+        let reply = fetch(&fixture.session(), "HEAD", &format!("{API}/"));
         assert!(reply.output().as_str().is_some_and(|output| output.starts_with("200\n")), "{}", reply.0);
     });
 }
 
 #[test]
 fn b3_an_answer_that_unpacks_without_end_is_stopped() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let file = bomb(64);
         assert!(file.len() < 1024 * 1024);
-        scene
+        fixture
             .upstream
             .answer(move |_| answer(200, &[("Content-Encoding", "gzip"), ("Connection", "close")], &file));
-        let reply = fetch(&scene.session(), "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        let reply = fetch(&fixture.session(), "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
 }
 
 #[test]
 fn b3_an_answer_without_end_is_stopped() {
-    with(|scene| {
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| {
             let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
             vec![Piece::Bytes(head), Piece::Repeat(vec![b'x'; 64 * 1024], 10_000)]
         });
         // Less than the guest has memory for.
-        let session = scene.session_of(&json!({"limits": {"egress_bytes": 4 << 20}}));
+        let session = fixture.session_of(&json!({"limits": {"egress_bytes": 4 << 20}}));
         let reply = fetch(&session, "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
@@ -127,19 +127,19 @@ fn b3_an_answer_without_end_is_stopped() {
 /// A guest may write all of its request before it reads anything of an answer that began meanwhile.
 #[test]
 fn b3_an_answer_may_begin_before_the_request_was_sent_whole() {
-    with(|scene| {
-        scene.upstream.answer_early(|_| {
+    with_fixture(|fixture| {
+        fixture.upstream.answer_early(|_| {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n".to_vec();
             vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec())]
         });
-        let heard = scene.upstream.heard();
+        let heard = fixture.upstream.heard();
         let body = "x".repeat(512 * 1024);
         let arguments = json!({
-            "method": "POST", "url": format!("{API}/"), "headers": [], "body": body, "answer_first": true,
+            "method": "POST", "url": format!("{API}/"), "headers": [], "body": body, "response_first": true,
         });
-        let reply = scene.session().call("caller/fetch", arguments);
+        let reply = fixture.session().call("caller/fetch", arguments);
         assert!(reply.output().as_str().is_some_and(|output| output.ends_with("\n\nwhole")), "{}", reply.0);
-        assert!(scene.upstream.heard() - heard > body.len());
+        assert!(fixture.upstream.heard() - heard > body.len());
     });
 }
 
@@ -150,8 +150,8 @@ fn b3_an_answer_that_is_broken_is_no_answer() {
     };
     let flood: String = (0..200).map(|number| format!("X-{number}: y\r\n")).collect();
     let large = format!("X-Large: {}\r\n\r\n", "y".repeat(60_000));
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         for (what, pieces) in [
             ("too short", head("Content-Length: 10\r\n\r\nshort")),
             ("half a chunk", head("Transfer-Encoding: chunked\r\n\r\nff\r\nhalf")),
@@ -169,11 +169,11 @@ fn b3_an_answer_that_is_broken_is_no_answer() {
             ),
             ("two lengths", head("Content-Length: 1\r\nContent-Length: 2\r\n\r\nxy")),
         ] {
-            scene.upstream.answer(move |_| pieces.clone());
+            fixture.upstream.answer(move |_| pieces.clone());
             let reply = fetch(&session, "GET", &format!("{API}/"));
             assert_eq!(reply.error_type(), Some("API_UNAVAILABLE"), "{what}: {}", reply.0);
         }
-        scene.upstream.answer(|_| super::upstream::ok("text/plain", "whole"));
+        fixture.upstream.answer(|_| super::upstream::ok("text/plain", "whole"));
         fetch(&session, "GET", &format!("{API}/")).output();
     });
 }
@@ -185,33 +185,33 @@ fn switched(piece: &Piece) -> Piece {
 
 #[test]
 fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let slow = |first: Option<u64>, between: Option<u64>| {
             let arguments = json!({"method": "GET", "url": format!("{API}/"), "headers": [], "first_byte_ms": first, "between_bytes_ms": between});
             session.call("caller/fetch", arguments).failed("API_UNAVAILABLE")
         };
-        scene.upstream.answer(|_| vec![Piece::Hang]);
+        fixture.upstream.answer(|_| vec![Piece::Hang]);
         slow(Some(50), None);
-        scene.upstream.answer(|_| {
+        fixture.upstream.answer(|_| {
             vec![Piece::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!".to_vec()), Piece::Hang]
         });
         slow(None, Some(50));
-        let hasty = scene.session_of(&json!({"limits": {"deadline_ms": 300}}));
+        let hasty = fixture.session_of(&json!({"limits": {"deadline_ms": 300}}));
         fetch(&hasty, "GET", &format!("{API}/")).failed("DEADLINE_EXCEEDED");
-        let effects = scene.effects(&hasty);
+        let effects = fixture.effects(&hasty);
         assert!(effects[0].1.contains("/: 200, "), "what was under way is in the record: {effects:?}");
     });
 }
 
 #[test]
 fn b3_trailers_of_an_answer_reach_the_guest() {
-    with(|scene| {
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| {
             let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n4\r\nbody\r\n0\r\nx-sum: 4\r\n\r\n";
             vec![Piece::Bytes(text.as_bytes().to_vec())]
         });
-        let reply = fetch(&scene.session(), "GET", &format!("{API}/"));
+        let reply = fetch(&fixture.session(), "GET", &format!("{API}/"));
         let output = reply.output().as_str().unwrap_or_default();
         assert!(output.ends_with("\n\nbody\nx-sum: 4") && !output.contains("transfer-encoding"), "{output}");
     });
@@ -219,11 +219,11 @@ fn b3_trailers_of_an_answer_reach_the_guest() {
 
 #[test]
 fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
-    with(|scene| {
-        let session = scene.session();
-        let before = scene.upstream.heard();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let before = fixture.upstream.heard();
         let refused = |label: &str, why: &str| {
-            let (connections, closed) = (scene.upstream.connections(), scene.upstream.closed());
+            let (connections, closed) = (fixture.upstream.connections(), fixture.upstream.closed());
             let url = format!("https://{label}.upstream.test:8443/path?key=canary");
             let reply = fetch(&session, "GET", &url).failed("API_UNAVAILABLE");
             let (ending, adds_authority) = match label {
@@ -235,34 +235,34 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
             assert!(reply.message().contains("certificate"), "{label}, {why}: {}", reply.0);
             assert!(reply.message().ends_with(ending), "{label}, {why}: {}", reply.0);
             assert_eq!(reply.message().contains("extra_ca"), adds_authority, "{label}, {why}");
-            let effects = scene.effects(&session);
+            let effects = fixture.effects(&session);
             let (_, effect) = effects.last().expect("it is in the record");
             assert!(effect.contains(", 0 bytes out, 0 bytes in"), "{label}: {effect}");
-            assert_eq!(scene.upstream.connections(), connections + 1, "{label}: it was never asked");
-            scene.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
-            assert_eq!(scene.upstream.heard(), before, "{label}, {why}: some of the request left");
+            assert_eq!(fixture.upstream.connections(), connections + 1, "{label}: it was never asked");
+            fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
+            assert_eq!(fixture.upstream.heard(), before, "{label}, {why}: some of the request left");
         };
         UNTRUSTED.iter().for_each(|(label, why)| refused(label, why));
         // Nobody vouches for the authority of what is sound.
         let path = "/v1/plugins/caller/grant";
-        let mut document = super::grant(&scene.upstream);
+        let mut document = super::grant(&fixture.upstream);
         document["extra_ca"] = json!([]);
-        scene.daemon.operator().replace(path, &document).expect(200);
+        fixture.daemon.operator().replace(path, &document).expect(200);
         refused(TRUSTED, "nobody vouches for its authority");
-        scene.daemon.operator().replace(path, &super::grant(&scene.upstream)).expect(200);
+        fixture.daemon.operator().replace(path, &super::grant(&fixture.upstream)).expect(200);
         fetch(&session, "GET", &format!("https://{TRUSTED}.upstream.test:8443/path?key=canary")).output();
-        assert!(scene.upstream.heard() > before);
+        assert!(fixture.upstream.heard() > before);
     });
 }
 
 #[test]
 fn b3_a_host_that_is_not_there_is_unavailable() {
-    with(|scene| {
-        let session = scene.session();
-        scene.upstream.names.tell("moving.upstream.test", &[&[]]);
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        fixture.upstream.names.tell("moving.upstream.test", &[&[]]);
         fetch(&session, "GET", "https://moving.upstream.test:8443/").failed("API_UNAVAILABLE");
-        let here = scene.upstream.address.to_string();
-        scene.upstream.names.tell("moving.upstream.test", &[&[&here]]);
+        let here = fixture.upstream.address.to_string();
+        fixture.upstream.names.tell("moving.upstream.test", &[&[&here]]);
         fetch(&session, "GET", "https://moving.upstream.test:8443/").output();
     });
 }

@@ -4,25 +4,25 @@ use toolgate_tests::client::Pending;
 use toolgate_tests::{CallReply, Daemon, Session, guests, json};
 
 use super::upstream::Piece;
-use super::{API, PROGRAM, Scene, TRUSTED, grant, upstream, with};
+use super::{API, Fixture, PROGRAM, TRUSTED, grant, upstream, with_fixture};
 
 /// Where an upstream of [`crowded`] answers nothing, so that a connection stays open.
 const HANG: &str = "https://api.upstream.test:8443/hang";
 
-/// A daemon of its own with so many connections, whose plugin may reach the upstream of the scene. Its answers leave
+/// A daemon of its own with so many connections, whose plugin may reach the upstream of the fixture. Its answers leave
 /// connections open.
-fn started(scene: &Scene, all: u64, of_one: u64) -> Daemon {
+fn started(fixture: &Fixture, all: u64, of_one: u64) -> Daemon {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\nconnections = {all}\nconnections_per_organization = {of_one}\n",
-        scene.upstream.names.address
+        fixture.upstream.names.address
     );
-    scene.upstream.answer(|request| match request.starts_with("GET /hang") {
+    fixture.upstream.answer(|request| match request.starts_with("GET /hang") {
         true => vec![upstream::Piece::Hang],
         false => upstream::answer(200, &[], b"hello"),
     });
     let daemon = Daemon::start(PROGRAM, &settings);
     daemon.operator().load("caller", guests::CALLER);
-    daemon.operator().make("/v1/plugins/caller/grant", &grant(&scene.upstream)).expect(201);
+    daemon.operator().make("/v1/plugins/caller/grant", &grant(&fixture.upstream)).expect(201);
     daemon
 }
 
@@ -31,10 +31,10 @@ fn session(daemon: &Daemon, organization: &str) -> Session {
 }
 
 /// A request that keeps its connection until what comes back is dropped.
-fn hold(scene: &Scene, session: &Session, id: &str) -> Pending {
-    let before = scene.upstream.requests().len();
+fn hold(fixture: &Fixture, session: &Session, id: &str) -> Pending {
+    let before = fixture.upstream.requests().len();
     let pending = session.start(id, "caller/fetch", json!({"method": "GET", "url": HANG, "headers": []}));
-    scene.upstream.wait_until("the request", |seen, _| seen > before);
+    fixture.upstream.wait_until("the request", |seen, _| seen > before);
     pending
 }
 
@@ -46,32 +46,32 @@ fn fetch(session: &Session, url: &str, connect_ms: Option<u64>) -> CallReply {
 
 /// Finds no connection in the time that it has.
 #[track_caller]
-fn is_crowded_out(scene: &Scene, session: &Session) {
-    let before = scene.upstream.connections();
+fn is_crowded_out(fixture: &Fixture, session: &Session) {
+    let before = fixture.upstream.connections();
     let reply = fetch(session, API, Some(100)).failed("OVERLOADED");
     assert!(reply.message().contains("too many connections are open"), "{}", reply.0);
     assert!(reply.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("egress.connections")));
     assert_eq!(reply.0["error"]["details"]["retry_after_ms"], 1_000, "{}", reply.0);
-    assert_eq!(scene.upstream.connections(), before, "it was connected all the same");
+    assert_eq!(fixture.upstream.connections(), before, "it was connected all the same");
 }
 
 #[test]
 fn a_request_waits_for_a_connection_to_end_where_all_are_taken() {
-    with(|scene| {
-        let daemon = started(scene, 1, 1);
+    with_fixture(|fixture| {
+        let daemon = started(fixture, 1, 1);
         let (one, other) = (session(&daemon, "one"), session(&daemon, "other"));
-        let holding = hold(scene, &one, "c1");
-        is_crowded_out(scene, &one);
-        is_crowded_out(scene, &other);
-        let before = scene.upstream.connections();
+        let holding = hold(fixture, &one, "c1");
+        is_crowded_out(fixture, &one);
+        is_crowded_out(fixture, &other);
+        let before = fixture.upstream.connections();
         let arguments = json!({"method": "GET", "url": API, "headers": []});
         let waiting = other.start("c2", "caller/fetch", arguments);
         other.wait_until_running("c2");
-        assert_eq!(scene.upstream.connections(), before);
+        assert_eq!(fixture.upstream.connections(), before);
         drop(holding);
         let answer = waiting.reply().expect(200).json();
         assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
-        assert_eq!(scene.upstream.connections(), before + 1);
+        assert_eq!(fixture.upstream.connections(), before + 1);
         // What was refused is in the record of its call, and what hung up left nothing behind.
         let refused = daemon.operator().audit(&format!("kind=effect&session={}", other.id));
         assert!(refused.iter().any(|row| row.to_string().contains("too many connections are open")));
@@ -81,11 +81,11 @@ fn a_request_waits_for_a_connection_to_end_where_all_are_taken() {
 
 #[test]
 fn an_organization_that_has_all_its_connections_leaves_the_others_theirs() {
-    with(|scene| {
-        let daemon = started(scene, 3, 2);
+    with_fixture(|fixture| {
+        let daemon = started(fixture, 3, 2);
         let (noisy, quiet) = (session(&daemon, "noisy"), session(&daemon, "quiet"));
-        let _holding = [hold(scene, &noisy, "c1"), hold(scene, &noisy, "c2")];
-        is_crowded_out(scene, &noisy);
+        let _holding = [hold(fixture, &noisy, "c1"), hold(fixture, &noisy, "c2")];
+        is_crowded_out(fixture, &noisy);
         fetch(&quiet, API, None).output();
         // Many that wait for what is the noisy one's are before nobody else in the line of all.
         let arguments = json!({"method": "GET", "url": API, "headers": []});
@@ -100,22 +100,22 @@ fn an_organization_that_has_all_its_connections_leaves_the_others_theirs() {
 /// It was driven by a task of its own, since its answer came first, and has no slot any more once that task has ended.
 #[test]
 fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
-    with(|scene| {
-        let daemon = started(scene, 2, 2);
-        scene.upstream.answer_early(|request| match request.starts_with("POST") {
+    with_fixture(|fixture| {
+        let daemon = started(fixture, 2, 2);
+        fixture.upstream.answer_early(|request| match request.starts_with("POST") {
             true => {
                 let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec();
                 vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec()), Piece::End]
             }
             false => upstream::answer(200, &[], b"hello"),
         });
-        let ended = scene.upstream.closed();
+        let ended = fixture.upstream.closed();
         let body = "x".repeat(512 * 1024);
         let arguments =
-            json!({"method": "POST", "url": API, "headers": [], "body": body, "answer_first": true});
+            json!({"method": "POST", "url": API, "headers": [], "body": body, "response_first": true});
         session(&daemon, "one").call("caller/fetch", arguments).output();
-        scene.upstream.end_one();
-        scene.upstream.wait_until("the end of that connection", |_, closed| closed > ended);
+        fixture.upstream.end_one();
+        fixture.upstream.wait_until("the end of that connection", |_, closed| closed > ended);
         for organization in ["two", "three", "four"] {
             fetch(&session(&daemon, organization), API, None).output();
         }
@@ -124,14 +124,14 @@ fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
 
 #[test]
 fn connections_that_are_kept_and_not_used_make_room() {
-    with(|scene| {
-        let daemon = started(scene, 2, 1);
+    with_fixture(|fixture| {
+        let daemon = started(fixture, 2, 1);
         let (one, other, third) =
             (session(&daemon, "one"), session(&daemon, "other"), session(&daemon, "third"));
         let opened = |fetch: &dyn Fn()| {
-            let (connections, closed) = (scene.upstream.connections(), scene.upstream.closed());
+            let (connections, closed) = (fixture.upstream.connections(), fixture.upstream.closed());
             fetch();
-            (scene.upstream.connections() - connections, closed)
+            (fixture.upstream.connections() - connections, closed)
         };
         let ok = |session: &Session, url: &str| drop(fetch(session, url, None).output().clone());
         assert_eq!(opened(&|| ok(&one, API)).0, 1);
@@ -139,15 +139,15 @@ fn connections_that_are_kept_and_not_used_make_room() {
         // Another place of the same organization, which may have one.
         let (new, closed) = opened(&|| ok(&one, &format!("https://{TRUSTED}.upstream.test:8443/")));
         assert_eq!(new, 1);
-        scene.upstream.wait_until("the kept one to be closed", |_, ended| ended > closed);
+        fixture.upstream.wait_until("the kept one to be closed", |_, ended| ended > closed);
         // A third organization, where there are two connections in all.
         assert_eq!(opened(&|| ok(&other, API)).0, 1);
         let (new, closed) = opened(&|| ok(&third, API));
         assert_eq!(new, 1);
-        scene.upstream.wait_until("the one that was idle longest to be closed", |_, ended| ended > closed);
+        fixture.upstream.wait_until("the one that was idle longest to be closed", |_, ended| ended > closed);
         assert_eq!(opened(&|| ok(&other, API)).0, 0, "the one that was used last is still kept");
         // What is in use makes no room.
-        let _holding = [hold(scene, &other, "c1"), hold(scene, &third, "c2")];
-        is_crowded_out(scene, &one);
+        let _holding = [hold(fixture, &other, "c1"), hold(fixture, &third, "c2")];
+        is_crowded_out(fixture, &one);
     });
 }

@@ -2,7 +2,7 @@
 
 use toolgate_tests::{CallReply, Client, PluginFile, Session, Value, json};
 
-use super::{Scene, upstream, with};
+use super::{Fixture, upstream, with_fixture};
 
 const SECRET: &str = "sk_live_declared_5511aa";
 
@@ -34,14 +34,14 @@ struct House {
 
 impl House {
     /// An organization of its own, whose tool may reach the upstream.
-    fn new(scene: &Scene, organization: &str) -> Self {
-        let house = Self { operator: scene.daemon.operator(), organization: organization.to_owned() };
+    fn new(fixture: &Fixture, organization: &str) -> Self {
+        let house = Self { operator: fixture.daemon.operator(), organization: organization.to_owned() };
         house.operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
         let grant = json!({
             "network": [{"host": "api.upstream.test", "port": 8443}, {"scheme": "http", "host": "plain.upstream.test", "port": 8080}],
-            "private_networks": [format!("{}/32", scene.upstream.address)],
+            "private_networks": [format!("{}/32", fixture.upstream.address)],
             "plain_http": ["plain.upstream.test:8080"],
-            "extra_ca": [scene.upstream.authority],
+            "extra_ca": [fixture.upstream.authority],
             "credentials": ["shop"],
         });
         house.operator.make(&house.path("shop/grant"), &grant).expect(201);
@@ -80,31 +80,31 @@ fn head(request: &str) -> &str {
 
 #[test]
 fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
-    with(|scene| {
-        let house = House::new(scene, "declared");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "declared");
         let made = house.make(&definition());
         assert_eq!(made["state"], "active", "{made}");
         assert_eq!(made["tools"][0]["wire_name"], "call_shop_item");
         assert_eq!(made["warnings"], json!([]), "{made}");
-        scene.upstream.answer(|request| match request.starts_with("GET ") {
+        fixture.upstream.answer(|request| match request.starts_with("GET ") {
             true => upstream::ok("application/json", r#"{"item":{"name":"Pen","id":12345678901234567890}}"#),
             false => upstream::answer(201, &[("Content-Type", "application/json")], br#"{"order":7}"#),
         });
         let session = house.session();
         let item = session.call("shop/item", json!({"id": "a/b?c#d", "fields": ["name", "id"]}));
         assert_eq!(item.output(), &json!({"name": "Pen", "id": 12345678901234567890_u64}), "{}", item.0);
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(head(&request), "GET /shop/v1/items/a%2Fb%3Fc%23d?fields=name,id HTTP/1.1");
         assert!(request.to_ascii_lowercase().contains("\r\nx-client: toolgate\r\n"), "{request}");
 
         // An argument stays in its place: what would lead elsewhere is not sent.
-        let before = scene.upstream.requests().len();
+        let before = fixture.upstream.requests().len();
         session.call("shop/item", json!({"id": "a/../../../admin"})).failed("INVALID_ARGUMENTS");
-        assert_eq!(scene.upstream.requests().len(), before);
+        assert_eq!(fixture.upstream.requests().len(), before);
 
         let order = session.call("shop/order", json!({"items": [1, 2], "note": "soon", "key": "k1"}));
         assert_eq!(order.output(), &json!({"order": 7}));
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert!(request.starts_with("POST /shop/v1/orders HTTP/1.1\r\n"), "{request}");
         assert!(request.to_ascii_lowercase().contains("\r\nidempotency-key: k1\r\n"), "{request}");
         let body = request.rsplit("\r\n\r\n").next().unwrap_or_default();
@@ -115,8 +115,8 @@ fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
 /// 9.4: a name from elsewhere makes the tool's, is shown, and is taken in a call as S5 writes it.
 #[test]
 fn c1_an_action_is_called_as_it_is_elsewhere() {
-    with(|scene| {
-        let house = House::new(scene, "named");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "named");
         let mut definition = definition();
         definition["actions"][0]["name"] = "getItem".into();
         let made = house.make(&definition);
@@ -125,7 +125,7 @@ fn c1_an_action_is_called_as_it_is_elsewhere() {
             (&made["tools"][0]["original_name"], &made["tools"][1]["original_name"]),
             (&json!("getItem"), &Value::Null)
         );
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":{"name":"Pen"}}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":{"name":"Pen"}}"#));
         let session = house.session();
         let flat = |tool_name: &str, action: &str| {
             let call =
@@ -166,12 +166,12 @@ fn c1_an_action_is_called_as_it_is_elsewhere() {
 /// Nothing of an organization's tool is there for another one.
 #[test]
 fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
-    with(|scene| {
-        let house = House::new(scene, "having");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "having");
         house.make(&definition());
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         assert_eq!(house.session().call("shop/item", json!({"id": "1"})).output(), &json!(1));
-        let operator = scene.daemon.operator();
+        let operator = fixture.daemon.operator();
         operator.make_agent("lacking/bot", &json!({"enabled": ["*"]}));
         let other = operator.open_session("lacking/bot");
         let theirs = other.call("shop/item", json!({"id": "1"}));
@@ -195,8 +195,8 @@ fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
 
 #[test]
 fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
-    with(|scene| {
-        let house = House::new(scene, "changing");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "changing");
         house.make(&definition());
         house.operator.make(&house.path("shop"), &definition()).refused(412, "CONFLICT");
         let shown = house.operator.get(&house.path("shop")).expect(200);
@@ -207,7 +207,7 @@ fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
         assert_eq!(replaced["tools"].as_array().map(Vec::len), Some(1));
         let session = house.session();
         session.call("shop/item", json!({"id": "1"})).failed("TOOL_NOT_FOUND");
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
         let tag =
             house.operator.get(&house.path("shop")).header("etag").map(str::to_owned).unwrap_or_default();
@@ -220,11 +220,11 @@ fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
 /// Which of the two is meant is not for the daemon to guess, and nobody else is concerned.
 #[test]
 fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
-    with(|scene| {
-        let house = House::new(scene, "crossed");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "crossed");
         let operator = &house.operator;
         operator.make(&house.path("late"), &definition()).expect(201);
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         let session = house.session();
         // No operator granted this one its network, so it is refused there, and is there.
         session.call("late/item", json!({"id": "1"})).failed("NETWORK_DENIED");
@@ -242,10 +242,10 @@ fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
 /// A grant is the operator's, and outlives what the owner writes.
 #[test]
 fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
-    with(|scene| {
-        let house = House::new(scene, "granted");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "granted");
         house.make(&definition());
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         let session = house.session();
         session.call("shop/item", json!({"id": "1"})).output();
         let mut less: Value = house.operator.get(&house.path("shop/grant")).expect(200).json();
@@ -254,7 +254,7 @@ fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
         session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
         house.operator.replace(&house.path("shop"), &definition()).expect(200);
         session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
     });
 }
@@ -262,12 +262,12 @@ fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
 /// The bucket is the plugin's own, and its size what the definition says.
 #[test]
 fn c1_what_the_service_takes_is_held() {
-    with(|scene| {
-        let house = House::new(scene, "limited");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "limited");
         let mut limited = definition();
         limited["rate_limit"] = json!({"calls": 2, "seconds": 86_400});
         house.make(&limited);
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         let session = house.session();
         for _ in 0..2 {
             session.call("shop/item", json!({"id": "1"})).output();
@@ -279,13 +279,13 @@ fn c1_what_the_service_takes_is_held() {
 
 #[test]
 fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
-    with(|scene| {
-        let house = House::new(scene, "failing");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "failing");
         house.make(&definition());
         let session = house.session();
         let call = || session.call("shop/item", json!({"id": "1"}));
         let busy = [("Retry-After", "7"), ("Content-Type", "text/plain")];
-        scene.upstream.answer(move |_| upstream::answer(503, &busy, b"come again"));
+        fixture.upstream.answer(move |_| upstream::answer(503, &busy, b"come again"));
         let unavailable = error(call(), "API_UNAVAILABLE");
         assert_eq!(unavailable["details"], json!({"status": 503, "retry_after_ms": 7000}), "{unavailable}");
         assert_eq!(unavailable["retryable"], true);
@@ -294,7 +294,7 @@ fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
             |error: &Value, what: &str| error["message"].as_str().is_some_and(|text| text.contains(what));
         assert!(says(&unavailable, "come again"), "{unavailable}");
         let plain = [("Content-Type", "application/json")];
-        scene.upstream.answer(move |_| upstream::answer(404, &plain, br#"{"error":"no such item"}"#));
+        fixture.upstream.answer(move |_| upstream::answer(404, &plain, br#"{"error":"no such item"}"#));
         let refused = error(call(), "TOOL_FAILED");
         assert_eq!((&refused["details"]["status"], &refused["retryable"]), (&json!(404), &json!(false)));
         assert!(says(&refused, "no such item"), "{refused}");
@@ -304,9 +304,9 @@ fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
 /// What an owner alone can say reaches the public network over HTTPS, and no other.
 #[test]
 fn c1_without_a_grant_a_definition_reaches_no_private_address_and_nothing_without_tls() {
-    with(|scene| {
-        let house = House::new(scene, "ungranted");
-        let before = scene.upstream.connections();
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "ungranted");
+        let before = fixture.upstream.connections();
         let other = |base: &str| {
             let mut other = definition();
             other["base_url"] = json!(base);
@@ -319,14 +319,14 @@ fn c1_without_a_grant_a_definition_reaches_no_private_address_and_nothing_withou
         assert!(denied().contains("private_networks"), "{}", denied());
         house.operator.replace(&path, &other("http://plain.upstream.test:8080/")).expect(200);
         assert!(denied().contains("without TLS"), "{}", denied());
-        assert_eq!(scene.upstream.connections(), before);
+        assert_eq!(fixture.upstream.connections(), before);
     });
 }
 
 #[test]
 fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
-    with(|scene| {
-        let house = House::new(scene, "mistaken");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "mistaken");
         let cases: [(&str, Value, &str); 8] = [
             ("/base_ulr", json!("https://a.example"), "/base_ulr"),
             ("/base_url", json!("ftp://a.example"), "/base_url"),
@@ -355,8 +355,8 @@ fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
 
 #[test]
 fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
-    with(|scene| {
-        let house = House::new(scene, "secretive");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "secretive");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
         let made = house.make(&secret);
@@ -364,18 +364,18 @@ fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
         let session = house.session();
         session.call("shop/item", json!({"id": "1"})).failed("INTEGRATION_MISSING");
         house.keep_secret();
-        scene.upstream.answer(|_| upstream::ok("application/json", &format!(r#"{{"item":"{SECRET}"}}"#)));
+        fixture.upstream.answer(|_| upstream::ok("application/json", &format!(r#"{{"item":"{SECRET}"}}"#)));
         let reply = session.call("shop/item", json!({"id": "1"}));
         assert_eq!(reply.output(), &json!("*".repeat(SECRET.len())));
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert!(request.contains(SECRET), "{request}");
     });
 }
 
 #[test]
 fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
-    with(|scene| {
-        let house = House::new(scene, "expired");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "expired");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
         house.make(&secret);
@@ -384,7 +384,7 @@ fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
         let call = || session.call("shop/item", json!({"id": "1"}));
         for status in [401, 403] {
             let plain = [("Content-Type", "text/plain")];
-            scene.upstream.answer(move |_| upstream::answer(status, &plain, b"no"));
+            fixture.upstream.answer(move |_| upstream::answer(status, &plain, b"no"));
             let refused = error(call(), "TOOL_FAILED");
             let says = |member: &str, what: &str| {
                 assert!(refused[member].as_str().is_some_and(|text| text.contains(what)), "{refused}");
@@ -393,7 +393,7 @@ fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
             says("message", &format!("(status {status})"));
             says("hint", "whoever keeps the credential must look at it");
         }
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         assert_eq!(call().output(), &json!(1));
     });
 }
@@ -401,12 +401,12 @@ fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
 /// 9.11: a method alone does not loosen the gate.
 #[test]
 fn c1_what_only_reads_passes_unasked_where_the_definition_says_so() {
-    with(|scene| {
-        let house = House::new(scene, "asked");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "asked");
         let supervised = json!({"enabled": ["*"], "autonomy": "supervised"});
         house.operator.make_agent("asked/supervised", &supervised);
         let session = house.operator.open_session("asked/supervised");
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         house.make(&definition());
         assert_eq!(session.call("shop/item", json!({"id": "1"})).status(), "approval_required");
         let mut vouched = definition();
@@ -419,14 +419,14 @@ fn c1_what_only_reads_passes_unasked_where_the_definition_says_so() {
 
 #[test]
 fn c3_a_trial_shows_the_request_as_it_was_sent_and_the_raw_answer_without_the_secret() {
-    with(|scene| {
-        let house = House::new(scene, "trying");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "trying");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
         house.make(&secret);
         house.keep_secret();
         let raw = format!(r#"{{"item":{{"name":"Pen"}},"you":"{SECRET}"}}"#);
-        scene.upstream.answer(move |_| upstream::ok("application/json", &raw));
+        fixture.upstream.answer(move |_| upstream::ok("application/json", &raw));
         let request =
             json!({"organization": "trying", "tool": "shop/item", "arguments": {"id": "7", "fields": ["a"]}});
         let tried = house.operator.post("/v1/try", &request).expect(200).json();
@@ -454,9 +454,9 @@ fn c3_a_trial_shows_the_request_as_it_was_sent_and_the_raw_answer_without_the_se
 
 #[test]
 fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
-    with(|scene| {
-        let house = House::new(scene, "drafting");
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "drafting");
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         let owner = house.operator.with_new_token(&json!({"role": "owner", "organization": "drafting"}));
         let draft = |definition: &Value, action: &str| json!({"namespace": "shop", "definition": definition, "tool": action, "arguments": {"id": "1"}});
         let tried = owner.post("/v1/try", &draft(&definition(), "item")).expect(200).json();
@@ -494,8 +494,8 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
 /// However many are made at once: the last place is given once.
 #[test]
 fn c1_an_organization_has_200_tools_and_no_more() {
-    with(|scene| {
-        let house = House::new(scene, "crowded");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "crowded");
         let put = &|number: usize| {
             let path = house.path(&format!("shop-{number}"));
             house.operator.make(&path, &definition()).status
@@ -522,8 +522,8 @@ fn c1_an_organization_has_200_tools_and_no_more() {
 /// The platform's word holds for it, so nobody is to think that it does not.
 #[test]
 fn c1_a_platforms_policy_knows_the_tools_that_organizations_made() {
-    with(|scene| {
-        let house = House::new(scene, "known-above");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "known-above");
         house.make(&definition());
         let warned = |tool: &str| {
             let preview =
@@ -538,8 +538,8 @@ fn c1_a_platforms_policy_knows_the_tools_that_organizations_made() {
 
 #[test]
 fn c2_an_openapi_document_becomes_a_tool_whose_actions_work() {
-    with(|scene| {
-        let house = House::new(scene, "importing");
+    with_fixture(|fixture| {
+        let house = House::new(fixture, "importing");
         let document = r#"
 openapi: 3.0.3
 info: {title: Shop, version: "1.2"}
@@ -570,10 +570,10 @@ paths:
         let made = house.operator.post(&path, &request(false)).expect(201).json();
         assert_eq!(made["tool"]["tools"][0]["name"], "get_item", "{made}");
         house.operator.post(&path, &request(false)).refused(412, "CONFLICT");
-        scene.upstream.answer(|_| upstream::ok("application/json", r#"{"name":"Pen"}"#));
+        fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"name":"Pen"}"#));
         let item = house.session().call("shop/get_item", json!({"id": "7", "expand": ["a", "b"]}));
         assert_eq!(item.output(), &json!({"name": "Pen"}));
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(head(&request), "GET /shop/items/7?expand=a&expand=b HTTP/1.1");
         let unsound = json!({"namespace": "other", "document": "swagger: \"2.0\""});
         house.operator.post(&path, &unsound).refused(422, "INVALID_POLICY");

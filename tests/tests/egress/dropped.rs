@@ -3,19 +3,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::upstream::{Piece, answer};
-use super::{API, Scene, fetch, with};
+use super::{API, Fixture, fetch, with_fixture};
 use toolgate_tests::{CallReply, Session, json};
 
 /// A session whose organization has a connection that is kept. The upstream answers the next request by these pieces, and
 /// all others well.
-fn kept(scene: &mut Scene, next: Vec<Piece>) -> Session {
-    scene.agents += 1;
-    let agent = format!("dropped{}/a", scene.agents);
-    let operator = scene.daemon.operator();
+fn kept(fixture: &mut Fixture, next: Vec<Piece>) -> Session {
+    fixture.agents += 1;
+    let agent = format!("dropped{}/a", fixture.agents);
+    let operator = fixture.daemon.operator();
     operator.make_agent(&agent, &json!({"enabled": ["*"]}));
     let session = operator.open_session(&agent);
     let count = AtomicUsize::new(0);
-    scene.upstream.answer(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+    fixture.upstream.answer(move |_| match count.fetch_add(1, Ordering::Relaxed) {
         1 => next.clone(),
         _ => answer(200, &[], b""),
     });
@@ -24,26 +24,26 @@ fn kept(scene: &mut Scene, next: Vec<Piece>) -> Session {
 }
 
 /// What came of one more request, how often it arrived, and by how many new connections.
-fn once_more(scene: &Scene, request: impl FnOnce() -> CallReply) -> (CallReply, usize, usize) {
-    let before = (scene.upstream.requests().len(), scene.upstream.connections());
+fn once_more(fixture: &Fixture, request: impl FnOnce() -> CallReply) -> (CallReply, usize, usize) {
+    let before = (fixture.upstream.requests().len(), fixture.upstream.connections());
     let reply = request();
-    (reply, scene.upstream.requests().len() - before.0, scene.upstream.connections() - before.1)
+    (reply, fixture.upstream.requests().len() - before.0, fixture.upstream.connections() - before.1)
 }
 
 #[test]
 fn b3_a_kept_connection_that_its_server_drops_costs_no_request_that_can_be_repeated() {
-    with(|scene| {
+    with_fixture(|fixture| {
         for method in ["GET", "HEAD", "OPTIONS"] {
             for end in [Piece::Cut, Piece::End] {
-                let session = kept(scene, vec![end.clone()]);
+                let session = kept(fixture, vec![end.clone()]);
                 if matches!(end, Piece::End) {
-                    scene.upstream.end_one();
+                    fixture.upstream.end_one();
                 }
                 let url = format!("{API}/second");
-                let (reply, requests, connections) = once_more(scene, || fetch(&session, method, &url));
+                let (reply, requests, connections) = once_more(fixture, || fetch(&session, method, &url));
                 reply.output();
                 assert_eq!((requests, connections), (2, 1), "{method} {end:?}");
-                let sent = scene.upstream.requests();
+                let sent = fixture.upstream.requests();
                 assert_eq!(sent[sent.len() - 1], sent[sent.len() - 2]);
             }
         }
@@ -52,14 +52,15 @@ fn b3_a_kept_connection_that_its_server_drops_costs_no_request_that_can_be_repea
 
 #[test]
 fn b3_what_may_have_done_something_is_sent_once() {
-    with(|scene| {
+    with_fixture(|fixture| {
         for (method, body) in
             [("POST", None), ("POST", Some("four")), ("PUT", None), ("DELETE", None), ("GET", Some("four"))]
         {
-            let session = kept(scene, vec![Piece::Cut]);
+            let session = kept(fixture, vec![Piece::Cut]);
             let url = format!("{API}/second");
             let arguments = json!({"method": method, "url": url, "headers": [], "body": body});
-            let (reply, requests, connections) = once_more(scene, || session.call("caller/fetch", arguments));
+            let (reply, requests, connections) =
+                once_more(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{method} {body:?}: {}", reply.0);
             let reply = reply.failed("API_UNAVAILABLE");
             assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
@@ -69,7 +70,7 @@ fn b3_what_may_have_done_something_is_sent_once() {
 
 #[test]
 fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let bytes = |text: &str| Piece::Bytes(text.as_bytes().to_vec());
         for (next, why) in [
             (vec![bytes("HTTP/1.1 2"), Piece::Cut], "its answer is broken"),
@@ -77,10 +78,11 @@ fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
             (vec![bytes("canary\r\n\r\n"), Piece::Cut], "its answer is not HTTP"),
             (vec![Piece::Hang], "it did not answer in time"),
         ] {
-            let session = kept(scene, next);
+            let session = kept(fixture, next);
             let url = format!("{API}/second");
             let arguments = json!({"method": "GET", "url": url, "headers": [], "first_byte_ms": 300});
-            let (reply, requests, connections) = once_more(scene, || session.call("caller/fetch", arguments));
+            let (reply, requests, connections) =
+                once_more(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{why}: {}", reply.0);
             let reply = reply.failed("API_UNAVAILABLE");
             assert!(reply.message().ends_with(why) && !reply.0.to_string().contains("canary"), "{}", reply.0);
@@ -90,16 +92,16 @@ fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
 
 #[test]
 fn b3_a_new_connection_that_is_dropped_is_not_tried_again() {
-    with(|scene| {
-        let session = scene.session();
-        scene.upstream.answer(|_| vec![Piece::Cut]);
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        fixture.upstream.answer(|_| vec![Piece::Cut]);
         let url = format!("{API}/only");
-        let (reply, requests, connections) = once_more(scene, || fetch(&session, "GET", &url));
+        let (reply, requests, connections) = once_more(fixture, || fetch(&session, "GET", &url));
         assert_eq!((requests, connections), (1, 1), "{}", reply.0);
         let reply = reply.failed("API_UNAVAILABLE");
         assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
         // It left all the same.
-        let effects = scene.effects(&session);
+        let effects = fixture.effects(&session);
         assert!(!effects[0].1.contains(", 0 bytes out"), "{effects:?}");
     });
 }

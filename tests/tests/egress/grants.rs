@@ -1,27 +1,27 @@
 //! The document of a grant over HTTP and from the command line.
 
-use super::{API, PROGRAM, fetch, with};
+use super::{API, PROGRAM, fetch, with_fixture};
 use toolgate_tests::{Daemon, daemon, guests, json};
 
 const PATH: &str = "/v1/plugins/caller/grant";
 
 #[test]
 fn b5_a_grant_is_replaced_whole_and_holds_at_once() {
-    with(|scene| {
-        let (operator, session) = (scene.daemon.operator(), scene.session());
+    with_fixture(|fixture| {
+        let (operator, session) = (fixture.daemon.operator(), fixture.session());
         fetch(&session, "GET", &format!("{API}/")).output();
         operator.replace(PATH, &json!({"filesystem": "workspace"})).expect(200);
         fetch(&session, "GET", &format!("{API}/")).failed("NETWORK_DENIED");
         assert_eq!(operator.get(PATH).expect(200).json(), json!({"filesystem": "workspace"}));
-        operator.replace(PATH, &super::grant(&scene.upstream)).expect(200);
+        operator.replace(PATH, &super::grant(&fixture.upstream)).expect(200);
         fetch(&session, "GET", &format!("{API}/")).output();
     });
 }
 
 #[test]
 fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
-    with(|scene| {
-        let (operator, session) = (scene.daemon.operator(), scene.session());
+    with_fixture(|fixture| {
+        let (operator, session) = (fixture.daemon.operator(), fixture.session());
         for (document, pointer) in [
             (json!({"netwrok": []}), "/netwrok"),
             (json!({"private_networks": ["0.0.0.0/0"]}), "/private_networks/0"),
@@ -45,8 +45,8 @@ fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
 
 #[test]
 fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
-    with(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         for agent in ["narrow/one", "narrow/two", "wide/one"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
@@ -64,10 +64,10 @@ fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
         operator.replace(policy, &json!({"enabled": "*", "network": network})).expect(200);
         for session in [&one, &two, &mine] {
             fetch(session, "GET", &ours).output();
-            let before = scene.upstream.connections();
+            let before = fixture.upstream.connections();
             let reply = fetch(session, "GET", &others).failed("NETWORK_DENIED");
             assert_eq!(reply.0["error"]["details"], json!({"denied_by": "organization"}), "{}", reply.0);
-            assert_eq!(scene.upstream.connections(), before);
+            assert_eq!(fixture.upstream.connections(), before);
             // It takes away, and gives nothing.
             fetch(session, "GET", "https://evil.test/").failed("NETWORK_DENIED");
         }

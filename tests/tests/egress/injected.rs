@@ -16,7 +16,7 @@ use toolgate_sandbox::{
 use toolgate_tests::{guests, json};
 
 use super::upstream::{self, Upstream};
-use super::{API, with};
+use super::{API, with_fixture};
 
 const SECRET: &str = "sk_live+9f8e7d6c/5b4a3=";
 const BASE64: &str = "c2tfbGl2ZSs5ZjhlN2Q2Yy81YjRhMz0";
@@ -104,9 +104,9 @@ fn output(finished: &Finished) -> String {
 /// K2: sent, and blanked where it comes back, in fields, content and trailers.
 #[test]
 fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
+        fixture.upstream.answer(|_| {
             let text = format!(
                 "HTTP/1.1 200 OK\r\nX-Echo: Bearer {SECRET}\r\nTransfer-Encoding: chunked\r\n\r\n\
                  8\r\n{}\r\n{:x}\r\n{} and {BASE64}= end\r\n0\r\nX-Late: {SECRET}\r\n\r\n",
@@ -118,7 +118,7 @@ fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
         });
         let url = format!("{API}/v1/charges");
         let finished = bench.fetch(bearer(), &url, &["authorization: Bearer mine", "x-other: kept"]);
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         let sent: Vec<&str> =
             request.lines().filter(|line| line.to_ascii_lowercase().starts_with("authorization")).collect();
         assert_eq!(sent, [format!("authorization: Bearer {SECRET}")], "{request}");
@@ -136,14 +136,14 @@ fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
         // Without a credential the same bytes are nobody's secret.
         let plain = bench.fetch(Credentials::NONE, &url, &["authorization: Bearer mine"]);
         assert!(self::output(&plain).contains(SECRET));
-        assert!(scene.upstream.requests().pop().is_some_and(|request| request.contains("Bearer mine")));
+        assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains("Bearer mine")));
     });
 }
 
 #[test]
 fn k2_a_credential_can_stand_in_the_query() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
         let place = InjectionPlace::Query { name: "api_key".into() };
         let finished = bench.fetch(
             credentials(Some(injection("1", place, SECRET)), Vec::new()),
@@ -151,7 +151,7 @@ fn k2_a_credential_can_stand_in_the_query() {
             &[],
         );
         output(&finished);
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert!(
             request.starts_with("GET /v1?a=1&b=2&api_key=sk_live%2B9f8e7d6c%2F5b4a3%3D HTTP/1.1\r\n"),
             "{request}"
@@ -167,22 +167,22 @@ fn k2_a_credential_can_stand_in_the_query() {
 
 const OTHER: &str = "sk_test_OF-another_2b7c";
 
-fn show_both(scene: &super::Scene) {
+fn show_both(fixture: &super::Fixture) {
     let page = format!("{SECRET} and {OTHER}");
-    scene.upstream.answer(move |_| upstream::ok("text/plain", &page));
+    fixture.upstream.answer(move |_| upstream::ok("text/plain", &page));
 }
 
 /// K2: an API shows on one page what was sent to another.
 #[test]
 fn k2_a_secret_that_the_request_did_not_carry_is_blanked_in_its_answer() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
-        show_both(scene);
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
+        show_both(fixture);
         let watched = || injection("2", authorization(), OTHER);
         let url = format!("{API}/log");
         let [stars, other_stars] = [SECRET, OTHER].map(|secret| "*".repeat(secret.len()));
         let carried = || {
-            let request = scene.upstream.requests().pop().expect("a request");
+            let request = fixture.upstream.requests().pop().expect("a request");
             (request.contains(SECRET), request.contains(OTHER), request.contains("range: "))
         };
         let asked = ["range: bytes=0-9"];
@@ -202,9 +202,9 @@ fn k2_a_secret_that_the_request_did_not_carry_is_blanked_in_its_answer() {
 /// HTTP writes names in lower case, and a secret is one in any case.
 #[test]
 fn k2_a_field_that_is_named_like_a_secret_is_left_out() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
+        fixture.upstream.answer(|_| {
             let headers = [(OTHER, "a"), ("X-Of-Another", "kept"), ("Connection", "close")];
             upstream::answer(200, &headers, b"")
         });
@@ -221,8 +221,8 @@ fn k2_a_field_that_is_named_like_a_secret_is_left_out() {
 /// K3: who hands out tokens hears of one that is not taken.
 #[test]
 fn k3_an_answer_that_refuses_a_credential_is_told_of() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
         let told = Arc::new(std::sync::Mutex::new(Vec::new()));
         let telling = |credentials: Credentials| {
             let told = Arc::clone(&told);
@@ -230,7 +230,7 @@ fn k3_an_answer_that_refuses_a_credential_is_told_of() {
         };
         let url = format!("{API}/");
         for (status, injected, count) in [(403, true, 0), (401, false, 0), (401, true, 1)] {
-            scene.upstream.answer(move |_| upstream::answer(status, &[("Connection", "close")], b""));
+            fixture.upstream.answer(move |_| upstream::answer(status, &[("Connection", "close")], b""));
             let injection = |identity| injection(identity, authorization(), SECRET);
             let injected = injected.then(|| injection("of this one"));
             let asked = telling(credentials(injected, vec![injection("of another")]));
@@ -243,29 +243,29 @@ fn k3_an_answer_that_refuses_a_credential_is_told_of() {
 /// K4: never over plain HTTP, whatever the store would say. It is looked for there like any other.
 #[test]
 fn k4_no_credential_is_put_into_a_plain_request() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
-        show_both(scene);
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
+        show_both(fixture);
         let page = output(&bench.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
         assert!(page.contains(&format!("{} and {OTHER}", "*".repeat(SECRET.len()))), "{page}");
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
         output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
-        assert!(scene.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
+        assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
     });
 }
 
 /// A connection that carried a credential is used for nothing else.
 #[test]
 fn k2_connections_are_not_shared_between_credentials() {
-    with(|scene| {
-        let bench = Bench::new(&scene.upstream);
-        scene.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
-        let before = scene.upstream.connections();
+    with_fixture(|fixture| {
+        let bench = Bench::new(&fixture.upstream);
+        fixture.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
+        let before = fixture.upstream.connections();
         output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
         output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
-        assert_eq!(scene.upstream.connections(), before + 1);
+        assert_eq!(fixture.upstream.connections(), before + 1);
         output(&bench.fetch(Credentials::NONE, &format!("{API}/"), &[]));
-        assert_eq!(scene.upstream.connections(), before + 2);
+        assert_eq!(fixture.upstream.connections(), before + 2);
     });
 }

@@ -27,15 +27,15 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 /// Where most requests go.
 const API: &str = "https://api.upstream.test:8443";
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     upstream: Upstream,
     agents: u32,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
         let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
@@ -98,10 +98,10 @@ fn grant(upstream: &Upstream) -> Value {
     grant
 }
 
-fn with<R>(test: impl FnOnce(&mut Scene) -> R) -> R {
-    SCENE.with(Scene::start, |scene| {
-        scene.upstream.answer(|_| upstream::ok("text/plain", "hello"));
-        test(scene)
+fn with_fixture<R>(test: impl FnOnce(&mut Fixture) -> R) -> R {
+    FIXTURE.with(Fixture::start, |fixture| {
+        fixture.upstream.answer(|_| upstream::ok("text/plain", "hello"));
+        test(fixture)
     })
 }
 
@@ -112,15 +112,15 @@ fn fetch(session: &Session, method: &str, url: &str) -> CallReply {
 /// The positive twin of everything else.
 #[test]
 fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let reply = fetch(&session, "GET", &format!("{API}/points/7?key=secret"));
         let output = reply.output().as_str().unwrap_or_default().to_owned();
         assert!(output.starts_with("200\n") && output.ends_with("\n\nhello"), "{output}");
         assert!(reply.usage("egress_bytes") > 100, "{}", reply.0);
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert!(request.starts_with("GET /points/7?key=secret HTTP/1.1\r\n"), "{request}");
-        let effects = scene.effects(&session);
+        let effects = fixture.effects(&session);
         assert_eq!(effects.len(), 1, "{effects:?}");
         assert_eq!(effects[0].0, "network_request");
         assert!(
@@ -133,49 +133,49 @@ fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
 
 #[test]
 fn b3_a_name_is_asked_for_once_a_connection() {
-    with(|scene| {
+    with_fixture(|fixture| {
         // Of an organization that has no connection yet.
-        let operator = scene.daemon.operator();
+        let operator = fixture.daemon.operator();
         operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
         let session = operator.open_session("asking/a");
-        let before = scene.upstream.names.asked("api.upstream.test");
+        let before = fixture.upstream.names.asked("api.upstream.test");
         fetch(&session, "GET", &format!("{API}/")).output();
-        assert_eq!(scene.upstream.names.asked("api.upstream.test"), before + 1);
+        assert_eq!(fixture.upstream.names.asked("api.upstream.test"), before + 1);
     });
 }
 
 /// One organization's connections are no other's, and a kept one is used again.
 #[test]
 fn b3_connections_are_kept_for_the_same_organization_alone() {
-    with(|scene| {
-        scene.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
+        let operator = fixture.daemon.operator();
         // Of organizations that have no connection yet.
         let open = |agent: &str| {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
             operator.open_session(agent)
         };
         let (one, other) = (open("keeping/a"), open("other/a"));
-        let before = scene.upstream.connections();
+        let before = fixture.upstream.connections();
         fetch(&one, "GET", &format!("{API}/")).output();
         fetch(&one, "GET", &format!("{API}/")).output();
-        assert_eq!(scene.upstream.connections(), before + 1);
+        assert_eq!(fixture.upstream.connections(), before + 1);
         fetch(&other, "GET", &format!("{API}/")).output();
-        assert_eq!(scene.upstream.connections(), before + 2);
+        assert_eq!(fixture.upstream.connections(), before + 2);
     });
 }
 
 #[test]
 fn b3_hanging_up_closes_the_connection_upstream() {
-    with(|scene| {
-        scene.upstream.answer(|_| vec![upstream::Piece::Hang]);
-        let session = scene.session();
-        let (requests, closed) = (scene.upstream.requests().len(), scene.upstream.closed());
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| vec![upstream::Piece::Hang]);
+        let session = fixture.session();
+        let (requests, closed) = (fixture.upstream.requests().len(), fixture.upstream.closed());
         let body = json!({"method": "GET", "url": format!("{API}/"), "headers": []});
         let pending = session.start("c1", "caller/fetch", body);
-        scene.upstream.wait_until("the request", |seen, _| seen > requests);
-        assert_eq!(scene.upstream.closed(), closed);
+        fixture.upstream.wait_until("the request", |seen, _| seen > requests);
+        assert_eq!(fixture.upstream.closed(), closed);
         drop(pending);
-        scene.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
+        fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
     });
 }

@@ -1,35 +1,35 @@
 //! The built-in plugin `http`, through the daemon: it asks for every host, and reads those that its operator names.
 
-use super::{API, Scene, upstream, with};
+use super::{API, Fixture, upstream, with_fixture};
 use toolgate_tests::json;
 
 const PATH: &str = "/v1/plugins/http/grant";
 
-fn grant_page_hosts(scene: &Scene) {
+fn grant_page_hosts(fixture: &Fixture) {
     let grant = json!({
         "network": [{"host": "api.upstream.test", "port": 8443}],
-        "private_networks": [format!("{}/32", scene.upstream.address)],
-        "extra_ca": [scene.upstream.authority],
+        "private_networks": [format!("{}/32", fixture.upstream.address)],
+        "extra_ca": [fixture.upstream.authority],
     });
-    scene.daemon.operator().make(PATH, &grant).expect(201);
+    fixture.daemon.operator().make(PATH, &grant).expect(201);
 }
 
 /// One test, since there is one plugin `http` in a daemon and its grant is what changes.
 #[test]
 fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let fetch = |url: &str| session.call("http/fetch", json!({"url": url}));
 
         // Built in, and still nobody granted it a host.
-        let before = scene.upstream.connections();
+        let before = fixture.upstream.connections();
         fetch(API).failed("NETWORK_DENIED");
         let everything = json!({"network": [{"host": "*"}]});
-        scene.daemon.operator().make(PATH, &everything).refused(422, "INVALID_POLICY");
-        assert_eq!(scene.upstream.connections(), before);
+        fixture.daemon.operator().make(PATH, &everything).refused(422, "INVALID_POLICY");
+        assert_eq!(fixture.upstream.connections(), before);
 
-        grant_page_hosts(scene);
-        scene.upstream.answer(|request| match request.split(' ').nth(1) {
+        grant_page_hosts(fixture);
+        fixture.upstream.answer(|request| match request.split(' ').nth(1) {
             Some("/old") => upstream::answer(301, &[("Location", "/new")], b""),
             Some("/away") => upstream::answer(302, &[("Location", "https://other.upstream.test:8443/")], b""),
             _ => upstream::ok("text/html", "<h1>News</h1><p>A <b>bold</b> word"),
@@ -41,8 +41,8 @@ fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
         assert_eq!(page["url"], format!("{API}/new"));
 
         // A page that was granted does not lead to one that was not.
-        let before = scene.upstream.requests().len();
+        let before = fixture.upstream.requests().len();
         fetch(&format!("{API}/away")).failed("NETWORK_DENIED");
-        assert_eq!(scene.upstream.requests().len(), before + 1);
+        assert_eq!(fixture.upstream.requests().len(), before + 1);
     });
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use toolgate_tests::{Value, json};
 
-use super::{PROGRAM, Scene, upstream, with};
+use super::{Fixture, PROGRAM, upstream, with_fixture};
 
 /// What is imported, and one call of it.
 struct Published {
@@ -87,23 +87,23 @@ fn c2_what_makers_publish_is_imported_and_called() {
         eprintln!("`{}` is not there, see `.ci/run`: not tried", folder.display());
         return;
     }
-    with(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.make_agent("published/bot", &json!({"enabled": ["*"], "autonomy": "autonomous"}));
         for published in published() {
             let document = std::fs::read_to_string(folder.join(published.file).with_added_extension("json"));
-            imported_and_called(scene, &published, &document.expect(published.file));
+            imported_and_called(fixture, &published, &document.expect(published.file));
         }
     });
 }
 
-fn imported_and_called(scene: &Scene, published: &Published, document: &str) {
-    let operator = scene.daemon.operator();
+fn imported_and_called(fixture: &Fixture, published: &Published, document: &str) {
+    let operator = fixture.daemon.operator();
     let Published { namespace, .. } = published;
     let grant = json!({
         "network": [{"host": "api.upstream.test", "port": 8443, "path": format!("/{namespace}/")}],
-        "private_networks": [format!("{}/32", scene.upstream.address)],
-        "extra_ca": [scene.upstream.authority],
+        "private_networks": [format!("{}/32", fixture.upstream.address)],
+        "extra_ca": [fixture.upstream.authority],
         "credentials": [namespace],
     });
     operator.make(&format!("/v1/orgs/published/tools/{namespace}/grant"), &grant).expect(201);
@@ -125,11 +125,11 @@ fn imported_and_called(scene: &Scene, published: &Published, document: &str) {
         assert_ne!(left_out["reason"], "", "{left_out}");
     }
 
-    scene.upstream.answer(|_| upstream::ok("application/json", r#"{"id":"7"}"#));
+    fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"id":"7"}"#));
     let session = operator.open_session("published/bot");
     let reply = session.call(published.call, published.arguments.clone());
     assert_eq!(reply.output(), &json!({"id": "7"}), "{namespace}");
-    let request = scene.upstream.requests().pop().expect("a request");
+    let request = fixture.upstream.requests().pop().expect("a request");
     assert_eq!(request.lines().next(), Some(published.request));
     assert!(request.contains(published.holds), "{request}");
 }

@@ -1,13 +1,13 @@
 //! What must not leave, by rules and by addresses.
 
-use super::{API, fetch, with};
+use super::{API, fetch, with_fixture};
 use toolgate_tests::json;
 
 #[test]
 fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
-    with(|scene| {
-        let session = scene.session();
-        let before = scene.upstream.connections();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let before = fixture.upstream.connections();
         for (method, url, said) in [
             ("GET", "https://other.upstream.test:8443/", "may not reach `other.upstream.test`"),
             ("GET", "https://api.upstream.test/", "port 443"),
@@ -30,8 +30,8 @@ fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
             let reply = fetch(&session, method, url).failed("NETWORK_DENIED");
             assert!(reply.message().contains(said), "{url}: {}", reply.0);
         }
-        assert_eq!(scene.upstream.connections(), before, "a packet left");
-        let effects = scene.effects(&session);
+        assert_eq!(fixture.upstream.connections(), before, "a packet left");
+        let effects = fixture.effects(&session);
         assert_eq!(effects.len(), 17, "{effects:?}");
         assert!(effects.iter().all(|(kind, _)| kind == "network_denied"), "{effects:?}");
         assert!(!format!("{effects:?}").contains("secret"), "{effects:?}");
@@ -44,9 +44,9 @@ fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
 /// B5: the hint is what would have to be granted.
 #[test]
 fn b5_a_refusal_says_what_would_grant_it() {
-    with(|scene| {
-        let reply =
-            fetch(&scene.session(), "GET", "https://other.upstream.test:8443/a?b=c").failed("NETWORK_DENIED");
+    with_fixture(|fixture| {
+        let reply = fetch(&fixture.session(), "GET", "https://other.upstream.test:8443/a?b=c")
+            .failed("NETWORK_DENIED");
         let error = &reply.0["error"];
         let rule = json!({"scheme": "https", "host": "other.upstream.test", "port": 8443, "methods": ["GET"], "path": "/a"});
         assert_eq!(error["details"]["grant"], json!({"network": [rule]}), "{error}");
@@ -58,11 +58,11 @@ fn b5_a_refusal_says_what_would_grant_it() {
 
 #[test]
 fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
-    with(|scene| {
-        let session = scene.session();
-        let here = scene.upstream.address.to_string();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let here = fixture.upstream.address.to_string();
         let url = "https://moving.upstream.test:8443/";
-        let before = scene.upstream.connections();
+        let before = fixture.upstream.connections();
         for bad in [
             &["127.0.0.1"][..],
             &["169.254.169.254"],
@@ -77,12 +77,12 @@ fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
             &["8.8.8.8", "192.168.0.1"],
             &["64:ff9b::7f00:1"],
         ] {
-            scene.upstream.names.tell("moving.upstream.test", &[bad]);
+            fixture.upstream.names.tell("moving.upstream.test", &[bad]);
             let reply = fetch(&session, "GET", url).failed("NETWORK_DENIED");
             assert!(reply.message().contains("not public"), "{bad:?}: {}", reply.0);
         }
-        assert_eq!(scene.upstream.connections(), before, "a packet left");
-        scene.upstream.names.tell("moving.upstream.test", &[&[&here, &here]]);
+        assert_eq!(fixture.upstream.connections(), before, "a packet left");
+        fixture.upstream.names.tell("moving.upstream.test", &[&[&here, &here]]);
         fetch(&session, "GET", url).output();
         // An address in the URL is held to the same.
         let reply = fetch(&session, "GET", "https://127.0.0.1:8443/").failed("NETWORK_DENIED");
@@ -98,11 +98,11 @@ fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
 /// A name that is somewhere else a moment later is decided about again, and never connected to unvetted.
 #[test]
 fn b3_a_name_that_moves_is_vetted_again() {
-    with(|scene| {
-        let session = scene.session();
-        let here = scene.upstream.address.to_string();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let here = fixture.upstream.address.to_string();
         let url = "https://moving.upstream.test:8443/";
-        scene
+        fixture
             .upstream
             .names
             .tell("moving.upstream.test", &[&[&here], &["127.0.0.1"], &["169.254.169.254"], &[&here]]);
@@ -115,8 +115,8 @@ fn b3_a_name_that_moves_is_vetted_again() {
 
 #[test]
 fn k4_plain_http_goes_to_the_hosts_that_are_named_for_it() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         fetch(&session, "GET", "http://plain.upstream.test:8080/").output();
         fetch(&session, "GET", "http://plain.upstream.test/").failed("NETWORK_DENIED");
         fetch(&session, "GET", "http://api.upstream.test:8080/").failed("NETWORK_DENIED");
@@ -125,32 +125,32 @@ fn k4_plain_http_goes_to_the_hosts_that_are_named_for_it() {
 
 #[test]
 fn b3_a_redirect_is_an_answer_and_not_followed() {
-    with(|scene| {
-        scene.upstream.answer(|_| {
+    with_fixture(|fixture| {
+        fixture.upstream.answer(|_| {
             super::upstream::answer(
                 302,
                 &[("Location", "https://other.upstream.test:8443/"), ("Connection", "close")],
                 b"",
             )
         });
-        let before = scene.upstream.requests().len();
-        let reply = fetch(&scene.session(), "GET", &format!("{API}/"));
+        let before = fixture.upstream.requests().len();
+        let reply = fetch(&fixture.session(), "GET", &format!("{API}/"));
         let output = reply.output().as_str().unwrap_or_default();
         assert!(
             output.starts_with("302\n") && output.contains("location: https://other.upstream.test:8443/"),
             "{output}"
         );
-        assert_eq!(scene.upstream.requests().len(), before + 1);
+        assert_eq!(fixture.upstream.requests().len(), before + 1);
     });
 }
 
 #[test]
 fn b2_a_call_has_so_many_requests_and_bytes() {
-    with(|scene| {
-        let none = scene.session_of(&json!({"limits": {"requests": 0}}));
+    with_fixture(|fixture| {
+        let none = fixture.session_of(&json!({"limits": {"requests": 0}}));
         let reply = fetch(&none, "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("requests"));
-        let few = scene.session_of(&json!({"limits": {"egress_bytes": 2_000}}));
+        let few = fixture.session_of(&json!({"limits": {"egress_bytes": 2_000}}));
         fetch(&few, "GET", &format!("{API}/")).output();
         let body =
             json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": "x".repeat(4_000)});
@@ -161,14 +161,14 @@ fn b2_a_call_has_so_many_requests_and_bytes() {
 
 #[test]
 fn b5_an_agents_document_narrows_what_its_tools_reach() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let network = json!({"network": [{"host": "api.upstream.test", "port": 8443, "path": "/mine"}, {"host": "evil.test"}]});
-        let session = scene.session_of(&network);
+        let session = fixture.session_of(&network);
         fetch(&session, "GET", &format!("{API}/mine/7")).output();
         let reply = fetch(&session, "GET", &format!("{API}/yours")).failed("NETWORK_DENIED");
         assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
         fetch(&session, "GET", "https://evil.test/").failed("NETWORK_DENIED");
-        let nothing = scene.session_of(&json!({"network": []}));
+        let nothing = fixture.session_of(&json!({"network": []}));
         fetch(&nothing, "GET", &format!("{API}/mine")).failed("NETWORK_DENIED");
     });
 }

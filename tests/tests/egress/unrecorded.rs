@@ -6,14 +6,14 @@ use std::path::Path;
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::{CallReply, Daemon, Options, Session, compiled, guests, json, syncs, wait};
 
-use super::{API, PROGRAM, Scene, grant, with};
+use super::{API, Fixture, PROGRAM, grant, with_fixture};
 
 /// A daemon of its own, on that folder where there is one and under that, whose plugin may reach the upstream of the
-/// scene.
-fn started(scene: &Scene, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
+/// fixture.
+fn started(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\n[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n",
-        scene.upstream.names.address
+        fixture.upstream.names.address
     );
     if let Some(data) = data {
         compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
@@ -21,7 +21,7 @@ fn started(scene: &Scene, data: Option<&Path>, under: Vec<String>) -> (Daemon, S
     let options = Options { settings, data: data.map(Path::to_owned), under };
     let daemon = Daemon::start_with(PROGRAM, options);
     daemon.operator().load("caller", guests::CALLER);
-    daemon.operator().make("/v1/plugins/caller/grant", &grant(&scene.upstream)).expect(201);
+    daemon.operator().make("/v1/plugins/caller/grant", &grant(&fixture.upstream)).expect(201);
     let session = daemon.session_within("acme/bot", &json!({}));
     (daemon, session)
 }
@@ -35,41 +35,41 @@ fn post(session: &Session) -> CallReply {
 
 #[test]
 fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let Some(disk) = SmallDisk::mount("512m") else { return };
-        let (mut daemon, session) = started(scene, Some(&disk.path().join("data")), Vec::new());
+        let (mut daemon, session) = started(fixture, Some(&disk.path().join("data")), Vec::new());
         post(&session).output();
         disk.fill();
         let (refused, connections) = wait::until("the log to be full", || {
-            let before = scene.upstream.connections();
+            let before = fixture.upstream.connections();
             let reply = post(&session);
             (reply.status() != "ok").then_some((reply, before))
         });
         refused.failed("UNAVAILABLE");
-        assert_eq!(scene.upstream.connections(), connections, "a request left");
+        assert_eq!(fixture.upstream.connections(), connections, "a request left");
         assert!(daemon.lives());
         disk.make_room();
         wait::until("calls to run again", || (post(&session).status() == "ok").then_some(()));
-        assert!(scene.upstream.connections() > connections);
+        assert!(fixture.upstream.connections() > connections);
     });
 }
 
 #[test]
 fn no_request_leaves_before_the_intent_of_its_call_is_on_disk() {
-    with(|scene| {
+    with_fixture(|fixture| {
         let folder = tempfile::tempdir().expect("a folder");
         let broken = folder.path().join("broken");
-        let (daemon, session) = started(scene, None, syncs::failing_while(folder.path(), &broken));
+        let (daemon, session) = started(fixture, None, syncs::failing_while(folder.path(), &broken));
         post(&session).output();
         fs::write(&broken, "").expect("syncs fail");
-        let before = scene.upstream.connections();
+        let before = fixture.upstream.connections();
         post(&session).failed("UNAVAILABLE");
-        assert_eq!(scene.upstream.connections(), before, "a request left");
+        assert_eq!(fixture.upstream.connections(), before, "a request left");
         fs::remove_file(&broken).expect("syncs succeed");
         // The disk is well again; what did not leave leaves after a start.
         let daemon = daemon.crash_and_restart();
         let session = Session { client: daemon.operator(), id: session.id };
         post(&session).output();
-        assert_eq!(scene.upstream.connections(), before + 1);
+        assert_eq!(fixture.upstream.connections(), before + 1);
     });
 }

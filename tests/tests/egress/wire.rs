@@ -1,6 +1,6 @@
 //! What is on the wire: framing, host and connection are said by the host alone.
 
-use super::{API, fetch, with};
+use super::{API, fetch, with_fixture};
 use toolgate_tests::{Session, json};
 
 fn post(
@@ -27,8 +27,8 @@ fn only<'a>(request: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn b3_a_guest_cannot_say_what_is_ours_to_say() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let headers = [
             "accept-encoding: br",
             "te: trailers",
@@ -38,7 +38,7 @@ fn b3_a_guest_cannot_say_what_is_ours_to_say() {
             "range-x: 1",
         ];
         post(&session, &headers, Some("four"), Some("x-late: smuggled")).output();
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(only(&request, "host"), "api.upstream.test:8443");
         assert_eq!(only(&request, "accept-encoding"), "gzip, deflate");
         assert_eq!(only(&request, "transfer-encoding"), "chunked");
@@ -64,23 +64,23 @@ fn b3_a_guest_cannot_say_what_is_ours_to_say() {
 
 #[test]
 fn b3_a_length_is_that_of_the_content() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         post(&session, &["content-length: 4"], Some("four"), None).output();
-        let request = scene.upstream.requests().pop().expect("a request");
+        let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(only(&request, "content-length"), "4");
         assert!(
             request.ends_with("\r\n\r\nfour") && !request.to_ascii_lowercase().contains("transfer-encoding"),
             "{request}"
         );
-        let before = scene.upstream.requests().len();
+        let before = fixture.upstream.requests().len();
         for (length, body) in
             [("3", "four"), ("5", "four"), ("+4", "four"), ("4, 4", "four"), ("0x4", "four"), ("4", "")]
         {
             let reply = post(&session, &[&format!("content-length: {length}")], Some(body), None);
             assert!(reply.error_type().is_some(), "{length}: {}", reply.0);
         }
-        assert_eq!(scene.upstream.requests().len(), before, "a request was taken whole");
+        assert_eq!(fixture.upstream.requests().len(), before, "a request was taken whole");
         post(&session, &["content-length: 4", "content-length: 5"], Some("four"), None).failed("TOOL_FAILED");
     });
 }
@@ -88,13 +88,13 @@ fn b3_a_length_is_that_of_the_content() {
 /// Servers that want a length get one where content is usual (RFC 9110, 8.6), and no guest decides about it.
 #[test]
 fn b3_a_request_without_content_says_so_where_content_is_usual() {
-    with(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let request = |method: &str, headers: &[&str], body: Option<&str>| {
             let url = format!("{API}/in");
             let arguments = json!({"method": method, "url": url, "headers": headers, "body": body});
             session.call("caller/fetch", arguments).output();
-            scene.upstream.requests().pop().expect("a request")
+            fixture.upstream.requests().pop().expect("a request")
         };
         for method in ["POST", "PUT", "PATCH"] {
             for headers in [&[][..], &["content-length: 0"]] {
@@ -113,9 +113,9 @@ fn b3_a_request_without_content_says_so_where_content_is_usual() {
 
 #[test]
 fn b3_no_line_can_be_put_into_a_request() {
-    with(|scene| {
-        let session = scene.session();
-        let before = scene.upstream.requests().len();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let before = fixture.upstream.requests().len();
         for header in ["x-a: b\r\nx-evil: 1", "x-a: b\nx-evil: 1", "x-a\r\nx-evil: 1", "x a: b", "x-a: b\0c"]
         {
             let reply = post(&session, &[header], None, None);
@@ -125,7 +125,7 @@ fn b3_no_line_can_be_put_into_a_request() {
             let reply = fetch(&session, "GET", &format!("{API}{path}"));
             assert!(reply.error_type().is_some(), "{path:?}: {}", reply.0);
         }
-        assert_eq!(scene.upstream.requests().len(), before);
+        assert_eq!(fixture.upstream.requests().len(), before);
         post(&session, &["x-a: b c"], None, None).output();
     });
 }

@@ -6,14 +6,14 @@ use toolgate_tests::wait;
 
 #[test]
 fn the_end_of_a_session_closes_its_files() {
-    scene(|scene| {
-        let before = Aftermath::before(&scene.daemon);
+    with_fixture(|fixture| {
+        let leak_check = LeakCheck::start(&fixture.daemon);
         for _ in 0..5 {
-            let session = scene.session();
-            session.call("vandal/hoard", json!({"path": "/workspace/a", "count": 20})).output();
+            let session = fixture.session();
+            session.call("fs-attacker/open_many", json!({"path": "/workspace/a", "count": 20})).output();
             session.client.delete(&session.path("")).expect(204);
         }
-        before.is_clear(&mut scene.daemon);
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
@@ -31,12 +31,13 @@ fn the_workspace_of_a_session_outlives_a_restart() {
 /// O3: who hangs up leaves the same trace as who waits.
 #[test]
 fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
-    scene(|scene| {
-        let (session, operator) = (scene.session(), scene.daemon.operator());
+    with_fixture(|fixture| {
+        let (session, operator) = (fixture.session(), fixture.daemon.operator());
         let mut events = Stream::open(&session.client, &session.path("/events"));
         for (id, hangs_up) in [("c1", false), ("c2", true)] {
             let file = format!("{id}.txt");
-            let running = session.start(id, "vandal/doors_and_stay", json!({"count": 1, "path": file}));
+            let running =
+                session.start(id, "fs-attacker/keep_workspace_handles", json!({"count": 1, "path": file}));
             // The file alone can be seen before the operation that makes it has returned.
             let told = events.find(|(name, event)| name == "progress" && event["call"] == id);
             assert!(told.is_some() && session.get_file(&file).status == 200);
@@ -66,25 +67,25 @@ fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
 /// Files that are made while the folder is being removed would keep it.
 #[test]
 fn a_session_that_ends_while_its_files_are_made_leaves_none() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for round in 0..10 {
-            let session = scene.session();
-            let before = Aftermath::before(&scene.daemon);
+            let session = fixture.session();
+            let leak_check = LeakCheck::start(&fixture.daemon);
             let id = format!("c{round}");
             let making =
-                session.start(&id, "vandal/storm", json!({"path": "/workspace/a", "rounds": 100_000}));
+                session.start(&id, "fs-attacker/churn", json!({"path": "/workspace/a", "rounds": 100_000}));
             wait::until("a file", || {
-                fs::read_dir(scene.folder(&session)).ok()?.next().is_some().then_some(())
+                fs::read_dir(fixture.folder(&session)).ok()?.next().is_some().then_some(())
             });
             session.client.delete(&session.path("")).expect(204);
-            assert!(!scene.folder(&session).exists(), "round {round}");
+            assert!(!fixture.folder(&session).exists(), "round {round}");
             let reply = CallReply(making.reply().expect(200).json()["results"][0].clone());
             reply.failed("CANCELLED");
-            let row = session.audited(&scene.daemon.operator(), &id);
+            let row = session.audited(&fixture.daemon.operator(), &id);
             assert_eq!(row["status"], "cancelled", "{row}");
-            before.is_clear(&mut scene.daemon);
+            leak_check.assert_none(&mut fixture.daemon);
         }
-        scene.canaries_live();
+        fixture.canaries_live();
     });
 }
 
@@ -92,16 +93,15 @@ fn a_session_that_ends_while_its_files_are_made_leaves_none() {
 fn an_expired_session_runs_nothing_and_shows_nothing() {
     let mut daemon = Daemon::start(PROGRAM, "[sessions]\nidle_seconds = 2");
     let operator = daemon.operator();
-    operator.load("vandal", guests::VANDAL);
+    operator.load("fs-attacker", guests::FS_ATTACKER);
     let session = daemon.session_within("acme/bot", &json!({}));
     session.put_file("a.txt", b"mine").expect(204);
-    session.call_as("c1", "vandal/read", json!({"path": "/workspace/a.txt"})).output();
+    session.call_as("c1", "fs-attacker/read", json!({"path": "/workspace/a.txt"})).output();
     wait::until("the session to expire", || {
         (session.client.get(&session.path("")).status == 410).then_some(())
     });
-    let call =
-        json!({"calls": [{"id": "c2", "tool": "vandal/read", "arguments": {"path": "/workspace/a.txt"}}]});
-    let before = Aftermath::before(&daemon);
+    let call = json!({"calls": [{"id": "c2", "tool": "fs-attacker/read", "arguments": {"path": "/workspace/a.txt"}}]});
+    let leak_check = LeakCheck::start(&daemon);
     session.post(&call).refused(410, "EXPIRED");
     for reply in [
         session.get_file("a.txt"),
@@ -116,9 +116,9 @@ fn an_expired_session_runs_nothing_and_shows_nothing() {
     // Asking did not wake it, and the refused call was never opened.
     session.post(&call).refused(410, "EXPIRED");
     assert!(operator.audit(&format!("kind=call&session={}&call=c2", session.id)).is_empty());
-    before.is_clear(&mut daemon);
+    leak_check.assert_none(&mut daemon);
     let next = operator.open_session("acme/bot");
     next.get_file("a.txt").refused(404, "NOT_FOUND");
     next.put_file("a.txt", b"next").expect(204);
-    assert_eq!(next.call("vandal/read", json!({"path": "/workspace/a.txt"})).output(), "next");
+    assert_eq!(next.call("fs-attacker/read", json!({"path": "/workspace/a.txt"})).output(), "next");
 }

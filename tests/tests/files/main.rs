@@ -14,7 +14,7 @@ mod turns;
 use std::fs;
 use std::path::PathBuf;
 
-use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json, wait};
+use toolgate_tests::{CallReply, Daemon, LeakCheck, Session, Shared, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -27,19 +27,19 @@ workspace_bytes = 4_194_304
 workspace_files = 100
 ";
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     agents: u32,
     neighbour: Session,
     canaries: Vec<PathBuf>,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, SETTINGS);
-        daemon.operator().load("vandal", guests::VANDAL);
+        daemon.operator().load("fs-attacker", guests::FS_ATTACKER);
         let neighbour = daemon.session_within("acme/neighbour", &json!({}));
         neighbour.put_file("canary.txt", CANARY.as_bytes()).expect(204);
         let workspaces = daemon.data().join("workspaces");
@@ -52,18 +52,18 @@ impl Scene {
         for canary in &canaries {
             fs::write(canary, CANARY).expect("a canary");
         }
-        let mut scene = Self { daemon, agents: 0, neighbour, canaries };
-        scene.daemon.operator().audit("limit=1");
-        let warm = scene.session();
-        warm.call("vandal/litter", json!({"folder": "/workspace/w", "files": 20}));
-        scene
+        let mut fixture = Self { daemon, agents: 0, neighbour, canaries };
+        fixture.daemon.operator().audit("limit=1");
+        let warm = fixture.session();
+        warm.call("fs-attacker/make_files", json!({"folder": "/workspace/w", "files": 20}));
+        fixture
     }
 
     /// A session of an agent of its own. Its workspace is open from now on, and stays so until it ends.
     fn session(&mut self) -> Session {
         self.agents += 1;
         let session = self.daemon.session_within(&format!("acme/a{}", self.agents), &json!({}));
-        session.call("vandal/list", json!({"path": "/workspace"})).output();
+        session.call("fs-attacker/list", json!({"path": "/workspace"})).output();
         session
     }
 
@@ -81,8 +81,8 @@ impl Scene {
 
     /// Makes a call, and looks at what must hold after it.
     fn after(&mut self, session: &Session, tool: &str, arguments: Value) -> CallReply {
-        let before = Aftermath::before(&self.daemon);
-        let reply = session.call(&format!("vandal/{tool}"), arguments);
+        let leak_check = LeakCheck::start(&self.daemon);
+        let reply = session.call(&format!("fs-attacker/{tool}"), arguments);
         self.canaries_live();
         let shown = reply.0.to_string();
         let folder = self.daemon.folder.path().display().to_string();
@@ -91,7 +91,7 @@ impl Scene {
         let row = session.audited(&self.daemon.operator(), reply.id());
         assert_eq!(row["outcome"]["error_type"].as_str(), reply.error_type(), "{row}");
         assert_ne!(reply.error_type(), Some("INTERNAL"), "{row}");
-        before.is_clear(&mut self.daemon);
+        leak_check.assert_none(&mut self.daemon);
         reply
     }
 
@@ -103,33 +103,33 @@ impl Scene {
     }
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, test);
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, test);
 }
 
 #[test]
 fn a_file_written_by_a_tool_is_there_for_the_next_call_and_over_http() {
-    scene(|scene| {
-        let session = scene.session();
-        scene.after(&session, "write", json!({"path": "/workspace/a.txt", "bytes": 3})).output();
-        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        fixture.after(&session, "write", json!({"path": "/workspace/a.txt", "bytes": 3})).output();
+        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
         assert_eq!(session.get_file("a.txt").expect(200).text(), "xxx");
         session.put_file("folder/b.txt", b"yy").expect(204);
         assert_eq!(
-            scene.after(&session, "list", json!({"path": "/workspace"})).output(),
+            fixture.after(&session, "list", json!({"path": "/workspace"})).output(),
             &json!(["a.txt", "folder"])
         );
         let written = ("workspace_write".to_owned(), "a.txt".to_owned());
-        assert!(scene.effects(&session).contains(&written), "{:?}", scene.effects(&session));
+        assert!(fixture.effects(&session).contains(&written), "{:?}", fixture.effects(&session));
     });
 }
 
 #[test]
 fn nothing_outside_the_workspace_can_be_read() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
-        let data = scene.daemon.data().display().to_string();
+        let data = fixture.daemon.data().display().to_string();
         let paths = [
             "/etc/passwd".to_owned(),
             "/proc/self/environ".to_owned(),
@@ -139,7 +139,7 @@ fn nothing_outside_the_workspace_can_be_read() {
             "../canary.txt".to_owned(),
             format!("{data}/operator.token"),
             format!("/workspace/{data}/operator.token"),
-            format!("/workspace/../{}/canary.txt", scene.neighbour.id),
+            format!("/workspace/../{}/canary.txt", fixture.neighbour.id),
             "/workspace/here.txt/../../canary.txt".to_owned(),
             "/workspace/\\..\\canary.txt".to_owned(),
             "/workspace/%2e%2e/canary.txt".to_owned(),
@@ -147,23 +147,23 @@ fn nothing_outside_the_workspace_can_be_read() {
         ];
         for path in paths {
             for tool in ["read", "list"] {
-                let reply = scene.after(&session, tool, json!({"path": path}));
+                let reply = fixture.after(&session, tool, json!({"path": path}));
                 assert!(reply.error_type().is_some(), "{path}: {}", reply.0);
             }
         }
-        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
+        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
         let denied: Vec<_> =
-            scene.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
+            fixture.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
         assert!(denied.iter().any(|(_, path)| path.starts_with("../canary.txt")), "{denied:?}");
     });
 }
 
 #[test]
 fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
-        let neighbour = format!("/workspace/../{}", scene.neighbour.id);
+        let neighbour = format!("/workspace/../{}", fixture.neighbour.id);
         for path in [
             "/workspace/../canary.txt".to_owned(),
             format!("{neighbour}/canary.txt"),
@@ -177,30 +177,32 @@ fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
                 ("rename", json!({"from": "/workspace/here.txt", "to": path})),
             ];
             for (tool, arguments) in attempts {
-                let reply = scene.after(&session, tool, arguments.clone());
+                let reply = fixture.after(&session, tool, arguments.clone());
                 assert!(reply.error_type().is_some(), "{tool} {arguments}: {}", reply.0);
             }
         }
         assert!(!PathBuf::from("/tmp/toolgate-tests-canary").exists());
         let inside = json!({"from": "/workspace/here.txt", "to": "/workspace/there.txt"});
-        scene.after(&session, "rename", inside).output();
-        scene.after(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
+        fixture.after(&session, "rename", inside).output();
+        fixture.after(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
     });
 }
 
 #[test]
 fn links_are_not_made() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
         for target in ["/etc/passwd", "../canary.txt", "here.txt"] {
-            scene.after(&session, "symlink", json!({"target": target, "link": "link"})).failed("TOOL_FAILED");
+            fixture
+                .after(&session, "symlink", json!({"target": target, "link": "link"}))
+                .failed("TOOL_FAILED");
         }
         for from in ["here.txt", "../canary.txt", "/etc/passwd"] {
-            scene.after(&session, "hard_link", json!({"from": from, "to": "link"})).failed("TOOL_FAILED");
+            fixture.after(&session, "hard_link", json!({"from": from, "to": "link"})).failed("TOOL_FAILED");
         }
         assert_eq!(
-            scene.after(&session, "list", json!({"path": "/workspace"})).output(),
+            fixture.after(&session, "list", json!({"path": "/workspace"})).output(),
             &json!(["here.txt"])
         );
     });
@@ -208,8 +210,8 @@ fn links_are_not_made() {
 
 #[test]
 fn strange_names_are_files_or_are_refused_and_nothing_else() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let long = "x".repeat(300);
         for name in [
             "with space",
@@ -227,17 +229,17 @@ fn strange_names_are_files_or_are_refused_and_nothing_else() {
             ".",
         ] {
             let reply =
-                scene.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
+                fixture.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
             assert!(matches!(reply.error_type(), None | Some("TOOL_FAILED")), "{name:?}: {}", reply.0);
         }
-        scene.after(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
+        fixture.after(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
     });
 }
 
 #[test]
 fn paths_over_http_stay_inside_as_well() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
         let paths = [
             "../canary.txt",
@@ -259,7 +261,7 @@ fn paths_over_http_stay_inside_as_well() {
                 assert!(!reply.text().contains(CANARY));
             }
         }
-        scene.canaries_live();
+        fixture.canaries_live();
         let read = session.get_file("here.txt").expect(200);
         assert_eq!(read.text(), "here");
         assert_eq!(read.header("x-content-type-options"), Some("nosniff"));
@@ -280,7 +282,7 @@ fn a_plugin_reaches_no_network() {
     let address = listener.local_addr().expect("an address").to_string();
     session.call("caller/header", json!({"bytes": 100})).output();
     operator.audit("limit=1");
-    let before = Aftermath::before(&daemon);
+    let leak_check = LeakCheck::start(&daemon);
     let reply = session.call_as("c1", "caller/reach", json!({"authority": address, "path": "/?key=secret"}));
     reply.failed("NETWORK_DENIED");
     let effects = operator.audit(&format!("kind=effect&session={}", session.id));
@@ -293,5 +295,5 @@ fn a_plugin_reaches_no_network() {
     let reply = session.call("caller/header", json!({"bytes": 1 << 20})).failed("RESOURCE_EXCEEDED");
     assert_eq!(reply.limit(), Some("header_bytes"));
     assert!(listener.accept().is_err(), "a packet left");
-    before.is_clear(&mut daemon);
+    leak_check.assert_none(&mut daemon);
 }

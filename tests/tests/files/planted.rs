@@ -19,12 +19,12 @@ fn attempts(name: &str) -> Vec<(&'static str, Value)> {
         ("list", json!({"path": path})),
         ("write", json!({"path": path, "bytes": 10})),
         ("sparse", json!({"path": path, "bytes": 10})),
-        ("hoard", json!({"path": path, "count": 2})),
+        ("open_many", json!({"path": path, "count": 2})),
         ("rename", json!({"from": path, "to": "/workspace/stolen"})),
         ("empty_for_reading", json!({"path": name})),
         ("grow_for_reading", json!({"path": name, "bytes": 10})),
         ("write_at", json!({"path": name, "offset": 0})),
-        ("gulp", json!({"path": name})),
+        ("read_whole", json!({"path": name})),
         ("touch", json!({"path": name})),
     ]
 }
@@ -36,10 +36,10 @@ fn modified(path: &Path) -> SystemTime {
 /// Nobody but an operator of the machine can put one there; it is still not followed.
 #[test]
 fn a_link_that_is_there_is_not_followed() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("folder/here.txt", b"here").expect(204);
-        let workspace = scene.folder(&session);
+        let workspace = fixture.folder(&session);
         let link = |target: &str, at: &str| symlink(target, workspace.join(at)).expect("a link");
         link("../canary.txt", "file");
         link("..", "folder/up");
@@ -52,7 +52,7 @@ fn a_link_that_is_there_is_not_followed() {
                 ("write", json!({"path": path, "bytes": 1})),
                 ("list", json!({"path": path})),
             ] {
-                let reply = scene.after(&session, tool, arguments);
+                let reply = fixture.after(&session, tool, arguments);
                 assert!(reply.error_type().is_some(), "{tool} {path}: {}", reply.0);
             }
         }
@@ -66,10 +66,10 @@ fn a_link_that_is_there_is_not_followed() {
 
 #[test]
 fn no_tool_goes_through_a_planted_link() {
-    scene(|scene| {
-        let session = scene.session();
-        let workspace = scene.folder(&session);
-        let around = tempfile::tempdir_in(scene.daemon.folder.path()).expect("a folder outside");
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let workspace = fixture.folder(&session);
+        let around = tempfile::tempdir_in(fixture.daemon.folder.path()).expect("a folder outside");
         fs::write(around.path().join("canary.txt"), CANARY).expect("a canary");
         for (target, at) in [
             (around.path().join("canary.txt").as_path(), "file"),
@@ -96,7 +96,7 @@ fn no_tool_goes_through_a_planted_link() {
             "cwd/x",
         ] {
             for (tool, arguments) in attempts(name) {
-                scene.after(&session, tool, arguments).failed("TOOL_FAILED");
+                fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
             }
             session.get_file(name).refused(400, "INVALID_REQUEST");
             session.put_file(name, b"x").refused(400, "INVALID_REQUEST");
@@ -104,27 +104,27 @@ fn no_tool_goes_through_a_planted_link() {
         session.put_file("here.txt", b"here").expect(204);
         for to in ["out/here.txt", "root/tmp/here.txt"] {
             let rename = json!({"from": "/workspace/here.txt", "to": format!("/workspace/{to}")});
-            scene.after(&session, "rename", rename).failed("TOOL_FAILED");
+            fixture.after(&session, "rename", rename).failed("TOOL_FAILED");
         }
         for (tool, arguments) in [
             ("remove", json!({"path": "/workspace/out/canary.txt"})),
             ("remove_folder", json!({"path": "/workspace/out"})),
             ("nest", json!({"folder": "/workspace/out/n", "levels": 2})),
-            ("litter", json!({"folder": "/workspace/out/l", "files": 2})),
+            ("make_files", json!({"folder": "/workspace/out/l", "files": 2})),
         ] {
-            scene.after(&session, tool, arguments).failed("TOOL_FAILED");
+            fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
         }
         let left: Vec<_> = fs::read_dir(around.path()).expect("a folder").collect();
         assert_eq!(left.len(), 1, "{left:?}");
         assert_eq!(fs::read_to_string(around.path().join("canary.txt")).expect("the canary lives"), CANARY);
         assert_eq!(modified(&around.path().join("canary.txt")), was);
         // A link can be seen as one, and removed; then the name is as good as any.
-        assert_eq!(scene.after(&session, "kind", json!({"path": "file"})).output(), "link");
-        scene.after(&session, "remove", json!({"path": "/workspace/file"})).output();
-        scene.after(&session, "write", json!({"path": "/workspace/file", "bytes": 1})).output();
+        assert_eq!(fixture.after(&session, "kind", json!({"path": "file"})).output(), "link");
+        fixture.after(&session, "remove", json!({"path": "/workspace/file"})).output();
+        fixture.after(&session, "write", json!({"path": "/workspace/file", "bytes": 1})).output();
         session.client.delete(&session.path("/files/out")).expect(204);
         assert!(around.path().join("canary.txt").exists());
-        scene
+        fixture
             .after(&session, "rename", json!({"from": "/workspace/here.txt", "to": "/workspace/out"}))
             .output();
     });
@@ -132,9 +132,9 @@ fn no_tool_goes_through_a_planted_link() {
 
 #[test]
 fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
-    scene(|scene| {
-        let session = scene.session();
-        let workspace = scene.folder(&session);
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let workspace = fixture.folder(&session);
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, workspace.join("pipe"), FileType::Fifo, mode, 0).expect("a pipe");
         mknodat(CWD, workspace.join("socket"), FileType::Socket, mode, 0).expect("a socket");
@@ -146,16 +146,16 @@ fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
         }
         for name in names {
             for (tool, arguments) in attempts(name) {
-                let reply = scene.after(&session, tool, arguments).failed("TOOL_FAILED");
+                let reply = fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
                 assert!(reply.usage("duration_us") < 5_000_000, "{tool} {name}: {}", reply.0);
             }
             session.get_file(name).refused(400, "INVALID_REQUEST");
             session.put_file(name, b"x").refused(400, "INVALID_REQUEST");
             let listed = session.client.get(&session.path("/files")).expect(200).text();
             assert!(!listed.contains(name), "{listed}");
-            assert_eq!(scene.after(&session, "kind", json!({"path": name})).output(), "other");
-            scene.after(&session, "remove", json!({"path": format!("/workspace/{name}")})).output();
-            scene
+            assert_eq!(fixture.after(&session, "kind", json!({"path": name})).output(), "other");
+            fixture.after(&session, "remove", json!({"path": format!("/workspace/{name}")})).output();
+            fixture
                 .after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 3}))
                 .output();
             assert_eq!(session.get_file(name).expect(200).text(), "xxx");
@@ -165,48 +165,48 @@ fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
 
 #[test]
 fn a_file_with_a_second_name_outside_is_not_touched() {
-    scene(|scene| {
-        let session = scene.session();
-        let workspace = scene.folder(&session);
-        let canary = scene.canaries[0].clone();
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let workspace = fixture.folder(&session);
+        let canary = fixture.canaries[0].clone();
         let was = modified(&canary);
         fs::hard_link(&canary, workspace.join("second")).expect("a second name");
         for (tool, arguments) in attempts("second").into_iter().filter(|(tool, _)| *tool != "rename") {
-            scene.after(&session, tool, arguments).failed("TOOL_FAILED");
+            fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
         }
         session.get_file("second").refused(400, "INVALID_REQUEST");
         assert_eq!(modified(&canary), was, "a file outside was touched");
         // A whole file put in its place takes the name and leaves the other.
         session.put_file("second", b"mine").expect(204);
-        scene.canaries_live();
-        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/second"})).output(), "mine");
+        fixture.canaries_live();
+        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/second"})).output(), "mine");
         // So does removing it.
         fs::hard_link(&canary, workspace.join("third")).expect("a third name");
-        scene.after(&session, "remove", json!({"path": "/workspace/third"})).output();
-        scene.after(&session, "touch", json!({"path": "second"})).output();
+        fixture.after(&session, "remove", json!({"path": "/workspace/third"})).output();
+        fixture.after(&session, "touch", json!({"path": "second"})).output();
     });
 }
 
 #[test]
 fn names_that_are_no_text_hide_nothing_and_break_nothing() {
-    scene(|scene| {
-        let session = scene.session();
-        let workspace = scene.folder(&session);
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let workspace = fixture.folder(&session);
         let names: [&[u8]; 6] =
             [b"not \xff text", b"new\nline", b"\x1b[2J", b"\xe2\x80\xaegnp", b"plain", b"-rf"];
         for name in names {
             fs::write(workspace.join(OsStr::from_bytes(name)), "x").expect("a file");
         }
-        let told = scene.after(&session, "list", json!({"path": "/workspace"}));
+        let told = fixture.after(&session, "list", json!({"path": "/workspace"}));
         assert_eq!(told.output().as_array().map(Vec::len), Some(names.len() - 1), "{}", told.0);
         let listed = session.client.get(&session.path("/files")).expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(names.len()), "{listed}");
         session.get_file("not%20%ff%20text").refused(400, "INVALID_REQUEST");
         assert_eq!(session.get_file("new%0aline").expect(200).text(), "x");
-        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/new\nline"})).output(), "x");
+        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/new\nline"})).output(), "x");
         // What is audited is one line of plain text.
-        scene.after(&session, "write", json!({"path": "/workspace/new\nline", "bytes": 2})).output();
-        let effects = scene.effects(&session);
+        fixture.after(&session, "write", json!({"path": "/workspace/new\nline", "bytes": 2})).output();
+        let effects = fixture.effects(&session);
         assert!(effects.contains(&("workspace_write".to_owned(), "new\\nline".to_owned())), "{effects:?}");
         session.client.delete(&session.path("")).expect(204);
         assert!(!workspace.exists());
@@ -216,24 +216,24 @@ fn names_that_are_no_text_hide_nothing_and_break_nothing() {
 /// More entries than a listing holds, and more than the session may have.
 #[test]
 fn a_folder_full_of_files_is_refused_to_be_listed_and_still_served() {
-    scene(|scene| {
-        let session = scene.daemon.session_within("acme/full", &json!({}));
-        let workspace = scene.folder(&session);
+    with_fixture(|fixture| {
+        let session = fixture.daemon.session_within("acme/full", &json!({}));
+        let workspace = fixture.folder(&session);
         fs::create_dir_all(&workspace).expect("a folder");
         for at in 0..66_000 {
             fs::File::create(workspace.join(format!("f{at}"))).expect("a file");
         }
-        session.call("vandal/kind", json!({"path": "f1"})).output();
-        scene.after(&session, "list", json!({"path": "/workspace"})).failed("TOOL_FAILED");
+        session.call("fs-attacker/kind", json!({"path": "f1"})).output();
+        fixture.after(&session, "list", json!({"path": "/workspace"})).failed("TOOL_FAILED");
         let write = json!({"path": "/workspace/new", "bytes": 1});
         assert_eq!(
-            scene.after(&session, "write", write).failed("RESOURCE_EXCEEDED").limit(),
+            fixture.after(&session, "write", write).failed("RESOURCE_EXCEEDED").limit(),
             Some("workspace_files")
         );
         let listed = session.client.get(&session.path("/files")).expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(10_000));
         assert_eq!(listed["truncated"], true);
-        assert_eq!(scene.after(&session, "read", json!({"path": "/workspace/f7"})).output(), "");
+        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/f7"})).output(), "");
         session.client.delete(&session.path("")).expect(204);
         assert!(!workspace.exists());
     });

@@ -56,8 +56,8 @@ impl Drop for Meanwhile {
 struct Outside(TempDir);
 
 impl Outside {
-    fn of(scene: &Scene) -> Self {
-        let folder = tempfile::tempdir_in(scene.daemon.folder.path()).expect("a folder");
+    fn of(fixture: &Fixture) -> Self {
+        let folder = tempfile::tempdir_in(fixture.daemon.folder.path()).expect("a folder");
         fs::write(folder.path().join("file"), CANARY).expect("a canary");
         Self(folder)
     }
@@ -84,12 +84,12 @@ fn saw_only(reply: &CallReply, contents: &[&str]) {
 
 #[test]
 fn a_file_exchanged_for_a_link_never_leads_out() {
-    scene(|scene| {
-        let session = scene.session();
-        let raced = scene.folder(&session).join("raced");
-        let outside = Outside::of(scene);
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let raced = fixture.folder(&session).join("raced");
+        let outside = Outside::of(fixture);
         let target = outside.path().join("file");
-        let storm = json!({"path": "/workspace/raced", "rounds": 300});
+        let churn = json!({"path": "/workspace/raced", "rounds": 300});
         let racing = {
             let raced = raced.clone();
             Meanwhile::again(move || {
@@ -101,29 +101,29 @@ fn a_file_exchanged_for_a_link_never_leads_out() {
                 let _ = made.and_then(|mut file| file.write_all(b"inside"));
             })
         };
-        let reply = scene.after(&session, "storm", storm.clone());
+        let reply = fixture.after(&session, "churn", churn.clone());
         drop(racing);
-        saw_only(&reply, &["inside", "vandal", ""]);
+        saw_only(&reply, &["inside", "fs-attacker", ""]);
         assert!(reply.output()["refused"].as_u64() > Some(0), "raced with nobody: {}", reply.0);
         outside.is_untouched();
         let _ = fs::remove_file(&raced);
-        let calm = scene.after(&session, "storm", storm);
-        saw_only(&calm, &["vandal"]);
+        let calm = fixture.after(&session, "churn", churn);
+        saw_only(&calm, &["fs-attacker"]);
     });
 }
 
 #[test]
 fn a_folder_exchanged_for_a_link_never_leads_out() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("d/file", b"inside").expect(204);
-        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
         let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
-        let reply = scene.after(&session, "storm", json!({"path": "/workspace/d/file", "rounds": 300}));
-        saw_only(&reply, &["inside", "vandal", ""]);
-        let walked = scene.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
-        saw_only(&walked, &["inside", "vandal", ""]);
+        let reply = fixture.after(&session, "churn", json!({"path": "/workspace/d/file", "rounds": 300}));
+        saw_only(&reply, &["inside", "fs-attacker", ""]);
+        let walked = fixture.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        saw_only(&walked, &["inside", "fs-attacker", ""]);
         drop(racing);
         outside.is_untouched();
     });
@@ -131,15 +131,15 @@ fn a_folder_exchanged_for_a_link_never_leads_out() {
 
 #[test]
 fn a_folder_exchanged_during_a_walk_never_leads_out() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         for at in 0..10 {
             session.put_file(&format!("d/e/f{at}"), b"inside").expect(204);
         }
-        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
         let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
-        let reply = scene.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        let reply = fixture.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
         saw_only(&reply, &["inside"]);
         for _ in 0..50 {
             let listed = session.client.get(&session.path("/files"));
@@ -153,12 +153,12 @@ fn a_folder_exchanged_during_a_walk_never_leads_out() {
 
 #[test]
 fn the_routes_of_files_are_not_led_out_either() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         session.put_file("d/file", b"inside").expect(204);
-        let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+        let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
-        let before = Aftermath::before(&scene.daemon);
+        let leak_check = LeakCheck::start(&fixture.daemon);
         let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
         let mut good = 0;
         for _ in 0..150 {
@@ -177,25 +177,25 @@ fn the_routes_of_files_are_not_led_out_either() {
         drop(racing);
         assert!(good > 0);
         outside.is_untouched();
-        before.is_clear(&mut scene.daemon);
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 #[test]
 fn the_end_of_a_session_removes_nothing_outside() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for _ in 0..5 {
-            let session = scene.session();
+            let session = fixture.session();
             for at in 0..20 {
                 session.put_file(&format!("d/e/f{at}"), b"inside").expect(204);
             }
-            let (folder, outside) = (scene.folder(&session), Outside::of(scene));
+            let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
             symlink(outside.path(), folder.join("link")).expect("a link");
             let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
             session.client.delete(&session.path("")).expect(204);
             drop(racing);
             outside.is_untouched();
-            scene.canaries_live();
+            fixture.canaries_live();
         }
     });
 }

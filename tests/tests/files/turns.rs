@@ -11,8 +11,8 @@ fn at_once(session: &Session, tool: &str, arguments: impl Iterator<Item = Value>
 
 #[test]
 fn t4_edits_of_one_file_in_one_request_are_all_made() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let numbers = || 0..12;
         session
             .put_file("list.txt", numbers().map(|n| format!("<{n}>\n")).collect::<String>().as_bytes())
@@ -47,10 +47,10 @@ fn t4_edits_of_one_file_in_one_request_are_all_made() {
 
 #[test]
 fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does_not() {
-    scene(|scene| {
-        let session = scene.session();
+    with_fixture(|fixture| {
+        let session = fixture.session();
         let staying = json!({"path": "/workspace/begun", "until": "/workspace/go"});
-        let staying = session.start("staying", "vandal/stay", staying);
+        let staying = session.start("staying", "fs-attacker/stay", staying);
         wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
         let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
         let (cancelled, waiting) = (write("cancelled", "no"), write("waiting", "yes"));
@@ -65,7 +65,7 @@ fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does
             session.get_file(file).refused(404, "NOT_FOUND");
         }
         // Another session's files are others.
-        scene.session().call("files/write", json!({"path": "mine", "content": "x"})).output();
+        fixture.session().call("files/write", json!({"path": "mine", "content": "x"})).output();
         session.put_file("go", b"").expect(204);
         for pending in [staying, waiting] {
             let answer = pending.reply().expect(200).json();
@@ -81,11 +81,11 @@ fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does
 fn t4_a_call_that_waits_for_files_is_decided_when_it_has_them_and_takes_no_place_meanwhile() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2\n");
     let operator = daemon.operator();
-    operator.load("vandal", guests::VANDAL);
+    operator.load("fs-attacker", guests::FS_ATTACKER);
     let session = daemon.session_within("acme/bot", &json!({}));
     let other = Session { client: operator.clone(), id: operator.open_session("acme/bot").id };
     let staying = json!({"path": "/workspace/begun", "until": "/workspace/go"});
-    let staying = session.start("staying", "vandal/stay", staying);
+    let staying = session.start("staying", "fs-attacker/stay", staying);
     wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
     let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
     let waiting = [("w1", write("w1", "yes")), ("w2", write("w2", "yes"))];

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use toolgate_tests::events::Stream;
 use toolgate_tests::{CallReply, Value, json};
 
-use crate::{Agent, payments, scene};
+use crate::{Agent, payments, with_fixture};
 
 fn supervised() -> Value {
     json!({"enabled": ["pay/*"], "autonomy": "supervised"})
@@ -40,8 +40,8 @@ impl Agent {
 
 #[test]
 fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let answer = agent
             .session
             .post(&json!({"calls": [
@@ -73,18 +73,18 @@ fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
         assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
         assert_ne!(agent.asked("c3", payment(5)), approval);
 
-        let rows = scene.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
+        let rows = fixture.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
         let statuses: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
         assert_eq!(statuses, ["ok", "approval_required", "approval_required"]);
-        let used = scene.operator.audit(&format!("kind=effect&session={}&call=c1", agent.session.id));
+        let used = fixture.operator.audit(&format!("kind=effect&session={}&call=c1", agent.session.id));
         assert_eq!(used[0]["effect"]["detail"], approval.as_str(), "{used:?}");
     });
 }
 
 #[test]
 fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         agent.decide(&approval, json!({"decision": "deny", "reason": "not this month"})).expect(200);
         let denied = agent.session.look("c1").failed("APPROVAL_DENIED");
@@ -96,8 +96,8 @@ fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
 
 #[test]
 fn g11_nobody_decides_about_their_own_session() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         let path = format!("/v1/approvals/{approval}");
         let yes = json!({"decision": "approve"});
@@ -111,7 +111,7 @@ fn g11_nobody_decides_about_their_own_session() {
         let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
         agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).refused(403, "FORBIDDEN");
         // Nor is it there for another organization.
-        let stranger = scene.agent(&supervised()).owner;
+        let stranger = fixture.agent(&supervised()).owner;
         let unknown = stranger.post("/v1/approvals/a_nothing", &yes).refused(404, "NOT_FOUND");
         let foreign = stranger.post(&path, &yes).refused(404, "NOT_FOUND");
         assert_eq!(foreign.text().replace(&approval, "a_nothing"), unknown.text());
@@ -122,8 +122,8 @@ fn g11_nobody_decides_about_their_own_session() {
 /// One approval, a thousand tries at once, each with an id of its own: one runs.
 #[test]
 fn g11_an_approval_is_used_exactly_once_however_many_try() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c0", payment(5));
         agent.approve(&approval);
         let (threads, tries) = (20, 50);
@@ -169,8 +169,8 @@ fn g11_an_approval_is_used_exactly_once_however_many_try() {
 
 #[test]
 fn g11_calls_of_a_stated_shape_run_as_often_as_stated_and_no_other() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         let shape = json!({"decision": "approve", "uses": 2, "arguments": {"/amount": {"type": "integer", "maximum": 10}}});
         let decided = agent.decide(&approval, shape).expect(200).json();
@@ -187,8 +187,8 @@ fn g11_calls_of_a_stated_shape_run_as_often_as_stated_and_no_other() {
 /// Nothing would ever let it run, and its orchestrator would wait for good.
 #[test]
 fn g11_a_call_whose_approval_another_one_used_up_ends() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         agent.decide(&approval, json!({"decision": "approve", "uses": 2})).expect(200);
         assert_eq!(agent.pay("c2", payment(5)).status(), "ok");
@@ -203,8 +203,8 @@ fn g11_a_call_whose_approval_another_one_used_up_ends() {
 
 #[test]
 fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         for unsound in [
             json!({"decision": "maybe"}),
@@ -231,8 +231,8 @@ fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
 
 #[test]
 fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_does() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let (unrelated, rules, tool) =
             (agent.asked("c1", payment(1)), agent.asked("c2", payment(2)), agent.asked("c3", payment(3)));
         for approval in [&unrelated, &rules, &tool] {
@@ -255,10 +255,10 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
             .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised"}))
             .expect(200);
         // Another version of the plugin.
-        scene.operator.load("pay", &payments("1.0.1"));
+        fixture.operator.load("pay", &payments("1.0.1"));
         agent.pay("c3", payment(3)).failed("APPROVAL_EXPIRED");
         let waiting = agent.asked("c4", payment(4));
-        scene.operator.load("pay", &payments("1.0.2"));
+        fixture.operator.load("pay", &payments("1.0.2"));
         // What the approver was shown would not be what runs.
         agent.decide(&waiting, json!({"decision": "approve"})).refused(410, "APPROVAL_EXPIRED");
         agent.session.look("c4").failed("APPROVAL_EXPIRED");
@@ -268,8 +268,8 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
 /// Nobody posts the second call again: who follows it would wait for good.
 #[test]
 fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(1));
         assert_eq!(agent.asked("c2", payment(1)), approval);
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
@@ -282,8 +282,8 @@ fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
 
 #[test]
 fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let odd = "{ \"to\":\"b\\u006fb\",\n \"amount\" : 5 }";
         let body = format!("{{\"calls\":[{{\"id\":\"c1\",\"tool\":\"pay/send\",\"arguments\":{odd}}}]}}");
         let answer = agent.session.client.post_text(&agent.session.path("/calls"), &body).expect(200).json();
@@ -300,8 +300,8 @@ fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
 
 #[test]
 fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let unneeded = agent.asked("c1", payment(1));
         let approved = agent.asked("c2", payment(2));
         agent.approve(&approved);
@@ -342,13 +342,13 @@ fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
 /// Nothing of it ran, so the person who approved it is not asked again.
 #[test]
 fn g11_an_approved_call_that_does_not_run_leaves_its_approval_as_it_was() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["files/write"], "autonomy": "supervised"}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["files/write"], "autonomy": "supervised"}));
         let write = || agent.session.call_as("c1", "files/write", json!({"path": "a", "content": "x"}));
         let approval = write().0["approval"]["id"].as_str().expect("an approval").to_owned();
         agent.approve(&approval);
         // Something is where the folder of its files should be.
-        let folder = scene.daemon.data().join("workspaces").join(&agent.session.id);
+        let folder = fixture.daemon.data().join("workspaces").join(&agent.session.id);
         std::fs::write(&folder, "").expect("in the way");
         assert_eq!(write().failed("UNAVAILABLE").0["executed"], "no");
         std::fs::remove_file(&folder).expect("out of the way");

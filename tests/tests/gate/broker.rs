@@ -1,12 +1,12 @@
 //! The broker through a real daemon (G15). How much it finds is measured in `admission/tests/broker.rs`.
 
-use toolgate_tests::{Daemon, Session, Value, json, office};
+use toolgate_tests::{Daemon, Session, Value, json, sample_policy};
 
 #[test]
 fn g15_a_message_narrows_what_is_shown_and_never_what_is_allowed() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
-    office::open(&operator);
+    sample_policy::open(&operator);
     let opened = operator
         .post("/v1/sessions", &json!({"agent": "office/system", "channel": "webchat"}))
         .expect(201)

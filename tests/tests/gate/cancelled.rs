@@ -3,7 +3,7 @@
 use toolgate_tests::events::Stream;
 use toolgate_tests::{CallReply, Reply, Value, json};
 
-use crate::{Agent, scene};
+use crate::{Agent, with_fixture};
 
 fn supervised() -> Value {
     json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"})
@@ -46,8 +46,8 @@ fn names_of(stream: &mut Stream, count: usize) -> Vec<(String, Value, Value)> {
 
 #[test]
 fn r6_a_call_that_waits_for_a_person_is_cancelled_and_no_approval_lets_it_run() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let mut stream = agent.listen();
         let waiting = agent.wants_to_pay("c1");
         assert_eq!(stream.names(2), ["tool_call", "approval"]);
@@ -69,8 +69,8 @@ fn r6_a_call_that_waits_for_a_person_is_cancelled_and_no_approval_lets_it_run() 
 
 #[test]
 fn r6_a_call_that_waits_for_its_client_is_cancelled_and_no_result_is_taken() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let mut stream = agent.listen();
         assert_eq!(agent.wants_an_answer("c1").status(), "client_required");
         assert_eq!(stream.names(2), ["tool_call", "client"]);
@@ -93,8 +93,8 @@ fn r6_a_call_that_waits_for_its_client_is_cancelled_and_no_result_is_taken() {
 /// Two calls of the same kind wait for one approval.
 #[test]
 fn r6_a_cancelled_call_leaves_the_approval_to_the_other_that_waits_for_it() {
-    scene(|scene| {
-        let agent = scene.agent(&supervised());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&supervised());
         let waiting = agent.wants_to_pay("c1");
         assert_eq!(agent.wants_to_pay("c2").0["approval"]["id"], waiting.0["approval"]["id"]);
         agent.session.cancel("c1").expect(204);
@@ -106,7 +106,7 @@ fn r6_a_cancelled_call_leaves_the_approval_to_the_other_that_waits_for_it() {
 
 #[test]
 fn g6_calls_that_wait_have_an_end_when_their_session_has_one() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         type End = fn(&Agent);
         let by_hand: End = |agent| drop(agent.session.client.delete(&agent.session.path("")).expect(204));
         let with_its_agent: End = |agent| {
@@ -115,7 +115,7 @@ fn g6_calls_that_wait_have_an_end_when_their_session_has_one() {
             agent.owner.send("DELETE", &agent.document(), &[("If-Match", tag)], b"").expect(204);
         };
         for end in [by_hand, with_its_agent] {
-            let agent = scene.agent(&supervised());
+            let agent = fixture.agent(&supervised());
             let mut stream = agent.listen();
             agent.wants_to_pay("paid");
             agent.wants_an_answer("asked");

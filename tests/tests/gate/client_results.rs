@@ -2,7 +2,7 @@
 
 use toolgate_tests::{Daemon, Value, json};
 
-use crate::{Agent, scene};
+use crate::{Agent, with_fixture};
 
 impl Agent {
     fn ask(&self, id: &str) -> Value {
@@ -21,8 +21,8 @@ fn asking() -> Value {
 
 #[test]
 fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_recorded() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         let answer = agent.ask("c1");
         assert_eq!(answer["next"], "client", "{answer}");
         let handed = &answer["results"][0];
@@ -50,7 +50,7 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
             .refused(409, "CONFLICT");
         agent.post_result("c1", json!({"status": "error", "message": "no"})).refused(409, "CONFLICT");
         assert_eq!(agent.session.look("c1").0, ended);
-        let rows = scene.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
+        let rows = fixture.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
         let statuses: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
         assert_eq!(statuses, ["ok", "client_required"]);
         assert_eq!(rows[0]["call"]["reason"]["rule"], "client_result");
@@ -59,8 +59,8 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
 
 #[test]
 fn t3_a_failure_that_the_client_posts_is_the_calls_failure() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         agent.ask("c1");
         let ended = agent
             .post_result("c1", json!({"status": "error", "message": "the user walked away"}))
@@ -77,8 +77,8 @@ fn t3_a_failure_that_the_client_posts_is_the_calls_failure() {
 /// Whoever hangs up has posted the result or has not: the call is never left between the two.
 #[test]
 fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_or_open() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         let result = json!({"status": "ok", "output": {"answer": "Monday"}});
         let body = result.to_string();
         for number in 0..20 {
@@ -93,7 +93,7 @@ fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_
                     (again.status == 200).then(|| again.json())
                 });
             assert_eq!((&ended["status"], &agent.session.look(&id).0), (&json!("ok"), &ended));
-            let rows = scene.operator.audit(&format!("kind=call&session={}&call={id}", agent.session.id));
+            let rows = fixture.operator.audit(&format!("kind=call&session={}&call={id}", agent.session.id));
             assert_eq!(rows.iter().filter(|row| row["status"] == "ok").count(), 1, "{rows:?}");
         }
     });
@@ -101,8 +101,8 @@ fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_
 
 #[test]
 fn t3_an_unsound_result_is_refused_and_one_for_another_call_conflicts() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         agent.ask("c1");
         for unsound in [
             json!({"status": "ok"}),
@@ -117,7 +117,7 @@ fn t3_an_unsound_result_is_refused_and_one_for_another_call_conflicts() {
         agent.post_result("nothing", ok.clone()).refused(404, "NOT_FOUND");
         agent.session.call_as("done", "pay/quote", json!({"to": "bob", "amount": 1}));
         agent.post_result("done", ok.clone()).refused(409, "CONFLICT");
-        let stranger = scene.agent(&asking());
+        let stranger = fixture.agent(&asking());
         let path = agent.session.path("/calls/c1/result");
         stranger.session.client.post(&path, &ok).refused(404, "NOT_FOUND");
         agent.post_result("c1", ok).expect(200);
@@ -127,8 +127,8 @@ fn t3_an_unsound_result_is_refused_and_one_for_another_call_conflicts() {
 /// T4: a person before a client before the model.
 #[test]
 fn t4_a_mixed_request_says_what_comes_first() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         let calls = |tools: &[&str]| -> Vec<Value> {
             let arguments = |tool: &str| match tool {
                 "user/ask" => json!({"question": "Which?"}),
@@ -173,8 +173,8 @@ fn t3_a_result_that_comes_too_late_is_refused_and_the_call_has_ended() {
 /// What a client does not end is held, so there is an end to it.
 #[test]
 fn t3_a_client_that_ends_nothing_is_handed_no_more() {
-    scene(|scene| {
-        let agent = scene.agent(&asking());
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&asking());
         let ask = |count: usize| -> Vec<String> {
             let calls: Vec<Value> = (0..count)
                 .map(|_| json!({"tool": "user/ask", "arguments": {"question": "Which?"}}))

@@ -4,7 +4,7 @@ use toolgate_tests::events::Stream;
 use toolgate_tests::wait::until;
 use toolgate_tests::{Client, Daemon, Reply, Session, Value, guests, json};
 
-use crate::{Agent, PROGRAM, scene};
+use crate::{Agent, PROGRAM, with_fixture};
 
 fn pay(agent: &Agent, id: &str, tool: &str) -> toolgate_tests::CallReply {
     agent.session.call_as(id, tool, json!({"to": "bob", "amount": 1}))
@@ -12,8 +12,8 @@ fn pay(agent: &Agent, id: &str, tool: &str) -> toolgate_tests::CallReply {
 
 #[test]
 fn g6_each_call_has_one_beginning_and_one_end() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
         // Another session of the same agent is not heard here.
         agent.session.client.open_session(&agent.path).call_as(
@@ -59,10 +59,11 @@ fn g6_each_call_has_one_beginning_and_one_end() {
 /// How far a tool is counts as its log, of which there is a limit, also for those who listen.
 #[test]
 fn g6_a_tool_tells_no_more_of_its_progress_than_its_log_has_room_for() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["hostile/*"], "limits": {"log_bytes": 10_000}}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["hostile/*"], "limits": {"log_bytes": 10_000}}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
-        let told = agent.session.call_as("c1", "hostile/tell", json!({"times": 1_000, "bytes": 1_000}));
+        let told =
+            agent.session.call_as("c1", "hostile/report_progress", json!({"times": 1_000, "bytes": 1_000}));
         assert_eq!(told.output(), 1_000);
         let names = std::iter::from_fn(|| stream.next()).map(|(name, _)| name);
         let progress =
@@ -74,8 +75,8 @@ fn g6_a_tool_tells_no_more_of_its_progress_than_its_log_has_room_for() {
 /// A caller that hangs up ends its call, and those who listen are told.
 #[test]
 fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["hostile/*"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["hostile/*"]}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
         let pending = agent.session.start("c1", "hostile/doze", json!({}));
         assert_eq!(stream.names(2), ["tool_call", "progress"]);
@@ -88,9 +89,9 @@ fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
 /// A session that ends takes its calls along, those that run and those that wait, and its own stream tells of each.
 #[test]
 fn g6_the_last_word_of_a_sessions_calls_is_told_before_its_stream_ends() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let agent =
-            scene.agent(&json!({"enabled": ["pay/*", "user/ask", "hostile/*"], "autonomy": "supervised"}));
+            fixture.agent(&json!({"enabled": ["pay/*", "user/ask", "hostile/*"], "autonomy": "supervised"}));
         let (client, session) = (&agent.session.client, &agent.session);
         let mut stream = Stream::open(client, &session.path("/events"));
         assert_eq!(
@@ -112,12 +113,12 @@ fn g6_the_last_word_of_a_sessions_calls_is_told_before_its_stream_ends() {
 
 #[test]
 fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let (one, other) =
-            (scene.agent(&json!({"enabled": ["pay/*"]})), scene.agent(&json!({"enabled": ["pay/*"]})));
+            (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
         let path = format!("/v1/orgs/{}/events", one.organization);
         let mut own = Stream::open(&one.owner, &path);
-        let mut all = Stream::open(&scene.operator, "/v1/events");
+        let mut all = Stream::open(&fixture.operator, "/v1/events");
         pay(&other, "theirs", "pay/quote");
         pay(&one, "ours", "pay/quote");
         assert_eq!(own.next().expect("an event").1["call"], "ours");
@@ -130,9 +131,9 @@ fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
 
 #[test]
 fn g6_a_stream_ends_with_its_token_and_with_its_session() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
-        let made = scene
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        let made = fixture
             .operator
             .post(
                 "/v1/tokens",
@@ -140,9 +141,9 @@ fn g6_a_stream_ends_with_its_token_and_with_its_session() {
             )
             .expect(201)
             .json();
-        let short = Client::new(scene.operator.address, made["token"].as_str());
+        let short = Client::new(fixture.operator.address, made["token"].as_str());
         let mut of_token = Stream::open(&short, &format!("/v1/orgs/{}/events", agent.organization));
-        scene.operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
+        fixture.operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
         assert!(of_token.next().is_none());
         let mut of_session = Stream::open(&agent.session.client, &agent.session.path("/events"));
         agent.session.client.delete(&agent.session.path("")).expect(204);
@@ -152,8 +153,8 @@ fn g6_a_stream_ends_with_its_token_and_with_its_session() {
 
 #[test]
 fn g6_calls_that_are_posted_for_events_are_told_and_answered_in_one_stream() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let call = json!({"id": "c1", "tool": "pay/quote", "arguments": {"to": "bob", "amount": 1}});
         let mut stream = posted_for_events(&agent.session, &[call]);
         assert_eq!(stream.names(2), ["tool_call", "tool_result"]);
@@ -186,7 +187,7 @@ fn g6_a_call_that_is_posted_for_events_ends_while_nobody_reads_them() {
     // Each event has the id in it.
     let id = "c".repeat(128);
     let arguments = json!({"times": 30_000, "bytes": 50});
-    let call = json!({"id": id, "tool": "hostile/tell", "arguments": arguments});
+    let call = json!({"id": id, "tool": "hostile/report_progress", "arguments": arguments});
     let stream = posted_for_events(&session, &[call]);
     let path = session.path(&format!("/calls/{id}"));
     let has_ended = |look: &Reply| look.status == 200 && look.json()["status"] != "running";
@@ -199,8 +200,8 @@ fn g6_a_call_that_is_posted_for_events_ends_while_nobody_reads_them() {
 
 #[test]
 fn g6_a_call_that_was_made_before_is_followed_to_its_answer() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["user/ask"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["user/ask"]}));
         agent.session.call_as("c1", "user/ask", json!({"question": "Which?"}));
         let mut stream = following(&agent.session, "c1");
         let result = json!({"status": "ok", "output": {"answer": "this"}});

@@ -3,12 +3,12 @@
 
 use toolgate_tests::{Value, json};
 
-use crate::scene;
+use crate::with_fixture;
 
 #[test]
 fn r1_each_form_is_answered_in_its_own() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"], "autonomy": "autonomous"}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"], "autonomy": "autonomous"}));
         let post = |body: Value| agent.session.post(&body).expect(200).json();
         let arguments = json!({"to": "bob", "amount": 1});
 
@@ -70,8 +70,8 @@ fn r1_each_form_is_answered_in_its_own() {
 /// What needs a person or a client is said beside the provider's list, which its library must take as it is.
 #[test]
 fn r1_a_call_that_waits_says_so_in_every_form_and_runs_when_it_is_posted_again() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"], "autonomy": "supervised"}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"], "autonomy": "supervised"}));
         let body = json!({"anthropic": [{"type": "tool_use", "id": "toolu_1", "name": "call_pay_send", "input": {"to": "bob", "amount": 1}}]});
         let waiting = agent.session.post(&body).expect(200).json();
         assert_eq!(
@@ -87,8 +87,8 @@ fn r1_a_call_that_waits_says_so_in_every_form_and_runs_when_it_is_posted_again()
 
 #[test]
 fn m3_tools_are_listed_in_the_form_that_is_asked_for() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/send"], "autonomy": "supervised"}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/send"], "autonomy": "supervised"}));
         let list = |format: &str| {
             agent
                 .session

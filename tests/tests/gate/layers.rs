@@ -1,15 +1,15 @@
 //! Four layers over HTTP: documents that are replaced, what each change does at once, why, and for whom.
 //!
-//! The office of `tests/office` is the reviewed example: `matrix.txt` has every agent against every tool, by calling
+//! The office of `tests/sample_policy` is the reviewed example: `matrix.txt` has every agent against every tool, by calling
 //! each. Write it anew with `TOOLGATE_BLESS=1`.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use toolgate_tests::{Daemon, Value, json, office};
+use toolgate_tests::{Daemon, Value, json, sample_policy};
 
-use crate::scene;
+use crate::with_fixture;
 
 #[test]
 fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
@@ -17,10 +17,10 @@ fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
     let daemon =
         Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_session = 10000\nrounds_per_turn = 10000");
     let operator = daemon.operator();
-    office::open(&operator);
+    sample_policy::open(&operator);
     let mut matrix = String::new();
-    for (agent, _) in office::agents() {
-        let path = format!("{}/{agent}", office::ORGANIZATION);
+    for (agent, _) in sample_policy::agents() {
+        let path = format!("{}/{agent}", sample_policy::ORGANIZATION);
         let opened =
             operator.post("/v1/sessions", &json!({"agent": path, "channel": "webchat"})).expect(201).json();
         let session = toolgate_tests::Session {
@@ -80,7 +80,7 @@ fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
 /// The first example of a tool of the office.
 fn example_of(id: &str) -> Option<Value> {
     let (namespace, name) = id.split_once('/')?;
-    let plugin = office::plugins().into_iter().find(|plugin| plugin["name"] == namespace)?;
+    let plugin = sample_policy::plugins().into_iter().find(|plugin| plugin["name"] == namespace)?;
     let tool = plugin["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?.clone();
     Some(tool["examples"][0]["input"].clone())
 }
@@ -399,9 +399,9 @@ fn a_universal_tool_is_there_for_every_agent_and_alone_opens_no_session() {
 
 #[test]
 fn what_another_organization_owns_is_not_explained_or_previewed() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let (agent, stranger) =
-            (scene.agent(&json!({"enabled": ["pay/*"]})), scene.agent(&json!({"enabled": ["pay/*"]})));
+            (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
         for path in [
             format!("{}/explain", agent.document()),
             format!("{}/warnings", agent.document()),

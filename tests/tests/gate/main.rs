@@ -18,16 +18,16 @@ use toolgate_tests::{Client, Daemon, PluginFile, Session, Shared, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
 /// A daemon for the tests of one file after the other, and names that nobody else has.
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     operator: Client,
     made: u32,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, "[calls]\nrounds_per_turn = 10000\nrounds_per_session = 10000");
         let operator = daemon.operator();
@@ -73,8 +73,8 @@ impl Agent {
     }
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, test);
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, test);
 }
 
 /// A plugin with a tool that pays, and one that only looks.

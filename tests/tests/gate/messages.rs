@@ -3,7 +3,7 @@
 
 use toolgate_tests::{CallReply, Value, json};
 
-use crate::scene;
+use crate::with_fixture;
 
 /// A model that reads `text`, the member that a model is given, and nothing else.
 struct Model<'a> {
@@ -37,8 +37,8 @@ fn told(reply: &CallReply) -> String {
 
 #[test]
 fn r2_a_model_mends_a_misspelt_tool() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/quote"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/quote"]}));
         let model = Model { session: &agent.session };
         let refused = model.call("call_pay_qoute", json!({"to": "bob", "amount": 1}));
         assert_eq!(refused.error_type(), Some("TOOL_NOT_FOUND"));
@@ -50,8 +50,8 @@ fn r2_a_model_mends_a_misspelt_tool() {
 
 #[test]
 fn r2_a_model_adds_what_is_missing_and_mends_what_is_of_another_type() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/quote"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/quote"]}));
         let model = Model { session: &agent.session };
         // It is told the name and the type of each argument, and fills them in.
         let refused = model.call("call_pay_quote", json!({"to": "bob"}));
@@ -184,8 +184,8 @@ fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
 /// Each refusal of the gate tells what to do instead, and that repeating it does not help.
 #[test]
 fn r5_every_refusal_of_the_gate_has_a_way_out() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"], "disabled": ["pay/send"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"], "disabled": ["pay/send"]}));
         let model = Model { session: &agent.session };
         let arguments = || json!({"to": "bob", "amount": 1});
         let denied = model.call("call_hostile_echo", json!({"text": "x"})).failed("ACCESS_DENIED");

@@ -2,12 +2,12 @@
 
 use toolgate_tests::{Daemon, json};
 
-use crate::scene;
+use crate::with_fixture;
 
 #[test]
 fn g2_a_session_carries_the_prompt_which_follows_the_policy() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let prompt = || {
             agent.session.client.get(&agent.session.path("")).expect(200).json()["system_prompt"]
                 .as_str()
@@ -55,8 +55,8 @@ fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
 
 #[test]
 fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let other = agent.session.client.open_session(&agent.path);
         let switch = |tool: &str, disabled: bool| {
             let headers = [("Content-Type", "application/json")];
@@ -82,9 +82,9 @@ fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
 /// G13: the codes that count, in a row; refusals, wrong arguments and failures of the tool's own do not.
 #[test]
 fn a_session_that_has_ended_says_so_to_those_who_may_know_of_it() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["pay/*"]}));
-        let stranger = scene.agent(&json!({"enabled": ["pay/*"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        let stranger = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let place = agent.session.path("");
         agent.session.client.get(&place).expect(200);
         agent.session.client.delete(&place).expect(204);
@@ -96,8 +96,8 @@ fn a_session_that_has_ended_says_so_to_those_who_may_know_of_it() {
 
 #[test]
 fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_again() {
-    scene(|scene| {
-        let agent = scene.agent(&json!({"enabled": ["hostile/*", "pay/quote"]}));
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["hostile/*", "pay/quote"]}));
         let session = &agent.session;
         let crash = || session.call("hostile/panic", json!({"message": "x"}));
         for _ in 0..2 {
@@ -141,9 +141,9 @@ fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
 /// What a stranger asks of an organization stands in the stranger's log (O3).
 #[test]
 fn o3_a_token_that_an_owner_may_not_make_is_recorded_where_the_owner_belongs() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let (one, other) =
-            (scene.agent(&json!({"enabled": ["pay/*"]})), scene.agent(&json!({"enabled": ["pay/*"]})));
+            (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
         let asked = json!({"role": "orchestrator", "organization": other.organization});
         one.owner.post("/v1/tokens", &asked).refused(404, "NOT_FOUND");
         let outcomes = |agent: &crate::Agent| -> Vec<String> {

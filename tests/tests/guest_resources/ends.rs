@@ -10,7 +10,7 @@ fn answering(namespace: &str, body: &str) -> PluginFile {
 /// Addresses, lengths, cases and text that are none. Each is the guest's crash, and none is the host's.
 #[test]
 fn a_result_that_is_none_is_a_crash() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let byte = |at: u32, value: u32| format!("(i32.store8 (i32.const {at}) (i32.const {value}))");
         let word = |at: u32, value: u64| format!("(i32.store (i32.const {at}) (i32.const 0x{value:x}))");
         // The result begins at 0: its case, at 4 the case of the outcome or the failure, then pointers and lengths.
@@ -34,24 +34,24 @@ fn a_result_that_is_none_is_a_crash() {
             ("half-a-surrogate", half_a_surrogate),
         ];
         for (case, body) in cases {
-            scene.daemon.operator().load(case, &answering(case, &body).build());
-            let reply = scene.after(json!({}), &format!("{case}/answer"), json!({}));
+            fixture.daemon.operator().load(case, &answering(case, &body).build());
+            let reply = fixture.after(json!({}), &format!("{case}/answer"), json!({}));
             let code = reply.error_type();
             // A length beyond every limit is refused by it before anybody looks for the text.
             assert!(matches!(code, Some("TOOL_CRASHED" | "OUTPUT_TOO_LARGE")), "{case}: {}", reply.0);
             assert!(!reply.message().contains("0x"), "an address: {}", reply.0);
         }
-        scene
+        fixture
             .daemon
             .operator()
             .load("sound", &answering("sound", &(word(2000, 0x31) + &text(2000, 1))).build());
-        assert_eq!(scene.after(json!({}), "sound/answer", json!({})).output(), 1);
+        assert_eq!(fixture.after(json!({}), "sound/answer", json!({})).output(), 1);
     });
 }
 
 #[test]
 fn a_guest_that_gives_no_room_for_its_arguments_crashes() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("roomless").text();
         let (head, tail) = text.split_once(r#"(func (export "realloc")"#).expect("a realloc");
         let (sound, tail) = tail.split_once('\n').expect("a line of its own");
@@ -65,25 +65,27 @@ fn a_guest_that_gives_no_room_for_its_arguments_crashes() {
         ] {
             let other = format!("{head}(func (export \"realloc\") {signature} {body})\n{tail}");
             let file = toolgate_tests::component::assemble(&other);
-            scene.daemon.operator().load("roomless", &file);
-            scene.after(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).failed(code);
+            fixture.daemon.operator().load("roomless", &file);
+            fixture.after(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).failed(code);
         }
-        scene.daemon.operator().load("roomless", &PluginFile::new("roomless").build());
-        assert_eq!(scene.after(json!({}), "roomless/answer", json!({})).output(), 1);
+        fixture.daemon.operator().load("roomless", &PluginFile::new("roomless").build());
+        assert_eq!(fixture.after(json!({}), "roomless/answer", json!({})).output(), 1);
     });
 }
 
 #[test]
 fn last_words_are_cut() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let message = "x\u{1b}[2J".repeat(50_000);
-        let reply = scene.after(json!({}), "hostile/fail", json!({"message": message})).failed("TOOL_FAILED");
+        let reply =
+            fixture.after(json!({}), "hostile/fail", json!({"message": message})).failed("TOOL_FAILED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         let reply =
-            scene.after(json!({}), "hostile/panic", json!({"message": message})).failed("TOOL_CRASHED");
+            fixture.after(json!({}), "hostile/panic", json!({"message": message})).failed("TOOL_CRASHED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         assert!(reply.usage("log_bytes") <= 64 << 10, "{}", reply.0);
-        let reply = scene.after(json!({}), "hostile/fail", json!({"message": "short"})).failed("TOOL_FAILED");
+        let reply =
+            fixture.after(json!({}), "hostile/fail", json!({"message": "short"})).failed("TOOL_FAILED");
         assert_eq!(reply.message(), "short");
     });
 }
@@ -91,10 +93,10 @@ fn last_words_are_cut() {
 /// Stopped in the guest, in the host, while it grows, while it is made: whatever it was at, all of it comes back.
 #[test]
 fn a_call_that_is_stopped_anywhere_gives_everything_back() {
-    scene(|scene| {
-        let session = scene.session(&json!({"deadline_ms": 20_000}));
-        let operator = scene.daemon.operator();
-        let before = Aftermath::before(&scene.daemon);
+    with_fixture(|fixture| {
+        let session = fixture.session(&json!({"deadline_ms": 20_000}));
+        let operator = fixture.daemon.operator();
+        let leak_check = LeakCheck::start(&fixture.daemon);
         let tools = [
             ("spin", json!({})),
             ("doze", json!({})),
@@ -128,7 +130,7 @@ fn a_call_that_is_stopped_anywhere_gives_everything_back() {
             let row = session.audited(&operator, &id);
             assert_eq!(row["outcome"]["error_type"], code, "{tool}: {row}");
         }
-        scene.pool_is_whole();
-        before.is_clear(&mut scene.daemon);
+        fixture.pool_is_whole();
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }

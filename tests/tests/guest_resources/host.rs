@@ -4,10 +4,11 @@ use super::*;
 
 #[test]
 fn a_huge_list_for_the_host_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let pairs = |count: usize| json!({"count": count});
-        assert_eq!(scene.after(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
-        let reply = scene.after(json!({}), "hostile/shout_pairs", pairs(200_000)).failed("RESOURCE_EXCEEDED");
+        assert_eq!(fixture.after(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
+        let reply =
+            fixture.after(json!({}), "hostile/shout_pairs", pairs(200_000)).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
@@ -15,16 +16,16 @@ fn a_huge_list_for_the_host_is_refused() {
 /// One call to the host that waits for a crowd: for many, or for the same one many times.
 #[test]
 fn waiting_for_a_crowd_is_refused_or_stopped() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let crowd = |handles: usize, times: usize| json!({"handles": handles, "times": times});
-        assert_eq!(scene.after(json!({}), "hostile/wait_for", crowd(100, 1)).output(), 100);
-        assert_eq!(scene.after(json!({}), "hostile/wait_for", crowd(1, 100)).output(), 100);
+        assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(100, 1)).output(), 100);
+        assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(1, 100)).output(), 100);
         let reply =
-            scene.after(json!({}), "hostile/wait_for", crowd(1, 5_000_000)).failed("RESOURCE_EXCEEDED");
+            fixture.after(json!({}), "hostile/wait_for", crowd(1, 5_000_000)).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
-        scene.after(json!({}), "hostile/wait_for", crowd(0, 0)).failed("TOOL_CRASHED");
+        fixture.after(json!({}), "hostile/wait_for", crowd(0, 0)).failed("TOOL_CRASHED");
         let limits = json!({"deadline_ms": 1_000});
-        let reply = scene.after(limits, "hostile/wait_again", json!({"handles": 200}));
+        let reply = fixture.after(limits, "hostile/wait_again", json!({"handles": 200}));
         assert!(matches!(reply.error_type(), Some("DEADLINE_EXCEEDED" | "RESOURCE_EXCEEDED")), "{}", reply.0);
         assert!(reply.usage("duration_us") < 3_000_000, "{}", reply.0);
     });
@@ -33,7 +34,7 @@ fn waiting_for_a_crowd_is_refused_or_stopped() {
 /// One instruction fills all of memory, and fuel sees one instruction.
 #[test]
 fn an_instruction_that_does_much_ends_at_the_deadline_and_holds_nobody_up() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let grown = "(drop (memory.grow (i32.const 900)))";
         for (namespace, again) in [
             ("filling", "(memory.fill (i32.const 65536) (i32.const 1) (i32.const 58000000))"),
@@ -41,15 +42,18 @@ fn an_instruction_that_does_much_ends_at_the_deadline_and_holds_nobody_up() {
         ] {
             let file = PluginFile::new(namespace)
                 .doing(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
-            scene.daemon.operator().load(namespace, &file.build());
+            fixture.daemon.operator().load(namespace, &file.build());
             let tool = format!("{namespace}/answer");
-            scene.after(json!({"deadline_ms": 300}), &tool, json!({})).failed("DEADLINE_EXCEEDED");
-            stops_in_time(scene, &tool, 300);
-            let session = scene.session(&json!({"deadline_ms": 2_000}));
+            fixture.after(json!({"deadline_ms": 300}), &tool, json!({})).failed("DEADLINE_EXCEEDED");
+            stops_in_time(fixture, &tool, 300);
+            let session = fixture.session(&json!({"deadline_ms": 2_000}));
             let busy = session.start("b1", &tool, json!({}));
             session.wait_until_running("b1");
             let began = Instant::now();
-            assert_eq!(scene.good.call("hostile/echo", json!({"text": "still here"})).output(), "still here");
+            assert_eq!(
+                fixture.good.call("hostile/echo", json!({"text": "still here"})).output(),
+                "still here"
+            );
             assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
             busy.reply().expect(200);
         }

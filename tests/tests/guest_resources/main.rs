@@ -13,7 +13,7 @@ mod slots;
 use std::time::{Duration, Instant};
 
 use toolgate_tests::component::PluginFile;
-use toolgate_tests::{Aftermath, CallReply, Daemon, Session, Shared, Value, guests, json, process, wait};
+use toolgate_tests::{CallReply, Daemon, LeakCheck, Session, Shared, Value, guests, json, process, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -41,32 +41,32 @@ const DOCUMENTED: &[&str] = &[
     "NETWORK_DENIED",
 ];
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     agents: u32,
     good: Session,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, SETTINGS);
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
         let good = daemon.session_within("acme/good", &json!({}));
-        let mut scene = Self { daemon, agents: 0, good };
+        let mut fixture = Self { daemon, agents: 0, good };
         // What is grown once and kept is not a leak: the pool's first pages, connections to the store, file threads.
-        let warm = scene.session(&json!({"memory_bytes": 67_108_864}));
+        let warm = fixture.session(&json!({"memory_bytes": 67_108_864}));
         for tool in ["hostile/swallow", "hostile/log_flood"] {
             warm.calls(&[
                 json!({"tool": tool, "arguments": {"lines": 100}}),
                 json!({"tool": "hostile/swallow"}),
             ]);
         }
-        scene.good.calls(&[rest(), rest()]);
+        fixture.good.calls(&[rest(), rest()]);
         operator.audit("limit=1");
-        scene
+        fixture
     }
 
     /// A session of an agent of its own.
@@ -78,11 +78,11 @@ impl Scene {
     /// Makes one call and looks at everything that must hold after it.
     fn after(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
         let session = self.session(&limits);
-        let before = Aftermath::before(&self.daemon);
+        let leak_check = LeakCheck::start(&self.daemon);
         let reply = session.call_as("c1", tool, arguments);
         self.is_recorded(&session, &reply);
         self.pool_is_whole();
-        before.is_clear(&mut self.daemon);
+        leak_check.assert_none(&mut self.daemon);
         reply
     }
 
@@ -110,14 +110,14 @@ fn rest() -> Value {
     json!({"tool": "hostile/rest", "arguments": {"ms": 20}})
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, test);
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, test);
 }
 
 #[test]
 fn a_tool_that_behaves_is_answered_with_what_it_used() {
-    scene(|scene| {
-        let reply = scene.after(json!({}), "call_hostile_echo", json!({"text": "hello"}));
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({}), "call_hostile_echo", json!({"text": "hello"}));
         assert_eq!(reply.output(), "hello");
         for measure in ["fuel", "memory_bytes", "duration_us"] {
             assert!(reply.usage(measure) > 0, "{measure}: {}", reply.0);
@@ -127,9 +127,9 @@ fn a_tool_that_behaves_is_answered_with_what_it_used() {
 
 #[test]
 fn an_endless_loop_ends_by_fuel() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let reply =
-            scene.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
+            fixture.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
         assert_eq!(reply.usage("host_calls"), 0);
@@ -139,36 +139,36 @@ fn an_endless_loop_ends_by_fuel() {
 
 #[test]
 fn an_endless_loop_ends_by_the_epoch_alone() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 300});
-        let reply = scene.after(limits.clone(), "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply = fixture.after(limits.clone(), "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
         assert_eq!(reply.limit(), Some("deadline_ms"));
-        stops_in_time(scene, "hostile/spin", 300);
+        stops_in_time(fixture, "hostile/spin", 300);
     });
 }
 
 /// What ends a turn is no call of the guest's, and what it computes is known although it never calls the host.
 #[test]
 fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_called_nobody() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 1_000, "host_calls": 0});
-        let reply = scene.after(limits, "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply = fixture.after(limits, "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
         assert_eq!(reply.usage("host_calls"), 0);
         let slice = 20_000_000;
         assert!(reply.usage("fuel") >= slice, "{}", reply.0);
         let limits = json!({"host_calls": 0});
-        scene.after(limits, "hostile/rest", json!({"ms": 1})).failed("RESOURCE_EXCEEDED");
+        fixture.after(limits, "hostile/rest", json!({"ms": 1})).failed("RESOURCE_EXCEEDED");
     });
 }
 
 #[test]
 fn a_busy_guest_does_not_hold_up_the_others() {
-    scene(|scene| {
-        let session = scene.session(&json!({"deadline_ms": 2000}));
+    with_fixture(|fixture| {
+        let session = fixture.session(&json!({"deadline_ms": 2000}));
         let busy = [session.start("b1", "hostile/spin", json!({}))];
         session.wait_until_running("b1");
         let began = Instant::now();
-        let reply = scene.good.call("hostile/echo", json!({"text": "still here"}));
+        let reply = fixture.good.call("hostile/echo", json!({"text": "still here"}));
         assert_eq!(reply.output(), "still here");
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
         for pending in busy {
@@ -179,34 +179,34 @@ fn a_busy_guest_does_not_hold_up_the_others() {
 
 #[test]
 fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let reply =
-            scene.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
+            fixture.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
         assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
-        stops_in_time(scene, "hostile/doze", 300);
+        stops_in_time(fixture, "hostile/doze", 300);
     });
 }
 
 /// A hundred milliseconds after its deadline a call has ended. On a machine that does other things meanwhile one try
 /// proves nothing, so one of five must.
-fn stops_in_time(scene: &mut Scene, tool: &str, deadline_ms: u64) {
-    let session = scene.session(&json!({"deadline_ms": deadline_ms}));
+fn stops_in_time(fixture: &mut Fixture, tool: &str, deadline_ms: u64) {
+    let session = fixture.session(&json!({"deadline_ms": deadline_ms}));
     let took: Vec<u64> = (0..5).map(|_| session.call(tool, json!({})).usage("duration_us") / 1000).collect();
     assert!(took.iter().any(|ms| (deadline_ms - 50..=deadline_ms + 100).contains(ms)), "{took:?} ms");
 }
 
 #[test]
 fn endless_recursion_ends_by_the_stack() {
-    scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/recurse", json!({})).failed("RESOURCE_EXCEEDED");
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({}), "hostile/recurse", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("stack"));
     });
 }
 
 #[test]
 fn a_memory_bomb_ends_by_memory() {
-    scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({}), "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
         assert_eq!(reply.limit(), Some("memory_bytes"));
         assert!((60 << 20..=64 << 20).contains(&reply.usage("memory_bytes")), "{}", reply.0);
     });
@@ -214,8 +214,8 @@ fn a_memory_bomb_ends_by_memory() {
 
 #[test]
 fn memory_that_is_asked_for_page_by_page_ends_at_the_same_limit() {
-    scene(|scene| {
-        let reply = scene.after(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
         assert_eq!(reply.output(), 64);
         assert_eq!(reply.usage("memory_bytes"), 4 << 20);
     });
@@ -223,31 +223,31 @@ fn memory_that_is_asked_for_page_by_page_ends_at_the_same_limit() {
 
 #[test]
 fn memories_count_together() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         // Two memories of 40 MiB: each is within the limit, both are not.
         let file = PluginFile::new("many-memories").outside(
             "(core module $more (memory 640))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
-        refused_at_load_or_call(scene, &file, "many-memories", "MEMORY_EXCEEDED");
+        refused_at_load_or_call(fixture, &file, "many-memories", "MEMORY_EXCEEDED");
         let file = PluginFile::new("few-memories").outside(
             "(core module $more (memory 64))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
-        scene.daemon.operator().load("few-memories", &file.build());
-        let reply = scene.after(json!({}), "few-memories/answer", json!({}));
+        fixture.daemon.operator().load("few-memories", &file.build());
+        let reply = fixture.after(json!({}), "few-memories/answer", json!({}));
         assert!(reply.usage("memory_bytes") > 8 << 20, "{}", reply.0);
     });
 }
 
 #[test]
 fn more_memories_than_a_call_may_have_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let file = PluginFile::new("more-memories").outside(&format!(
             "(core module $more (memory 1)) {}",
             "(core instance (instantiate $more))".repeat(9)
         ));
-        refused_at_load_or_call(scene, &file, "more-memories", "RESOURCE_EXCEEDED");
+        refused_at_load_or_call(fixture, &file, "more-memories", "RESOURCE_EXCEEDED");
     });
 }
 
@@ -277,91 +277,91 @@ fn as_many_calls_as_there_are_places_have_all_that_a_call_may_have() {
 
 #[test]
 fn more_tables_than_a_call_may_have_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let file = PluginFile::new("more-tables").outside(&format!(
             "(core module $more (table 1 funcref)) {}",
             "(core instance (instantiate $more))".repeat(17)
         ));
-        refused_at_load_or_call(scene, &file, "more-tables", "RESOURCE_EXCEEDED");
+        refused_at_load_or_call(fixture, &file, "more-tables", "RESOURCE_EXCEEDED");
     });
 }
 
 #[test]
 fn a_table_larger_than_a_call_may_have_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let large = |elements: u32| {
             PluginFile::new("large-table").inside(&format!("(table $large {elements} funcref)"))
         };
-        refused_at_load_or_call(scene, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
-        scene.daemon.operator().load("large-table", &large(10_000).build());
-        assert_eq!(scene.after(json!({}), "large-table/answer", json!({})).output(), 1);
+        refused_at_load_or_call(fixture, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
+        fixture.daemon.operator().load("large-table", &large(10_000).build());
+        assert_eq!(fixture.after(json!({}), "large-table/answer", json!({})).output(), 1);
     });
 }
 
 #[test]
 fn a_table_that_grows_ends_at_the_limit() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let file = PluginFile::new("growing-table")
             .inside("(table $growing 0 funcref)")
             .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
-        scene.daemon.operator().load("growing-table", &file.build());
-        let reply = scene.after(json!({}), "growing-table/answer", json!({})).failed("RESOURCE_EXCEEDED");
+        fixture.daemon.operator().load("growing-table", &file.build());
+        let reply = fixture.after(json!({}), "growing-table/answer", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("table_elements"));
     });
 }
 
 #[test]
 fn more_instances_than_a_call_may_have_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let instances = |count| {
             PluginFile::new("more-instances").outside(&format!(
                 "(core module $more) {}",
                 "(core instance (instantiate $more))".repeat(count)
             ))
         };
-        refused_at_load_or_call(scene, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
-        refused_at_load_or_call(scene, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
-        scene.daemon.operator().load("more-instances", &instances(10).build());
-        assert_eq!(scene.after(json!({}), "more-instances/answer", json!({})).output(), 1);
+        refused_at_load_or_call(fixture, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
+        refused_at_load_or_call(fixture, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
+        fixture.daemon.operator().load("more-instances", &instances(10).build());
+        assert_eq!(fixture.after(json!({}), "more-instances/answer", json!({})).output(), 1);
     });
 }
 
 /// A plugin that needs too much to start is refused when it is loaded, since it is asked what it is, or when called.
-fn refused_at_load_or_call(scene: &mut Scene, file: &PluginFile, namespace: &str, code: &str) {
-    let before = Aftermath::before(&scene.daemon);
-    let operator = scene.daemon.operator();
+fn refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, namespace: &str, code: &str) {
+    let leak_check = LeakCheck::start(&fixture.daemon);
+    let operator = fixture.daemon.operator();
     let reply = operator.upload(namespace, &file.build());
     if reply.status == 200 {
-        scene.after(json!({}), &format!("{namespace}/answer"), json!({})).failed(code);
+        fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).failed(code);
         operator.delete(&format!("/v1/plugins/{namespace}")).expect(204);
     } else {
         reply.refused(422, "INVALID_PLUGIN");
         operator.get(&format!("/v1/plugins/{namespace}")).refused(404, "NOT_FOUND");
     }
-    scene.pool_is_whole();
-    before.is_clear(&mut scene.daemon);
+    fixture.pool_is_whole();
+    leak_check.assert_none(&mut fixture.daemon);
 }
 
 #[test]
 fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let trap = PluginFile::new("trap-in-start").inside("(func $trap unreachable) (start $trap)");
         let reply =
-            scene.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
+            fixture.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
         assert!(reply.text().contains("unreachable"), "{}", reply.text());
         let endless = PluginFile::new("endless-start")
             .inside("(func $endless (loop $more (br $more))) (start $endless)");
-        scene.daemon.operator().upload("endless-start", &endless.build()).refused(422, "INVALID_PLUGIN");
+        fixture.daemon.operator().upload("endless-start", &endless.build()).refused(422, "INVALID_PLUGIN");
         let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
-        scene.daemon.operator().load("quiet-start", &quiet.build());
-        scene.pool_is_whole();
+        fixture.daemon.operator().load("quiet-start", &quiet.build());
+        fixture.pool_is_whole();
     });
 }
 
 #[test]
 fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
-    scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/spin_in_host", json!({})).failed("RESOURCE_EXCEEDED");
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({}), "hostile/spin_in_host", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         assert!(reply.usage("host_calls") <= 100_001, "{}", reply.0);
     });
@@ -369,37 +369,37 @@ fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
 
 #[test]
 fn host_calls_burn_fuel() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let limits = json!({"fuel": 10_000_000});
-        let reply = scene.after(limits, "hostile/spin_in_host", json!({})).failed("FUEL_EXHAUSTED");
+        let reply = fixture.after(limits, "hostile/spin_in_host", json!({})).failed("FUEL_EXHAUSTED");
         assert!((1_000..=20_000).contains(&reply.usage("host_calls")), "{}", reply.0);
     });
 }
 
 #[test]
 fn random_bytes_by_the_gigabyte_are_not_made() {
-    scene(|scene| {
-        assert_eq!(scene.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
+    with_fixture(|fixture| {
+        assert_eq!(fixture.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
         for bytes in [65_537, 1_u64 << 32] {
             let reply =
-                scene.after(json!({}), "hostile/dice", json!({"bytes": bytes})).failed("RESOURCE_EXCEEDED");
+                fixture.after(json!({}), "hostile/dice", json!({"bytes": bytes})).failed("RESOURCE_EXCEEDED");
             assert_eq!(reply.limit(), Some("random_bytes"));
             assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
         }
         let limits = json!({"host_calls": 1000});
-        let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
+        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         // The host's work is charged to the guest that asks for it.
         let limits = json!({"fuel": 100_000_000});
-        let reply = scene.after(limits, "hostile/dice_for_ever", json!({})).failed("FUEL_EXHAUSTED");
+        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).failed("FUEL_EXHAUSTED");
         assert!(reply.usage("host_calls") < 1_000, "{}", reply.0);
     });
 }
 
 #[test]
 fn random_bytes_without_end_end_at_the_deadline() {
-    scene(|scene| {
-        scene
+    with_fixture(|fixture| {
+        fixture
             .after(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
             .failed("DEADLINE_EXCEEDED");
     });
@@ -407,12 +407,12 @@ fn random_bytes_without_end_end_at_the_deadline() {
 
 #[test]
 fn a_huge_text_for_the_host_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         assert_eq!(
-            scene.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
+            fixture.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
             1 << 20
         );
-        let reply = scene
+        let reply = fixture
             .after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
             .failed("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
@@ -421,12 +421,12 @@ fn a_huge_text_for_the_host_is_refused() {
 
 #[test]
 fn a_result_that_is_too_large_is_refused() {
-    scene(|scene| {
-        let whole = scene.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
+    with_fixture(|fixture| {
+        let whole = fixture.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
             let reply =
-                scene.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
+                fixture.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
             assert_eq!(reply.limit(), Some("output_bytes"));
         }
     });
@@ -434,33 +434,33 @@ fn a_result_that_is_too_large_is_refused() {
 
 #[test]
 fn a_result_beyond_the_guests_own_memory_is_a_crash() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let far = "(i32.store8 (i32.const 0) (i32.const 0)) (i32.store8 (i32.const 4) (i32.const 0))
             (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
         let file = PluginFile::new("far-result").doing(far);
-        scene.daemon.operator().load("far-result", &file.build());
-        scene.after(json!({}), "far-result/answer", json!({})).failed("TOOL_CRASHED");
+        fixture.daemon.operator().load("far-result", &file.build());
+        fixture.after(json!({}), "far-result/answer", json!({})).failed("TOOL_CRASHED");
     });
 }
 
 #[test]
 fn a_log_flood_is_cut_and_the_tool_goes_on() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for (tool, lines) in [("hostile/log_flood", 20_000), ("hostile/print_flood", 3_000)] {
-            let reply = scene.after(json!({}), tool, json!({"lines": lines}));
+            let reply = fixture.after(json!({}), tool, json!({"lines": lines}));
             assert_eq!(reply.output(), lines);
             assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
         }
-        scene.daemon.logged("that lines were dropped", |line| line.contains("cut at its limit"));
+        fixture.daemon.logged("that lines were dropped", |line| line.contains("cut at its limit"));
     });
 }
 
 #[test]
 fn what_a_plugin_logs_cannot_forge_a_line() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
-        scene.after(json!({}), "hostile/log", json!({"message": forged})).output();
-        let line = scene.daemon.logged("what the plugin said", |line| line.contains("all is well"));
+        fixture.after(json!({}), "hostile/log", json!({"message": forged})).output();
+        let line = fixture.daemon.logged("what the plugin said", |line| line.contains("all is well"));
         assert!(
             line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
             "{line:?}"
@@ -485,8 +485,8 @@ fn machines_read_what_a_plugin_logs_as_it_was() {
 
 #[test]
 fn empty_writes_keep_nothing() {
-    scene(|scene| {
-        let reply = scene.after(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
         assert_eq!(reply.output(), 40_000);
         assert_eq!(reply.usage("log_bytes"), 0);
     });
@@ -494,10 +494,10 @@ fn empty_writes_keep_nothing() {
 
 #[test]
 fn handles_held_without_end_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for tool in ["hostile/pollables", "hostile/streams"] {
-            assert_eq!(scene.after(json!({}), tool, json!({"count": 100})).output(), 100);
-            let reply = scene.after(json!({}), tool, json!({"count": 50_000})).failed("RESOURCE_EXCEEDED");
+            assert_eq!(fixture.after(json!({}), tool, json!({"count": 100})).output(), 100);
+            let reply = fixture.after(json!({}), tool, json!({"count": 50_000})).failed("RESOURCE_EXCEEDED");
             assert!(matches!(reply.limit(), Some("resources" | "component_handles")), "{}", reply.0);
         }
     });
@@ -505,29 +505,30 @@ fn handles_held_without_end_are_refused() {
 
 #[test]
 fn t6_a_panic_and_an_exit_are_crashes() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let reply =
-            scene.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
+            fixture.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
         assert_eq!(reply.0["executed"], "yes");
-        scene.daemon.logged("the exception", |line| line.contains("[panic_call__Exception]"));
+        fixture.daemon.logged("the exception", |line| line.contains("[panic_call__Exception]"));
         for code in [0, 1] {
-            scene.after(json!({}), "hostile/exit", json!({"code": code})).failed("TOOL_CRASHED");
+            fixture.after(json!({}), "hostile/exit", json!({"code": code})).failed("TOOL_CRASHED");
         }
     });
 }
 
 #[test]
 fn a_tools_own_failure_is_told_in_its_own_words() {
-    scene(|scene| {
-        let reply =
-            scene.after(json!({}), "hostile/fail", json!({"message": "no such city"})).failed("TOOL_FAILED");
+    with_fixture(|fixture| {
+        let reply = fixture
+            .after(json!({}), "hostile/fail", json!({"message": "no such city"}))
+            .failed("TOOL_FAILED");
         assert_eq!(reply.message(), "no such city");
     });
 }
 
 #[test]
 fn r3_a_result_that_breaks_its_promise_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let number = json!({"type": "number"});
         let cases = [
             ("text-for-number", "\"one\"".to_owned(), number.clone()),
@@ -540,30 +541,30 @@ fn r3_a_result_that_breaks_its_promise_is_refused() {
         ];
         for (namespace, answer, schema) in cases {
             let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
-            scene.daemon.operator().load(namespace, &file.build());
-            scene.after(json!({}), &format!("{namespace}/answer"), json!({})).failed("INVALID_OUTPUT");
+            fixture.daemon.operator().load(namespace, &file.build());
+            fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).failed("INVALID_OUTPUT");
         }
         let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
-        scene.daemon.operator().load("kept-promise", &file.build());
-        assert_eq!(scene.after(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
+        fixture.daemon.operator().load("kept-promise", &file.build());
+        assert_eq!(fixture.after(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
     });
 }
 
 #[test]
 fn b1_nothing_is_left_in_a_static() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for _ in 0..3 {
-            assert_eq!(scene.after(json!({}), "hostile/count", json!({})).output(), 1);
+            assert_eq!(fixture.after(json!({}), "hostile/count", json!({})).output(), 1);
         }
     });
 }
 
 #[test]
 fn b1_nothing_is_left_in_memory_for_later_instances() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let (seed, mebibytes) = (0x5EED_u32, 40);
-        let session = scene.session(&json!({}));
-        let operator = scene.daemon.operator();
+        let session = fixture.session(&json!({}));
+        let operator = fixture.daemon.operator();
         operator.make_agent("other/bot", &json!({"enabled": ["hostile/*"]}));
         let other = operator.open_session("other/bot");
         // Each slot is filled before each is searched, by the same agent and by one of another organization.
@@ -622,21 +623,21 @@ fn b1_nothing_is_left_on_the_swap_device() {
 
 #[test]
 fn b2_an_agents_limit_narrows_and_never_widens() {
-    scene(|scene| {
-        let reply = scene.after(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
+    with_fixture(|fixture| {
+        let reply = fixture.after(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
         assert_eq!(reply.failed("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
         let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
-        let reply = scene.after(wide, "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+        let reply = fixture.after(wide, "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
         assert_eq!(reply.0["error"]["details"]["allowed"], 64 << 20);
     });
 }
 
 #[test]
 fn b2_a_plugins_own_limit_holds() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let file =
             PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
-        scene.daemon.operator().load("modest", &file.build());
-        scene.after(json!({}), "modest/answer", json!({})).failed("OUTPUT_TOO_LARGE");
+        fixture.daemon.operator().load("modest", &file.build());
+        fixture.after(json!({}), "modest/answer", json!({})).failed("OUTPUT_TOO_LARGE");
     });
 }

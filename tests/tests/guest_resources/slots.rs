@@ -6,9 +6,9 @@ use super::*;
 
 #[test]
 fn every_slot_is_free_after_a_hundred_bad_ends() {
-    scene(|scene| {
-        let session = scene.session(&json!({"fuel": 5_000_000, "deadline_ms": 5_000}));
-        let before = Aftermath::before(&scene.daemon);
+    with_fixture(|fixture| {
+        let session = fixture.session(&json!({"fuel": 5_000_000, "deadline_ms": 5_000}));
+        let leak_check = LeakCheck::start(&fixture.daemon);
         let ends = ["spin", "recurse", "swallow", "panic", "exit"];
         for round in 0..20 {
             for tool in ends {
@@ -21,37 +21,37 @@ fn every_slot_is_free_after_a_hundred_bad_ends() {
                 assert!(session.call(&format!("hostile/{tool}"), arguments).error_type().is_some());
             }
         }
-        scene.pool_is_whole();
-        before.is_clear(&mut scene.daemon);
+        fixture.pool_is_whole();
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 /// Loading stands in no line for the sandbox, and has room of its own there.
 #[test]
 fn a_plugin_is_loaded_while_every_slot_is_in_use() {
-    scene(|scene| {
-        let session = scene.session(&json!({}));
+    with_fixture(|fixture| {
+        let session = fixture.session(&json!({}));
         let dozing = ["c1", "c2"].map(|id| session.start_dozing(id));
         assert_eq!(dozing.len(), INSTANCES);
-        scene.daemon.operator().load("beside", &PluginFile::new("beside").build());
-        scene.daemon.operator().delete("/v1/plugins/beside").expect(204);
+        fixture.daemon.operator().load("beside", &PluginFile::new("beside").build());
+        fixture.daemon.operator().delete("/v1/plugins/beside").expect(204);
         for (id, dozing) in ["c1", "c2"].into_iter().zip(dozing) {
             session.cancel(id);
             assert_eq!(dozing.reply().expect(200).json()["results"][0]["error"]["error_type"], "CANCELLED");
         }
-        scene.pool_is_whole();
+        fixture.pool_is_whole();
     });
 }
 
 /// More of them than are described at the same time.
 #[test]
 fn calls_have_every_slot_while_plugins_are_asked_what_they_are() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("silent").text();
         let describe = r#"(func (export "describe") (result i32)"#;
         assert!(text.contains(describe));
         let endless = assemble(&text.replace(describe, &format!("{describe} (loop $more (br $more))")));
-        let operator = scene.daemon.operator();
+        let operator = fixture.daemon.operator();
         let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
         for at in 0..4 {
             operator.send("PUT", &format!("/v1/plugins/silent{at}"), &headers, &endless).expect(202);
@@ -60,7 +60,7 @@ fn calls_have_every_slot_while_plugins_are_asked_what_they_are() {
             operator.get(&format!("/v1/plugins/silent{at}")).expect(200).json()["state"] == "failed"
         };
         while !(0..4).all(|at| is_decided(&at)) {
-            scene.pool_is_whole();
+            fixture.pool_is_whole();
         }
         for at in 0..4 {
             operator.delete(&format!("/v1/plugins/silent{at}")).expect(204);

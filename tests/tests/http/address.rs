@@ -32,8 +32,8 @@ const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
 
 #[test]
 fn a_request_for_another_host_is_refused() {
-    scene(|scene| {
-        let (stranger, operator) = (scene.daemon.stranger(), scene.daemon.operator());
+    with_fixture(|fixture| {
+        let (stranger, operator) = (fixture.daemon.stranger(), fixture.daemon.operator());
         for path in ["/healthz", "/openapi.json", "/v1/plugins", "/nosuch"] {
             for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "10.0.0.1:7300"] {
                 operator.send("GET", path, &[("Host", host)], b"").refused(403, "FORBIDDEN");
@@ -66,8 +66,8 @@ fn a_request_for_another_host_is_refused() {
 
 #[test]
 fn a_request_of_another_origins_page_is_refused() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         for origin in ["http://evil.example", "null", "https://localhost.evil.example", "evil", "file://"] {
             operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
             operator.send("GET", "/healthz", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
@@ -80,9 +80,9 @@ fn a_request_of_another_origins_page_is_refused() {
 
 #[test]
 fn a_target_with_a_host_in_it_is_for_that_host() {
-    scene(|scene| {
-        scene.leaves_nothing(|scene| {
-            let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        fixture.leaves_nothing(|fixture| {
+            let stranger = fixture.daemon.stranger();
             let get = |target: &str, host: &str| {
                 let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
                 stranger.raw(text.as_bytes()).reply()
@@ -131,10 +131,10 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
 /// No spelling of a path leads past the token, the role or the organization.
 #[test]
 fn a_path_has_one_spelling() {
-    scene(|scene| {
-        let owner = scene.of_role("owner", "acme");
-        let (stranger, operator) = (scene.daemon.stranger(), scene.daemon.operator());
-        scene.leaves_nothing(|_| {
+    with_fixture(|fixture| {
+        let owner = fixture.of_role("owner", "acme");
+        let (stranger, operator) = (fixture.daemon.stranger(), fixture.daemon.operator());
+        fixture.leaves_nothing(|_| {
             for path in [
                 "//v1/plugins",
                 "/v1//plugins",

@@ -6,8 +6,8 @@ use std::thread;
 
 #[test]
 fn a_file_that_must_be_new_replaces_nothing() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         let new = |path: &str, text: &[u8]| {
             let headers = [("If-None-Match", "*")];
             session.client.send("PUT", &session.path(&format!("/files/{path}")), &headers, text)
@@ -35,8 +35,8 @@ fn a_file_that_must_be_new_replaces_nothing() {
 /// Ignored, they would let go what their sender meant to keep.
 #[test]
 fn preconditions_that_a_file_cannot_hold_are_refused() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         session.put_file("a.txt", b"kept").expect(204);
         let send = |method: &str, field: &str, value: &str| {
             session.client.send(method, &session.path("/files/a.txt"), &[(field, value)], b"other")

@@ -21,9 +21,9 @@ fn with_fields(count: usize) -> String {
 
 #[test]
 fn a_head_that_cannot_be_read_is_refused_with_its_reason() {
-    scene(|scene| {
-        scene.leaves_nothing(|scene| {
-            let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        fixture.leaves_nothing(|fixture| {
+            let stranger = fixture.daemon.stranger();
             for (head, why) in [
                 (MALFORMED, "header"),
                 ("GET /hea lthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "version"),
@@ -45,8 +45,8 @@ fn a_head_that_cannot_be_read_is_refused_with_its_reason() {
 /// An answer stays what it is, whatever it is made of, and the refusal of what follows comes after all of it.
 #[test]
 fn an_answer_before_a_head_that_cannot_be_read_is_whole() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         // As the library's own answers begin, and more than a connection takes at once.
         let file =
@@ -73,8 +73,8 @@ fn an_answer_before_a_head_that_cannot_be_read_is_whole() {
 
 #[test]
 fn header_fields_are_bounded_in_number() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
         let with = |count: usize| stranger.raw(with_fields(count).as_bytes()).reply();
         with(HEADER_FIELDS).expect(200);
         for count in [HEADER_FIELDS + 1, 100_000] {
@@ -90,8 +90,8 @@ fn header_fields_are_bounded_in_number() {
 /// In whatever pieces it comes, and wherever its length is.
 #[test]
 fn a_head_is_bounded_by_its_setting_to_the_byte() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
         let padded = |before: &str, after: &str, bytes: usize| {
             format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()))
         };
@@ -119,8 +119,8 @@ fn a_head_is_bounded_by_its_setting_to_the_byte() {
 
 #[test]
 fn a_head_that_does_not_come_in_time_is_refused_and_an_idle_connection_closed() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
         for head in ["G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
             let reply = stranger.raw(head.as_bytes()).reply().refused(408, "DEADLINE_EXCEEDED");
             assert_eq!(reply.json()["details"]["header_timeout_ms"], 700, "{}", reply.text());
@@ -136,9 +136,9 @@ fn a_head_that_does_not_come_in_time_is_refused_and_an_idle_connection_closed() 
 
 #[test]
 fn a_head_that_ends_early_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let half_closed = |bytes: &str| {
-            let mut stream = TcpStream::connect(scene.daemon.stranger().address).expect("a connection");
+            let mut stream = TcpStream::connect(fixture.daemon.stranger().address).expect("a connection");
             stream.write_all(bytes.as_bytes()).expect("taken");
             stream.shutdown(Shutdown::Write).expect("half a connection");
             let mut answer = String::new();

@@ -11,7 +11,7 @@ mod files;
 mod heads;
 mod wire;
 
-use toolgate_tests::{Aftermath, Client, Daemon, Reply, Shared, guests, json};
+use toolgate_tests::{Client, Daemon, LeakCheck, Reply, Shared, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -26,13 +26,13 @@ plugin_bytes = 4_194_304
 connections = 64
 ";
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, SETTINGS);
         let operator = daemon.operator();
@@ -49,10 +49,10 @@ impl Scene {
 
     /// Does something that must leave nothing behind: no memory, no connection, no record.
     fn leaves_nothing(&mut self, test: impl FnOnce(&mut Self)) {
-        let before = Aftermath::before(&self.daemon);
+        let leak_check = LeakCheck::start(&self.daemon);
         let newest = self.daemon.operator().audit("limit=1");
         test(self);
-        before.is_clear(&mut self.daemon);
+        leak_check.assert_none(&mut self.daemon);
         assert_eq!(self.daemon.operator().audit("limit=1"), newest, "a refused request was recorded");
     }
 
@@ -63,17 +63,17 @@ impl Scene {
     }
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, |scene| {
-        test(scene);
-        scene.serves();
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, |fixture| {
+        test(fixture);
+        fixture.serves();
     });
 }
 
 #[test]
 fn bodies_that_are_no_sound_json_are_refused() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         let path = session.path("/calls");
         let call = r#"{"tool":"hostile/echo","arguments":{"text":"x"}}"#;
         let bodies = [
@@ -98,15 +98,15 @@ fn bodies_that_are_no_sound_json_are_refused() {
         let not_utf8 = [b"{\"calls\":[{\"tool\":\"".as_slice(), b"\xff\xfe", b"\"}]}"].concat();
         let headers = [("Content-Type", "application/json")];
         session.client.send("POST", &path, &headers, &not_utf8).refused(400, "INVALID_REQUEST");
-        assert!(scene.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
+        assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
         session.client.post_text(&path, &format!(r#"{{"calls":[{call}]}}"#)).expect(200);
     });
 }
 
 #[test]
 fn a_body_of_another_kind_is_refused() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
         let send =
             |headers: &[(&str, &str)]| session.client.send("POST", &session.path("/calls"), headers, body);
@@ -122,15 +122,19 @@ fn a_body_of_another_kind_is_refused() {
         send(&[]).refused(400, "INVALID_REQUEST");
         send(&[("Content-Type", "application/json; charset=utf-8")]).expect(200);
         let wasm = [("Content-Type", "application/octet-stream")];
-        scene.daemon.operator().send("PUT", "/v1/plugins/x", &wasm, b"\0asm").refused(400, "INVALID_REQUEST");
+        fixture
+            .daemon
+            .operator()
+            .send("PUT", "/v1/plugins/x", &wasm, b"\0asm")
+            .refused(400, "INVALID_REQUEST");
     });
 }
 
 /// What is wrong with it is its encoding: that it is no JSON as it stands, nobody wants to know.
 #[test]
 fn an_encoded_body_is_refused_for_its_encoding() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
         let send = |method: &str, path: &str, kind: &str, coding: &str| {
             let headers = [("Content-Type", kind), ("Content-Encoding", coding)];
@@ -157,8 +161,8 @@ fn an_encoded_body_is_refused_for_its_encoding() {
 
 #[test]
 fn a_head_is_answered_as_a_get_without_its_body() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         session.put_file("a.txt", b"some text").expect(204);
         let file = session.path("/files/a.txt");
@@ -178,16 +182,16 @@ fn a_head_is_answered_as_a_get_without_its_body() {
         }
         assert_eq!(asked(&operator, "/v1/orgs/nosuch"), 404);
         assert_eq!(asked(&operator, "/nosuch"), 404);
-        assert_eq!(asked(&scene.daemon.stranger(), "/v1/plugins"), 401);
+        assert_eq!(asked(&fixture.daemon.stranger(), "/v1/plugins"), 401);
         assert_eq!(operator.send("HEAD", "/v1/sessions", &[], b"").status, 405);
     });
 }
 
 #[test]
 fn a_request_without_a_good_token_is_refused() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
-        let token = scene.daemon.operator_token();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
+        let token = fixture.daemon.operator_token();
         let basic = format!("Basic {token}");
         let cut = format!("Bearer {}", &token[..token.len() - 1]);
         let longer = format!("Bearer {token}x");
@@ -210,12 +214,12 @@ fn a_request_without_a_good_token_is_refused() {
 
 #[test]
 fn a_role_opens_what_it_is_for() {
-    scene(|scene| {
-        let session = scene.daemon.operator().open_session("acme/bot");
+    with_fixture(|fixture| {
+        let session = fixture.daemon.operator().open_session("acme/bot");
         let calls = session.path("/calls");
         let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
         let [owner, orchestrator, auditor] =
-            ["owner", "orchestrator", "auditor"].map(|role| scene.of_role(role, "acme"));
+            ["owner", "orchestrator", "auditor"].map(|role| fixture.of_role(role, "acme"));
         for (who, client) in [("owner", &owner), ("orchestrator", &orchestrator), ("auditor", &auditor)] {
             for path in ["/v1/plugins", "/v1/orgs", "/v1/orgs/acme"] {
                 let reply = client.get(path);
@@ -245,9 +249,9 @@ fn a_role_opens_what_it_is_for() {
 /// What belongs to another organization is answered, byte for byte, as what does not exist.
 #[test]
 fn another_tenants_things_look_like_nothing() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
-        let [owner, orchestrator] = ["owner", "orchestrator"].map(|role| scene.of_role(role, "acme"));
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
+        let [owner, orchestrator] = ["owner", "orchestrator"].map(|role| fixture.of_role(role, "acme"));
         let theirs = operator.open_session("rival/bot");
         theirs.call_as("c1", "hostile/echo", json!({"text": "secret"}));
         theirs.put_file("a.txt", b"secret").expect(204);
@@ -333,8 +337,8 @@ fn alike(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
 
 #[test]
 fn a_token_of_one_agent_speaks_for_no_other() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.make_agent("acme/second", &json!({"enabled": ["*"]}));
         let bound = operator
             .with_new_token(&json!({"role": "orchestrator", "organization": "acme", "agents": ["bot"]}));
@@ -348,8 +352,8 @@ fn a_token_of_one_agent_speaks_for_no_other() {
 
 #[test]
 fn what_a_token_did_is_found_by_its_id() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let owner = json!({"role": "owner", "organization": "acme"});
         let made = operator.post("/v1/tokens", &owner).expect(201).json();
         let client = Client::new(operator.address, made["token"].as_str());
@@ -368,8 +372,8 @@ fn what_a_token_did_is_found_by_its_id() {
 /// It may be made later, so the token is.
 #[test]
 fn a_token_for_an_agent_that_is_not_there_is_made_with_a_warning() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.make("/v1/orgs/warned", &json!({})).expect(201);
         operator.make("/v1/orgs/warned/agents/support", &json!({"name": "Support"})).expect(201);
         let warnings = |agents: &[&str]| {
@@ -387,8 +391,8 @@ fn a_token_for_an_agent_that_is_not_there_is_made_with_a_warning() {
 
 #[test]
 fn a_revoked_token_is_no_longer_good() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let made =
             operator.post("/v1/tokens", &json!({"role": "owner", "organization": "acme"})).expect(201).json();
         let holder = Client::new(operator.address, made["token"].as_str());
@@ -403,8 +407,8 @@ fn a_revoked_token_is_no_longer_good() {
 
 #[test]
 fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let put = |chars: usize| operator.make("/v1/orgs/wordy", &json!({"display_name": "x".repeat(chars)}));
         let problem = put(201).refused(400, "INVALID_REQUEST").json();
         assert_eq!(problem["detail"], "`display_name` has 201 characters and may have 200", "{problem}");
@@ -414,8 +418,8 @@ fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
 
 #[test]
 fn documents_are_replaced_by_their_tag_only() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let path = "/v1/orgs/acme/agents/tagged";
         let document = json!({"enabled": ["arithmetic/*"]}).to_string();
         let put = |headers: &[(&str, &str)]| {
@@ -437,8 +441,8 @@ fn documents_are_replaced_by_their_tag_only() {
 
 #[test]
 fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.get("/v1/nosuch").refused(404, "NOT_FOUND");
         operator.get("/").refused(404, "NOT_FOUND");
         operator.get("/v1/sessions/%2e%2e/files/x").refused(404, "NOT_FOUND");
@@ -459,8 +463,8 @@ fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
 /// A misspelt parameter would be ignored, and the answer taken for what was asked.
 #[test]
 fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_takes() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let calls = session.path("/calls");
         let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
@@ -475,12 +479,12 @@ fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_ta
         refused(operator.post(&format!("{calls}?dry_run=true"), &call), "dry_run", ": none");
         assert_eq!(operator.send("HEAD", "/v1/tokens?cusor=x", &[], b"").status, 400);
         for path in ["/healthz", "/readyz", "/openapi.json"] {
-            refused(scene.daemon.stranger().get(&format!("{path}?verbose")), "verbose", ": none");
-            scene.daemon.stranger().get(&format!("{path}?")).expect(200);
+            refused(fixture.daemon.stranger().get(&format!("{path}?verbose")), "verbose", ": none");
+            fixture.daemon.stranger().get(&format!("{path}?")).expect(200);
         }
         // Who may not ask learns of nothing else.
-        scene.daemon.stranger().get("/v1/tokens?cusor=x").refused(401, "UNAUTHENTICATED");
-        scene.of_role("auditor", "acme").get("/v1/tokens?cusor=x").refused(403, "FORBIDDEN");
+        fixture.daemon.stranger().get("/v1/tokens?cusor=x").refused(401, "UNAUTHENTICATED");
+        fixture.of_role("auditor", "acme").get("/v1/tokens?cusor=x").refused(403, "FORBIDDEN");
         assert!(operator.audit(&format!("kind=call&session={}", session.id)).is_empty());
         operator.post(&calls, &call).expect(200);
         operator.get("/v1/tokens?limit=1").expect(200);

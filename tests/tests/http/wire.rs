@@ -23,8 +23,8 @@ fn head_of_call(client: &Client, path: &str) -> String {
 
 #[test]
 fn a_body_that_is_too_large_is_refused() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let large = vec![b' '; 3 << 20];
         let headers = [("Content-Type", "application/json")];
@@ -57,8 +57,8 @@ fn a_body_that_is_too_large_is_refused() {
 /// is closed upon what still comes would lose it.
 #[test]
 fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let head = |bytes: usize| {
             format!("{}Content-Length: {bytes}\r\n\r\n", head_of_call(&operator, "/v1/plugins/huge"))
         };
@@ -80,9 +80,9 @@ fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
 
 #[test]
 fn a_body_that_does_not_come_in_time_is_refused() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
@@ -97,8 +97,8 @@ fn a_body_that_does_not_come_in_time_is_refused() {
 
 #[test]
 fn connections_are_counted_and_idle_ones_make_room() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
         // All that there are, and twenty more, none of which says anything.
         let idle: Vec<_> = (0..84).map(|_| stranger.raw(b"")).collect();
         // This one waits until their time is over, and is served.
@@ -110,10 +110,10 @@ fn connections_are_counted_and_idle_ones_make_room() {
 /// Each byte comes in time, the whole never.
 #[test]
 fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
-        scene.leaves_nothing(|_| {
+        fixture.leaves_nothing(|_| {
             let pause = Duration::from_millis(40);
             let began = Instant::now();
             let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200));
@@ -135,9 +135,9 @@ fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
 /// Who asks and does not read holds a connection for as long as the daemon waits.
 #[test]
 fn clients_that_do_not_read_their_answers_make_room() {
-    scene(|scene| {
-        scene.leaves_nothing(|scene| {
-            let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        fixture.leaves_nothing(|fixture| {
+            let stranger = fixture.daemon.stranger();
             let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
             let held: Vec<_> = (0..64)
                 .map(|_| {
@@ -155,9 +155,9 @@ fn clients_that_do_not_read_their_answers_make_room() {
 
 #[test]
 fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
-    scene(|scene| {
-        scene.leaves_nothing(|scene| {
-            let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        fixture.leaves_nothing(|fixture| {
+            let stranger = fixture.daemon.stranger();
             let good = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let last = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             let missing = "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -184,9 +184,9 @@ fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
 
 #[test]
 fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
-    scene(|scene| {
-        scene.leaves_nothing(|scene| {
-            let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        fixture.leaves_nothing(|fixture| {
+            let stranger = fixture.daemon.stranger();
             let all = |text: &str| stranger.raw(text.as_bytes()).all().expect("an end");
             assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200]);
             let kept = "GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
@@ -221,16 +221,16 @@ fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
 
 #[test]
 fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let body = r#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
         let head = head_of_call(&operator, &session.path("/calls"));
         let asking =
             |length: usize| format!("{head}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
-        scene.leaves_nothing(|scene| {
+        fixture.leaves_nothing(|fixture| {
             // Nobody is told to send what is refused anyway.
-            let stranger = scene.daemon.stranger();
+            let stranger = fixture.daemon.stranger();
             let refused = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
             assert_eq!(statuses(&stranger.raw(refused.as_bytes()).all().expect("an answer")), [401]);
             // A flood of those that ask and then say nothing: each has its time and makes room.
@@ -249,8 +249,8 @@ fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
 
 #[test]
 fn a_request_that_two_readers_could_read_differently_is_refused() {
-    scene(|scene| {
-        let stranger = scene.daemon.stranger();
+    with_fixture(|fixture| {
+        let stranger = fixture.daemon.stranger();
         let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let heads = [
             "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n",
@@ -288,12 +288,12 @@ fn a_request_that_two_readers_could_read_differently_is_refused() {
 
 #[test]
 fn a_body_in_broken_pieces_is_refused() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = head_of_call(&operator, &session.path("/calls")) + "Transfer-Encoding: chunked\r\n\r\n";
         let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        scene.leaves_nothing(|_| {
+        fixture.leaves_nothing(|_| {
             let flood = "1;".to_owned() + &"x=y;".repeat(20_000) + "\r\n{\r\n";
             let trailers: String = (0..20_000).map(|at| format!("X-{at}: y\r\n")).collect();
             for body in [

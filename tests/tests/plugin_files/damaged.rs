@@ -4,22 +4,22 @@ use super::*;
 
 #[test]
 fn a_damaged_file_is_refused() {
-    scene(|scene| {
-        let whole = guests::VANDAL;
+    with_fixture(|fixture| {
+        let whole = guests::FS_ATTACKER;
         for part in [9, 100, whole.len() / 2, whole.len() - 1] {
-            scene.refuses("vandal", &whole[..part], "");
+            fixture.refuses("fs-attacker", &whole[..part], "");
         }
         let mut longer = whole.to_vec();
         longer.extend_from_slice(&[0xff; 100]);
-        scene.refuses("vandal", &longer, "");
+        fixture.refuses("fs-attacker", &longer, "");
     });
 }
 
 /// Whoever does not wait finds what became of it: beside what still serves, and alone where there was nothing before.
 #[test]
 fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let sound = PluginFile::new("unasked").build();
         let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
         let failed = || {
@@ -56,9 +56,9 @@ fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
 /// What was asked last holds: a plugin does not come into force after it was removed.
 #[test]
 fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
-        let (path, files) = ("/v1/plugins/bomb", scene.files());
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
+        let (path, files) = ("/v1/plugins/bomb", fixture.files());
         let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
         let put = |file: &[u8]| operator.send("PUT", path, &headers, file).expect(202);
         let sound = PluginFile::new("bomb").build();
@@ -77,11 +77,11 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
                 rows.iter().any(|row| row["admin"]["outcome"] == "CANCELLED").then_some(())
             });
             wait::until("the worker to be gone", || {
-                (process::children(scene.daemon.pid()) == 0).then_some(())
+                (process::children(fixture.daemon.pid()) == 0).then_some(())
             });
             operator.get(path).refused(404, "NOT_FOUND");
             operator.delete(path).refused(404, "NOT_FOUND");
-            assert_eq!(scene.files(), files);
+            assert_eq!(fixture.files(), files);
         }
         put(&sound);
         wait::until("it to serve", || {
@@ -94,16 +94,16 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
 /// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
 #[test]
 fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let sound = PluginFile::new("flipped").build();
-        let operator = scene.daemon.operator();
-        let before = Aftermath::before(&scene.daemon);
+        let operator = fixture.daemon.operator();
+        let leak_check = LeakCheck::start(&fixture.daemon);
         for (turn, at) in (0..sound.len()).step_by(sound.len() / 40).enumerate() {
             let mut file = sound.clone();
             file[at] ^= 1 << (turn % 8);
             let reply = operator.upload("flipped", &file);
             if reply.status == 200 {
-                let called = scene.good.call("flipped/answer", json!({}));
+                let called = fixture.good.call("flipped/answer", json!({}));
                 let code = called.error_type().unwrap_or("none");
                 assert!(!["INTERNAL", "UNAVAILABLE"].contains(&code), "byte {at}: {}", called.0);
                 operator.delete("/v1/plugins/flipped").expect(204);
@@ -111,28 +111,28 @@ fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
                 reply.refused(422, "INVALID_PLUGIN");
             }
         }
-        scene.serves();
+        fixture.serves();
         operator.load("flipped", &sound);
         operator.delete("/v1/plugins/flipped").expect(204);
-        before.is_clear(&mut scene.daemon);
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 #[test]
 fn a_file_cut_anywhere_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let sound = PluginFile::new("cut").build();
-        let operator = scene.daemon.operator();
-        let (before, files) = (Aftermath::before(&scene.daemon), scene.files());
+        let operator = fixture.daemon.operator();
+        let (leak_check, files) = (LeakCheck::start(&fixture.daemon), fixture.files());
         for end in (0..sound.len()).step_by(sound.len() / 40) {
             operator.upload("cut", &sound[..end]).refused(422, "INVALID_PLUGIN");
         }
         operator.get("/v1/plugins/cut").refused(404, "NOT_FOUND");
-        assert_eq!(scene.files(), files);
+        assert_eq!(fixture.files(), files);
         operator.load("cut", &sound);
-        assert_eq!(scene.good.call("cut/answer", json!({})).output(), 1);
+        assert_eq!(fixture.good.call("cut/answer", json!({})).output(), 1);
         operator.delete("/v1/plugins/cut").expect(204);
-        before.is_clear(&mut scene.daemon);
+        leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
@@ -215,8 +215,8 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 /// Between what is stored, what is in force and what is recorded is no place to stop.
 #[test]
 fn o3_a_file_whose_sender_hangs_up_once_it_is_there_is_loaded_and_recorded() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let file = PluginFile::new("parted").build();
         let headers = [("Content-Type", "application/wasm")];
         let is_recorded = || {
@@ -229,7 +229,7 @@ fn o3_a_file_whose_sender_hangs_up_once_it_is_there_is_loaded_and_recorded() {
             operator.start("PUT", "/v1/plugins/parted", &headers, &file).hang_up();
             (0..200).find_map(|_| is_recorded())
         });
-        assert_eq!(scene.good.call("parted/answer", json!({})).output(), 1);
+        assert_eq!(fixture.good.call("parted/answer", json!({})).output(), 1);
         operator.delete("/v1/plugins/parted").expect(204);
     });
 }

@@ -15,7 +15,7 @@ use std::fs;
 
 use toolgate_tests::component::assemble;
 use toolgate_tests::{
-    Aftermath, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
+    Daemon, LeakCheck, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -27,21 +27,21 @@ memory_bytes = 402_653_184
 timeout_seconds = 20
 ";
 
-static SCENE: Shared<Scene> = Shared::new();
+static FIXTURE: Shared<Fixture> = Shared::new();
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     good: Session,
 }
 
-impl Scene {
+impl Fixture {
     fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, SETTINGS);
         let good = daemon.session_within("acme/bot", &json!({}));
         daemon.operator().load("answers", &PluginFile::new("answers").build());
-        let scene = Self { daemon, good };
-        scene.serves();
-        scene
+        let fixture = Self { daemon, good };
+        fixture.serves();
+        fixture
     }
 
     fn serves(&self) {
@@ -51,7 +51,7 @@ impl Scene {
     /// Uploads a file that must be refused, and looks for what is left of it.
     #[track_caller]
     fn refuses(&mut self, namespace: &str, file: &[u8], words: &str) -> Reply {
-        let before = Aftermath::before(&self.daemon);
+        let leak_check = LeakCheck::start(&self.daemon);
         let files = self.files();
         let operator = self.daemon.operator();
         let reply = operator.upload(namespace, file).refused(422, "INVALID_PLUGIN");
@@ -70,7 +70,7 @@ impl Scene {
         assert_eq!(self.files(), files, "a refused file is not kept");
         wait::until("the worker to be gone", || (process::children(self.daemon.pid()) == 0).then_some(()));
         self.serves();
-        before.is_clear(&mut self.daemon);
+        leak_check.assert_none(&mut self.daemon);
         let rows = operator.audit("kind=admin&limit=1");
         assert_eq!(rows[0]["admin"]["action"], "plugin.load", "{rows:?}");
         assert_eq!(rows[0]["admin"]["outcome"], "INVALID_PLUGIN", "{rows:?}");
@@ -82,25 +82,25 @@ impl Scene {
     }
 }
 
-fn scene(test: impl FnOnce(&mut Scene)) {
-    SCENE.with(Scene::start, test);
+fn with_fixture(test: impl FnOnce(&mut Fixture)) {
+    FIXTURE.with(Fixture::start, test);
 }
 
 #[test]
 fn a_file_that_is_no_component_is_refused_by_its_kind() {
-    scene(|scene| {
-        scene.refuses("wrong", b"", "not WebAssembly");
-        scene.refuses("wrong", b"#!/bin/sh\necho hello\n", "not WebAssembly");
-        scene.refuses("wrong", &assemble("(module)"), "core WebAssembly module");
-        scene.refuses("wrong", b"\0asm\x0e\0\x01\0", "version");
-        scene.refuses("wrong", b"\0asm\x0d\0\x01\0", "plugin contract");
-        scene.refuses("wrong", &assemble("(component)"), "plugin contract");
+    with_fixture(|fixture| {
+        fixture.refuses("wrong", b"", "not WebAssembly");
+        fixture.refuses("wrong", b"#!/bin/sh\necho hello\n", "not WebAssembly");
+        fixture.refuses("wrong", &assemble("(module)"), "core WebAssembly module");
+        fixture.refuses("wrong", b"\0asm\x0e\0\x01\0", "version");
+        fixture.refuses("wrong", b"\0asm\x0d\0\x01\0", "plugin contract");
+        fixture.refuses("wrong", &assemble("(component)"), "plugin contract");
     });
 }
 
 #[test]
 fn imports_beyond_the_table_are_refused_by_name() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let cases = [
             (r#"(import "evil:host/shell@0.1.0" (instance))"#, "evil:host/shell@0.1.0"),
             (r#"(import "wasi:threads/spawn@0.2.0" (instance))"#, "wasi:threads/spawn"),
@@ -108,14 +108,14 @@ fn imports_beyond_the_table_are_refused_by_name() {
             (r#"(import "run" (func))"#, "run"),
         ];
         for (import, words) in cases {
-            scene.refuses("importing", &PluginFile::new("importing").outside(import).build(), words);
+            fixture.refuses("importing", &PluginFile::new("importing").outside(import).build(), words);
         }
     });
 }
 
 #[test]
 fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let cases = [
             ("wasi:io/streams@0.3.0", "0.3.0"),
             ("wasi:clocks/monotonic-clock@0.3.0-rc-2025-09-16", "0.3.0"),
@@ -125,29 +125,29 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
         for (import, words) in cases {
             let file =
                 PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
-            scene.refuses("other-version", &file.build(), words);
+            fixture.refuses("other-version", &file.build(), words);
         }
         let next = PluginFile::new("other-version")
             .text()
             .replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
-        scene.refuses("other-version", &assemble(&next), "plugin contract");
+        fixture.refuses("other-version", &assemble(&next), "plugin contract");
     });
 }
 
 #[test]
 fn the_asynchronous_calling_convention_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("lifted").text();
         let sync = r#"(canon lift (core func $plugin "describe") (memory"#;
         assert!(text.contains(sync));
         let asynchronous = r#"(canon lift (core func $plugin "describe") async (memory"#;
-        scene.refuses("lifted", &assemble(&text.replace(sync, asynchronous)), "");
+        fixture.refuses("lifted", &assemble(&text.replace(sync, asynchronous)), "");
     });
 }
 
 #[test]
 fn a_proposal_that_is_switched_off_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let cases = [
             ("memory64", "(memory $far i64 1)"),
             ("threads", "(memory $shared 1 1 shared)"),
@@ -155,7 +155,7 @@ fn a_proposal_that_is_switched_off_is_refused() {
             ("exceptions", "(tag $thrown)"),
         ];
         for (case, inside) in cases {
-            scene.refuses("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
+            fixture.refuses("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
             assert!(!case.is_empty());
         }
     });
@@ -163,7 +163,7 @@ fn a_proposal_that_is_switched_off_is_refused() {
 
 #[test]
 fn t11_a_description_that_makes_a_tool_useless_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let new = || PluginFile::new("described");
         let deep = (0..200).fold(
             json!({"type": "object"}),
@@ -195,18 +195,18 @@ fn t11_a_description_that_makes_a_tool_useless_is_refused() {
             ("long", new().with_tool("description", json!("x".repeat(1 << 20)))),
         ];
         for (case, file) in cases {
-            let reply = scene.refuses("described", &file.build(), "");
+            let reply = fixture.refuses("described", &file.build(), "");
             assert!(!reply.json()["hint"].as_str().unwrap_or_default().is_empty(), "{case}");
         }
         let unreadable = PluginFile::new("described").text().replace("\\7b\\22", "\\7b\\7b");
-        scene.refuses("described", &assemble(&unreadable), "");
-        scene.daemon.operator().load("described", &new().build());
+        fixture.refuses("described", &assemble(&unreadable), "");
+        fixture.daemon.operator().load("described", &new().build());
     });
 }
 
 #[test]
 fn a_schema_that_grows_exponentially_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let mut definitions = serde_json::Map::new();
         definitions.insert("d0".into(), json!({"type": "string"}));
         for at in 1..40 {
@@ -215,7 +215,7 @@ fn a_schema_that_grows_exponentially_is_refused() {
         }
         let schema =
             json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d39"}}, "$defs": definitions});
-        scene.refuses(
+        fixture.refuses(
             "exponential",
             &PluginFile::new("exponential").with_tool("input_schema", schema).build(),
             "",
@@ -225,47 +225,47 @@ fn a_schema_that_grows_exponentially_is_refused() {
 
 #[test]
 fn b5_imports_that_the_manifest_does_not_ask_for_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         for import in ["wasi:filesystem/types@0.2.6", "wasi:http/types@0.2.6"] {
             let import = format!(r#"(import "{import}" (instance))"#);
             let file = PluginFile::new("asking").outside(&import);
-            scene.refuses("asking", &file.build(), "does not ask for");
+            fixture.refuses("asking", &file.build(), "does not ask for");
             let asking = file.describing(
                 "capabilities",
                 json!({"filesystem": "workspace", "network": [{"host": "api.example.com"}]}),
             );
-            scene.daemon.operator().load("asking", &asking.build());
-            scene.daemon.operator().delete("/v1/plugins/asking").expect(204);
+            fixture.daemon.operator().load("asking", &asking.build());
+            fixture.daemon.operator().delete("/v1/plugins/asking").expect(204);
         }
     });
 }
 
 #[test]
 fn a_plugin_that_does_not_describe_itself_is_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("silent").text();
         let describe = r#"(func (export "describe") (result i32)"#;
         assert!(text.contains(describe));
         for (body, words) in [("(loop $more (br $more))", ""), ("(unreachable)", "unreachable")] {
             let silent = text.replace(describe, &format!("{describe} {body}"));
-            scene.refuses("silent", &assemble(&silent), words);
+            fixture.refuses("silent", &assemble(&silent), words);
         }
     });
 }
 
 #[test]
 fn a_namespace_that_another_publisher_holds_is_taken() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         operator.load("held", &PluginFile::new("held").build());
         for publisher in [json!("Somebody else"), json!(null)] {
             let theirs = PluginFile::new("held").describing("publisher", publisher).answering("2").build();
             operator.upload("held", &theirs).refused(409, "CONFLICT");
         }
-        assert_eq!(scene.good.call("held/answer", json!({})).output(), 1);
+        assert_eq!(fixture.good.call("held/answer", json!({})).output(), 1);
         let next = PluginFile::new("held").describing("version", json!("2.0.0")).answering("2").build();
         operator.load("held", &next);
-        assert_eq!(scene.good.call("held/answer", json!({})).output(), 2);
+        assert_eq!(fixture.good.call("held/answer", json!({})).output(), 2);
         for built_in in ["arithmetic", "files"] {
             operator.upload(built_in, &PluginFile::new(built_in).build()).refused(409, "CONFLICT");
         }
@@ -275,8 +275,8 @@ fn a_namespace_that_another_publisher_holds_is_taken() {
 
 #[test]
 fn a_version_that_the_address_names_must_be_the_files() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let file = PluginFile::new("dated").build();
         let wasm = [("Content-Type", "application/wasm")];
         operator.send("PUT", "/v1/plugins/dated?version=2.0.0", &wasm, &file).refused(422, "INVALID_PLUGIN");
@@ -287,8 +287,8 @@ fn a_version_that_the_address_names_must_be_the_files() {
 /// It serves all the same: what holds is the smaller limit.
 #[test]
 fn a_limit_that_cannot_be_given_is_warned_of_by_name() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let load = |limits: Value| {
             let file = PluginFile::new("greedy").describing("limits", limits).build();
             operator.upload("greedy", &file).expect(200).json()["warnings"].clone()
@@ -307,15 +307,15 @@ fn a_limit_that_cannot_be_given_is_warned_of_by_name() {
 
 #[test]
 fn rollback_goes_back_as_far_as_there_are_versions() {
-    scene(|scene| {
-        let operator = scene.daemon.operator();
+    with_fixture(|fixture| {
+        let operator = fixture.daemon.operator();
         let load = |answer: &str| {
             let file = PluginFile::new("versioned")
                 .describing("version", json!(format!("{answer}.0.0")))
                 .answering(answer);
             operator.load("versioned", &file.build());
         };
-        let answer = || scene.good.call("versioned/answer", json!({})).output().clone();
+        let answer = || fixture.good.call("versioned/answer", json!({})).output().clone();
         let back = || operator.post("/v1/plugins/versioned/rollback", &json!({}));
         load("1");
         back().refused(409, "CONFLICT");
@@ -332,7 +332,7 @@ fn rollback_goes_back_as_far_as_there_are_versions() {
 /// a process of their own first, so that only that one ends.
 #[test]
 fn schemas_that_take_too_much_together_end_in_their_own_process() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let tool = |number: usize| {
             let mut properties = json!({});
             for at in 0..60 {
@@ -343,11 +343,11 @@ fn schemas_that_take_too_much_together_end_in_their_own_process() {
             json!({"name": format!("t{number}"), "description": "D.", "usage": "U.", "input_schema": schema})
         };
         let tools = |count: usize| -> Vec<Value> { (0..count).map(tool).collect() };
-        let operator = scene.daemon.operator();
+        let operator = fixture.daemon.operator();
         let bomb = PluginFile::new("patterns").describing("tools", json!(tools(400))).build();
         let refused = operator.upload("patterns", &bomb).refused(422, "INVALID_PLUGIN");
         assert!(refused.text().contains("compiling its schemas"), "{}", refused.text());
-        scene.serves();
+        fixture.serves();
         let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();
         operator.load("patterns", &modest);
     });

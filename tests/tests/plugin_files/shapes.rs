@@ -5,19 +5,19 @@ use super::*;
 
 #[test]
 fn exports_of_another_shape_are_refused() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("shaped").text();
         let renamed =
             text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
-        scene.refuses("shaped", &assemble(&renamed), "plugin contract");
+        fixture.refuses("shaped", &assemble(&renamed), "plugin contract");
         let fewer = text.replace(r#"(field "retryable" bool)"#, r#"(field "retryable" u8)"#);
-        scene.refuses("shaped", &assemble(&fewer), "retryable");
+        fixture.refuses("shaped", &assemble(&fewer), "retryable");
     });
 }
 
 #[test]
 fn a_function_of_another_signature_is_refused_when_it_is_loaded() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("signed").text();
         let cases: [(&str, &[(&str, &str)]); 7] = [
             ("call", &[("(param \"arguments\" string)", "(param \"arguments\" (list u8))")]),
@@ -57,7 +57,7 @@ fn a_function_of_another_signature_is_refused_when_it_is_loaded() {
                 assert!(text.contains(from), "{from}");
                 text.replace(from, to)
             });
-            let reply = scene
+            let reply = fixture
                 .refuses("signed", &assemble(&other), "another signature than the plugin contract")
                 .json();
             assert!(
@@ -66,22 +66,22 @@ fn a_function_of_another_signature_is_refused_when_it_is_loaded() {
             );
             assert!(reply["hint"].as_str().is_some_and(|text| text.contains("`wit/`")), "{reply}");
         }
-        scene.daemon.operator().load("signed", &assemble(&text));
-        assert_eq!(scene.good.call("signed/answer", json!({})).output(), 1);
+        fixture.daemon.operator().load("signed", &assemble(&text));
+        assert_eq!(fixture.good.call("signed/answer", json!({})).output(), 1);
     });
 }
 
 /// Every `0.1.x` of the contract works with every other, and so does what a plugin exports besides.
 #[test]
 fn a_later_patch_of_the_contract_is_served() {
-    scene(|scene| {
+    with_fixture(|fixture| {
         let text = PluginFile::new("patched").text();
         let later = text.replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.1.7");
         assert_ne!(text, later);
-        scene.daemon.operator().load("patched", &assemble(&later));
-        assert_eq!(scene.good.call("patched/answer", json!({})).output(), 1);
+        fixture.daemon.operator().load("patched", &assemble(&later));
+        assert_eq!(fixture.good.call("patched/answer", json!({})).output(), 1);
         // Of another signature it is refused like any.
         let other = later.replace(r#"(param "arguments" string)"#, r#"(param "arguments" (list u8))"#);
-        scene.refuses("patched-otherwise", &assemble(&other), "another signature");
+        fixture.refuses("patched-otherwise", &assemble(&other), "another signature");
     });
 }

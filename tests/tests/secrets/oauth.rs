@@ -64,13 +64,13 @@ impl Drop for Provider {
     }
 }
 
-struct Scene {
+struct Fixture {
     daemon: Daemon,
     operator: Client,
     provider: Provider,
 }
 
-impl Scene {
+impl Fixture {
     /// None where the provider is not installed, which is said.
     fn start() -> Option<Self> {
         Self::start_with("")
@@ -168,40 +168,41 @@ impl Browser {
 
 #[test]
 fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_ends() {
-    let Some(scene) = Scene::start() else { return };
+    let Some(fixture) = Fixture::start() else { return };
     for (client, secret) in [("person", Some("person-secret-canary")), ("public", None)] {
-        scene.put(&scene.credential("oauth2_authorization_code", client, secret));
-        let session = scene.operator.open_session("acme/bot");
-        assert_eq!(scene.state(), "pending");
+        fixture.put(&fixture.credential("oauth2_authorization_code", client, secret));
+        let session = fixture.operator.open_session("acme/bot");
+        assert_eq!(fixture.state(), "pending");
         assert!(!has_tool(&session));
-        let asked = scene.connect();
+        let asked = fixture.connect();
         assert_eq!(asked["scopes"], json!(["openid", "offline_access"]));
-        let back = scene.say_yes(asked["url"].as_str().expect("an address"));
-        let page = scene.come_back(&back).expect(200);
+        let back = fixture.say_yes(asked["url"].as_str().expect("an address"));
+        let page = fixture.come_back(&back).expect(200);
         assert!(page.text().contains("acme/drive is connected"), "{}", page.text());
         assert_eq!(page.header("cache-control"), Some("no-store"));
-        assert_eq!(scene.state(), "connected");
+        assert_eq!(fixture.state(), "connected");
         assert!(has_tool(&session));
         // The same answer again is none.
-        scene.come_back(&back).refused(410, "EXPIRED");
-        let version = || scene.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
-        let (connected, asked_before) = (version(), scene.provider.asked());
+        fixture.come_back(&back).refused(410, "EXPIRED");
+        let version =
+            || fixture.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
+        let (connected, asked_before) = (version(), fixture.provider.asked());
         wait::until("tokens to be renewed", || (version() > connected).then_some(()));
-        assert!(scene.provider.asked() > asked_before);
-        assert_eq!(scene.state(), "connected");
+        assert!(fixture.provider.asked() > asked_before);
+        assert_eq!(fixture.state(), "connected");
     }
-    let records = Value::Array(scene.operator.audit("kind=admin&limit=100")).to_string();
+    let records = Value::Array(fixture.operator.audit("kind=admin&limit=100")).to_string();
     assert!(records.contains("credential.connected"), "{records}");
-    for place in [records, scene.daemon.log_text()] {
+    for place in [records, fixture.daemon.log_text()] {
         assert!(!place.contains("canary") && !place.contains("code="), "{place}");
     }
 }
 
 #[test]
 fn k3_what_comes_back_without_being_asked_for_connects_nothing() {
-    let Some(scene) = Scene::start() else { return };
-    scene.put(&scene.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
-    let page = |query: &str| scene.daemon.stranger().get(&format!("/v1/oauth/callback?{query}"));
+    let Some(fixture) = Fixture::start() else { return };
+    fixture.put(&fixture.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
+    let page = |query: &str| fixture.daemon.stranger().get(&format!("/v1/oauth/callback?{query}"));
     page("state=made-up&code=made-up").refused(410, "EXPIRED");
     page("").refused(400, "INVALID_REQUEST");
     page(&format!("state={}", "a".repeat(9_000))).refused(400, "INVALID_REQUEST");
@@ -210,39 +211,39 @@ fn k3_what_comes_back_without_being_asked_for_connects_nothing() {
         url.split("state=").nth(1).and_then(|rest| rest.split('&').next()).expect("a state").to_owned()
     };
     // A code that the provider never gave.
-    page(&format!("state={}&code=made-up", state_of(&scene.connect()))).refused(424, "CREDENTIAL_MISSING");
+    page(&format!("state={}&code=made-up", state_of(&fixture.connect()))).refused(424, "CREDENTIAL_MISSING");
     // A person who says no.
-    page(&format!("state={}&error=access_denied", state_of(&scene.connect())))
+    page(&format!("state={}&error=access_denied", state_of(&fixture.connect())))
         .refused(424, "CREDENTIAL_MISSING");
     // A code that was given for another address of the daemon's.
-    let (first, second) = (scene.connect(), scene.connect());
-    let back = scene.say_yes(first["url"].as_str().expect("an address"));
+    let (first, second) = (fixture.connect(), fixture.connect());
+    let back = fixture.say_yes(first["url"].as_str().expect("an address"));
     let other = back.replace(&state_of(&first), &state_of(&second));
-    scene.come_back(&other).refused(424, "CREDENTIAL_MISSING");
-    assert_eq!(scene.state(), "pending");
+    fixture.come_back(&other).refused(424, "CREDENTIAL_MISSING");
+    assert_eq!(fixture.state(), "pending");
     // And its twin.
-    let back = scene.say_yes(scene.connect()["url"].as_str().expect("an address"));
-    scene.come_back(&back).expect(200);
-    assert_eq!(scene.state(), "connected");
+    let back = fixture.say_yes(fixture.connect()["url"].as_str().expect("an address"));
+    fixture.come_back(&back).expect(200);
+    assert_eq!(fixture.state(), "connected");
 }
 
 #[test]
 fn k3_a_provider_that_forgot_the_client_ends_the_credential() {
-    let Some(scene) = Scene::start() else { return };
-    scene.put(&scene.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
-    let back = scene.say_yes(scene.connect()["url"].as_str().expect("an address"));
-    scene.come_back(&back).expect(200);
-    let session = scene.operator.open_session("acme/bot");
+    let Some(fixture) = Fixture::start() else { return };
+    fixture.put(&fixture.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
+    let back = fixture.say_yes(fixture.connect()["url"].as_str().expect("an address"));
+    fixture.come_back(&back).expect(200);
+    let session = fixture.operator.open_session("acme/bot");
     assert!(has_tool(&session));
     let wrong = json!({"secret": "not-the-secret"});
-    scene.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
-    wait::until("the provider to say no", || (scene.state() == "revoked").then_some(()));
+    fixture.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
+    wait::until("the provider to say no", || (fixture.state() == "revoked").then_some(()));
     assert!(!has_tool(&session));
 }
 
 /// The network and the credential that the tool `caller` needs to reach an upstream as the client `machine`.
-fn let_machine_in(scene: &Scene, upstream: &Upstream) {
-    let operator = &scene.operator;
+fn let_machine_in(fixture: &Fixture, upstream: &Upstream) {
+    let operator = &fixture.operator;
     operator.load("caller", guests::CALLER);
     let api = json!({"host": "api.upstream.test", "port": 8443});
     let grant = json!({
@@ -253,7 +254,7 @@ fn let_machine_in(scene: &Scene, upstream: &Upstream) {
     let document = json!({
         "provider": "stripe", "kind": "oauth2_client_credentials", "client_id": "machine",
         "secret": "machine-secret-canary", "secret_in_body": true, "bound_to": [api],
-        "token_url": format!("http://{}/token", scene.provider.address),
+        "token_url": format!("http://{}/token", fixture.provider.address),
     });
     put(operator, STRIPE, &document).expect(201);
 }
@@ -270,46 +271,46 @@ fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_
     let upstream = Upstream::start();
     upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
     let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
-    let Some(scene) = Scene::start_with(&settings) else { return };
-    let_machine_in(&scene, &upstream);
-    let session = scene.operator.open_session("acme/bot");
+    let Some(fixture) = Fixture::start_with(&settings) else { return };
+    let_machine_in(&fixture, &upstream);
+    let session = fixture.operator.open_session("acme/bot");
     let fetch = || {
         let url = "https://api.upstream.test:8443/";
         session.call("caller/fetch", json!({"method": "GET", "url": url, "headers": []}))
     };
-    assert_eq!(scene.provider.asked(), 0, "a token is asked for when it is needed");
+    assert_eq!(fixture.provider.asked(), 0, "a token is asked for when it is needed");
     fetch().output();
     let first = sent_token(&upstream);
     let mut tokens = vec![first.clone()];
-    assert_eq!((scene.provider.is_good(&first), scene.provider.asked()), (true, 1));
+    assert_eq!((fixture.provider.is_good(&first), fixture.provider.asked()), (true, 1));
     // Each that is sent is still good at the provider, the next one too.
     wait::until("the token to be renewed", || {
         fetch().output();
         tokens.push(sent_token(&upstream));
         let sent = tokens.last().expect("one");
-        assert!(scene.provider.is_good(sent), "a token was sent after its end");
+        assert!(fixture.provider.is_good(sent), "a token was sent after its end");
         (*sent != first).then_some(())
     });
-    assert!(scene.provider.is_good(&first), "it was renewed after its end");
-    assert!(!scene.provider.is_good("made-up"));
+    assert!(fixture.provider.is_good(&first), "it was renewed after its end");
+    assert!(!fixture.provider.is_good("made-up"));
 
-    scene.provider.forget("machine");
+    fixture.provider.forget("machine");
     let refused = wait::until("the provider to say no", || {
         let reply = fetch();
         (reply.status() != "ok").then_some(reply)
     });
     let refused = refused.failed("CREDENTIAL_MISSING");
     assert_eq!(refused.message(), "the credential of `stripe` was revoked by its provider");
-    assert_eq!(scene.operator.get(STRIPE).expect(200).json()["state"], "revoked");
-    let (requests, asked) = (upstream.requests().len(), scene.provider.asked());
+    assert_eq!(fixture.operator.get(STRIPE).expect(200).json()["state"], "revoked");
+    let (requests, asked) = (upstream.requests().len(), fixture.provider.asked());
     fetch().failed("CREDENTIAL_MISSING");
-    assert_eq!((upstream.requests().len(), scene.provider.asked()), (requests, asked));
-    let renewals = scene.operator.audit("kind=admin&organization=acme&limit=100");
+    assert_eq!((upstream.requests().len(), fixture.provider.asked()), (requests, asked));
+    let renewals = fixture.operator.audit("kind=admin&organization=acme&limit=100");
     let renewals = renewals.iter().filter(|row| row["admin"]["action"] == "credential.renew");
     let outcomes: Vec<_> = renewals.map(|row| row["admin"]["outcome"].as_str()).collect();
     assert_eq!((outcomes.len() as u64, outcomes[0]), (asked, Some("CREDENTIAL_MISSING")), "{outcomes:?}");
-    let records = Value::Array(scene.operator.audit("limit=100")).to_string();
-    for place in [records, scene.daemon.log_text()] {
+    let records = Value::Array(fixture.operator.audit("limit=100")).to_string();
+    for place in [records, fixture.daemon.log_text()] {
         assert!(!place.contains("canary") && !tokens.iter().any(|token| place.contains(token)), "{place}");
     }
 }

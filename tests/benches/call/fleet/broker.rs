@@ -1,4 +1,4 @@
-//! The broker over a thousand tools: those of `tests/office` under fifteen names, asked with its messages.
+//! The broker over a thousand tools: those of `tests/sample_policy` under fifteen names, asked with its messages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use toolgate_admission::{
     Plugin, Question, SessionFacts, ToolId, ToolSet, callable, select,
 };
 use toolgate_sandbox::Component;
-use toolgate_tests::office;
+use toolgate_tests::sample_policy;
 
 use super::{Times, row, show};
 
@@ -86,7 +86,7 @@ fn timed(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
 fn registry(organization: &Name, agent: &Name, component: &Component) -> Registry {
     let registry = Registry::new(LimitsPatch::default());
     let plugins = (0..OFFICES).flat_map(|office| {
-        office::plugins().into_iter().map(move |mut described| {
+        sample_policy::plugins().into_iter().map(move |mut described| {
             if office > 0 {
                 described["name"] = format!("{}-{office}", described["name"].as_str().unwrap()).into();
             }
@@ -100,11 +100,11 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
         })
     });
     registry.serve(LimitsPatch::default(), plugins.collect());
-    let platform = PlatformDocument::parse(&office::document("platform.json").to_string()).unwrap();
+    let platform = PlatformDocument::parse(&sample_policy::document("platform.json").to_string()).unwrap();
     registry.put(Replacement::Platform(platform));
     let connected = ["stripe", "resend", "unsplash"].map(str::to_owned);
     registry.put_organization(organization.clone(), connected.into());
-    let policy = OrgDocument::parse(&office::document("organization.json").to_string()).unwrap();
+    let policy = OrgDocument::parse(&sample_policy::document("organization.json").to_string()).unwrap();
     registry.put(Replacement::Policy(organization.clone(), policy));
     let document = AgentDocument::everything();
     registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
@@ -112,7 +112,7 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
 }
 
 fn messages() -> Vec<Message> {
-    let messages = office::document("messages.json");
+    let messages = sample_policy::document("messages.json");
     let read = |message: &serde_json::Value| Message {
         text: message["message"].as_str().unwrap().to_owned(),
         recent: message["recent"]

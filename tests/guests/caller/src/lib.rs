@@ -1,4 +1,4 @@
-//! Tries to reach the network, by requests of any form, and waits without blocking.
+//! Network guest: sends HTTP requests of every form, resolves names, and awaits timers.
 
 mod request;
 
@@ -15,7 +15,7 @@ use wasip2::http::types::{Fields, Method, OutgoingRequest, Scheme};
 use wasip2::sockets::instance_network::instance_network;
 use wasip2::sockets::ip_name_lookup::resolve_addresses;
 
-/// Sends a request.
+/// Sends a GET request to an authority over HTTPS.
 #[tool]
 pub fn reach(
     /// Host and port
@@ -38,10 +38,10 @@ pub fn reach(
     }
 }
 
-/// Looks up a name.
+/// Resolves a host name.
 #[tool]
 pub fn look_up(
-    /// The name
+    /// Host name
     name: String,
 ) -> Result<String, Error> {
     match resolve_addresses(&instance_network(), &name) {
@@ -50,10 +50,10 @@ pub fn look_up(
     }
 }
 
-/// Makes a header field of that size.
+/// Creates a header field of a given size.
 #[tool]
 pub fn header(
-    /// The size of the field
+    /// Size of the field value, in bytes
     bytes: usize,
 ) -> Result<usize, Error> {
     let fields = Fields::new();
@@ -61,12 +61,12 @@ pub fn header(
     Ok(bytes)
 }
 
-/// Waits for two timers at once and says which one was first.
+/// Awaits two timers at once and returns which one fired first.
 #[tool(read_only)]
 pub async fn race(
-    /// How long the left one takes
+    /// Duration of the left timer
     left_ms: u64,
-    /// How long the right one takes
+    /// Duration of the right timer
     right_ms: u64,
 ) -> String {
     let mut left = pin!(sleep(Duration::from_millis(left_ms)));

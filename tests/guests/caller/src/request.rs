@@ -1,4 +1,4 @@
-//! One request, as odd as a test wants it, and all that came of it.
+//! One HTTP request, well-formed or not, and its whole response.
 
 use toolgate_sdk::{Error, tool};
 use wasip2::http::outgoing_handler::handle;
@@ -7,9 +7,9 @@ use wasip2::http::types::{
 };
 use wasip2::io::streams::StreamError;
 
-/// Sends a request and answers with status, header fields and body of what came back, each on lines of its own.
+/// Sends a request and returns status, header fields and body of the response, each on its own line.
 #[tool]
-#[expect(clippy::too_many_arguments, reason = "each is one oddity that a test may want")]
+#[expect(clippy::too_many_arguments, reason = "each argument is one part of a request")]
 pub fn fetch(
     /// The method
     method: String,
@@ -17,21 +17,21 @@ pub fn fetch(
     url: String,
     /// Header fields, each `name: value`
     headers: Vec<String>,
-    /// The content
+    /// Request body
     body: Option<String>,
     /// A trailer field, `name: value`
     trailer: Option<String>,
-    /// How long the first byte may take
+    /// Timeout for the first byte of the response
     first_byte_ms: Option<u64>,
-    /// How long each further one may take
+    /// Timeout between two bytes of the response
     between_bytes_ms: Option<u64>,
-    /// How long connecting may take
+    /// Timeout for the connection
     connect_ms: Option<u64>,
-    /// Whether the content is written once there is an answer
-    answer_first: Option<bool>,
+    /// Whether the body is written only after the response has begun
+    response_first: Option<bool>,
 ) -> Result<String, Error> {
     let request = OutgoingRequest::new(fields(&headers)?);
-    address(&request, &method, &url).map_err(|()| Error::new("the request cannot be made"))?;
+    set_target(&request, &method, &url).map_err(|()| Error::new("the request cannot be made"))?;
     let outgoing = body.is_some().then(|| request.body());
     let options = RequestOptions::new();
     let nanoseconds = |ms: Option<u64>| ms.map(|ms| ms * 1_000_000);
@@ -39,7 +39,7 @@ pub fn fetch(
     let _ = options.set_first_byte_timeout(nanoseconds(first_byte_ms));
     let _ = options.set_between_bytes_timeout(nanoseconds(between_bytes_ms));
     let answer = handle(request, Some(options)).map_err(|code| Error::new(format!("{code:?}")))?;
-    if answer_first == Some(true) {
+    if response_first == Some(true) {
         answer.subscribe().block();
     }
     if let (Some(Ok(outgoing)), Some(body)) = (outgoing, body) {
@@ -62,7 +62,7 @@ fn fields(lines: &[String]) -> Result<Fields, Error> {
     Ok(fields)
 }
 
-fn address(request: &OutgoingRequest, method: &str, url: &str) -> Result<(), ()> {
+fn set_target(request: &OutgoingRequest, method: &str, url: &str) -> Result<(), ()> {
     let (scheme, rest) = url.split_once("://").ok_or(())?;
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let scheme = match scheme {

@@ -1,10 +1,10 @@
-//! Uses up time: in the guest, on its stack, and in the host.
+//! Uses up time: in guest code, by recursion, and in host calls.
 
 use std::hint::black_box;
 
 use toolgate_sdk::{Context, tool};
 
-/// Computes without end.
+/// Computes in an endless loop.
 #[tool(read_only)]
 pub fn spin() -> u64 {
     let mut number = 1_u64;
@@ -14,13 +14,13 @@ pub fn spin() -> u64 {
     number
 }
 
-/// Calls itself without end.
+/// Recurses without end.
 #[tool(read_only)]
 pub fn recurse() -> u64 {
     deeper(black_box(1))
 }
 
-// Neither addition nor multiplication alone, so that the compiler cannot make a loop of it.
+// Mixes two operations, so that the compiler cannot turn the recursion into a loop.
 #[inline(never)]
 fn deeper(level: u64) -> u64 {
     if level == 0 {
@@ -29,7 +29,7 @@ fn deeper(level: u64) -> u64 {
     black_box(deeper(black_box(level + 1)).wrapping_mul(3)) ^ level
 }
 
-/// Makes the cheapest call to the host there is, without end.
+/// Makes the cheapest host call in an endless loop.
 #[tool(read_only)]
 pub fn spin_in_host(context: &Context) -> u64 {
     let mut calls = 0_u64;

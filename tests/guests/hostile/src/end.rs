@@ -1,10 +1,10 @@
-//! Ends when it should not, does not end when it should, and two tools that do as they should.
+//! Guests that end too early or never, and two well-behaved tools.
 
 use std::time::Duration;
 
 use toolgate_sdk::{Context, Error, tool};
 
-/// Says that it begins, and sleeps in the host for ever.
+/// Reports progress, then sleeps in the host for ever.
 #[tool(read_only)]
 pub fn doze(context: &Context) -> bool {
     context.progress(0, None, Some("dozing"));
@@ -12,23 +12,23 @@ pub fn doze(context: &Context) -> bool {
     true
 }
 
-/// Sleeps for a while, as a tool that waits for something would.
+/// Sleeps for a given time.
 #[tool(read_only)]
 pub fn rest(
-    /// How long
+    /// Duration
     ms: u64,
 ) -> u64 {
     std::thread::sleep(Duration::from_millis(ms));
     ms
 }
 
-/// Says again and again how far it is.
+/// Reports progress in a loop.
 #[tool(read_only)]
-pub fn tell(
+pub fn report_progress(
     context: &Context,
-    /// How often
+    /// Number of reports
     times: u64,
-    /// How much it says
+    /// Length of each report's message
     bytes: usize,
 ) -> u64 {
     let message = "x".repeat(bytes);
@@ -41,13 +41,13 @@ pub fn tell(
 /// Panics.
 #[tool(read_only)]
 pub fn panic(
-    /// The last words
+    /// Panic message
     message: String,
 ) -> bool {
     panic!("{message}")
 }
 
-/// Ends its own process.
+/// Exits the process.
 #[tool(read_only)]
 pub fn exit(
     /// The exit code
@@ -56,19 +56,19 @@ pub fn exit(
     std::process::exit(code)
 }
 
-/// Fails as a tool may.
+/// Returns an error.
 #[tool(read_only)]
 pub fn fail(
-    /// Why
+    /// Error message
     message: String,
 ) -> Result<bool, Error> {
     Err(Error::new(message))
 }
 
-/// Says the same again.
+/// Returns its argument.
 #[tool(read_only)]
 pub fn echo(
-    /// What to say
+    /// Text to return
     text: String,
 ) -> String {
     text

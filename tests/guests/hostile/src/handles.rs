@@ -1,4 +1,4 @@
-//! Holds on to what the host keeps for it.
+//! Keeps many host resources open.
 
 use std::hint::black_box;
 
@@ -6,20 +6,20 @@ use toolgate_sdk::tool;
 use wasip2::cli::stdout::get_stdout;
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 
-/// Holds timers, without end or as many as asked for.
+/// Keeps a number of timers open.
 #[tool(read_only)]
 pub fn pollables(
-    /// How many
+    /// Number of timers
     count: usize,
 ) -> usize {
     let held: Vec<_> = (0..count).map(|_| subscribe_duration(1)).collect();
     black_box(&held).len()
 }
 
-/// Holds handles of standard output.
+/// Keeps a number of handles to standard output open.
 #[tool(read_only)]
 pub fn streams(
-    /// How many
+    /// Number of handles
     count: usize,
 ) -> usize {
     let held: Vec<_> = (0..count).map(|_| get_stdout()).collect();

@@ -1,4 +1,4 @@
-//! Makes the host work, or copy, in one call to it.
+//! Makes the host compute or copy a lot within one host call.
 
 use std::hint::black_box;
 
@@ -7,22 +7,22 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::io::poll::poll;
 use wasip2::random::random::get_random_bytes;
 
-/// Asks for random bytes at once.
+/// Requests random bytes in one host call.
 #[tool(read_only)]
 pub fn dice(
-    /// How many
+    /// Number of bytes
     bytes: u64,
 ) -> usize {
     black_box(get_random_bytes(bytes)).len()
 }
 
-/// Draws a number, of which its example shows one.
+/// Returns a random byte. Its example gives one of the 256 values.
 #[tool(read_only, examples({} => 155))]
 pub fn draw() -> u8 {
     get_random_bytes(1).first().copied().unwrap_or(0)
 }
 
-/// Asks for random bytes, a few at a time, without end.
+/// Requests random bytes in small pieces, in an endless loop.
 #[tool(read_only)]
 pub fn dice_for_ever() -> usize {
     let mut thrown = 0_usize;
@@ -32,11 +32,11 @@ pub fn dice_for_ever() -> usize {
     thrown
 }
 
-/// Hands the host a list of that many pairs.
+/// Logs a record with many key-value pairs.
 #[tool(read_only)]
 pub fn shout_pairs(
     context: &Context,
-    /// How many
+    /// Number of pairs
     count: usize,
 ) -> usize {
     let pairs: Vec<(&str, &dyn std::fmt::Display)> = (0..count).map(|_| ("k", &"v" as _)).collect();
@@ -44,12 +44,12 @@ pub fn shout_pairs(
     count
 }
 
-/// Waits for timers that are over, in one call to the host: for that many, each that many times.
+/// Polls timers that have already fired, in one host call: a number of handles, each listed several times.
 #[tool(read_only)]
 pub fn wait_for(
-    /// How many
+    /// Number of handles
     handles: usize,
-    /// How often each
+    /// Number of times that each handle is listed
     times: usize,
 ) -> usize {
     let held: Vec<_> = (0..handles).map(|_| subscribe_duration(0)).collect();
@@ -57,10 +57,10 @@ pub fn wait_for(
     poll(&crowd).len()
 }
 
-/// Waits for that many timers again and again, without end.
+/// Polls a number of timers in an endless loop.
 #[tool(read_only)]
 pub fn wait_again(
-    /// How many
+    /// Number of handles
     handles: usize,
 ) -> usize {
     let held: Vec<_> = (0..handles).map(|_| subscribe_duration(0)).collect();
@@ -72,11 +72,11 @@ pub fn wait_again(
     waited
 }
 
-/// Hands the host a text of that length.
+/// Logs a text of a given length.
 #[tool(read_only)]
 pub fn shout_to_host(
     context: &Context,
-    /// How long
+    /// Length of the text
     bytes: usize,
 ) -> usize {
     context.log(Level::Info, "shout", &"x".repeat(bytes), &[]);

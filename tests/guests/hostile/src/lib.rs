@@ -1,10 +1,8 @@
-//! Does to its host what a plugin must not: one tool for each limit, and a few that behave, to show that the limits
-//! are what stopped the others.
+//! Hostile guest: one tool for each resource limit, and a few well-behaved tools as positive twins.
 //!
-//! Each file is one thing that a call can use up. No tool here reaches files or the network: those have guests of
-//! their own.
+//! Each file covers one resource. Files and network have guests of their own.
 
-#![allow(clippy::disallowed_methods, reason = "it does what it must not")]
+#![allow(clippy::disallowed_methods, reason = "hostile on purpose")]
 
 mod compute;
 mod end;
@@ -25,5 +23,5 @@ plugin! {
     handles::pollables, handles::streams,
     host::dice, host::draw, host::dice_for_ever, host::shout_to_host, host::shout_pairs, host::wait_for,
     host::wait_again,
-    end::doze, end::rest, end::tell, end::panic, end::exit, end::fail, end::echo
+    end::doze, end::rest, end::report_progress, end::panic, end::exit, end::fail, end::echo
 }

@@ -1,4 +1,4 @@
-//! Uses up memory, and tries to leave something in it for the next call to find.
+//! Uses up memory, and leaves a pattern in it for a later call to find.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use toolgate_sdk::{Context, tool};
 
 const MIB: usize = 1024 * 1024;
 
-/// What calls of one instance would count up if they shared it.
+/// Counter of calls. It would exceed 1 if calls shared an instance.
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Takes memory and writes to it, without end.
+/// Allocates and writes memory in an endless loop.
 #[tool(read_only)]
 pub fn swallow() -> usize {
     let mut swallowed = Vec::new();
@@ -20,7 +20,7 @@ pub fn swallow() -> usize {
     swallowed.len()
 }
 
-/// Asks for pages of memory until there are no more, and says how many there were.
+/// Grows memory by single pages until the host refuses, and returns the number of pages.
 #[tool(read_only)]
 pub fn grow() -> usize {
     take_every_page()
@@ -32,24 +32,24 @@ fn take_every_page() -> usize {
     core::arch::wasm32::memory_size::<0>()
 }
 
-/// There are pages in a component only; lints look at the host's build too.
+/// Native builds (clippy) have no memory pages.
 #[cfg(not(target_family = "wasm"))]
 fn take_every_page() -> usize {
     0
 }
 
-/// Counts the calls that this instance served.
+/// Returns the number of calls that this instance has served.
 #[tool(read_only)]
 pub fn count() -> u64 {
     CALLS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// Fills memory with a pattern and leaves it there.
+/// Fills memory with a pattern and leaks it.
 #[tool(read_only)]
 pub fn hide(
-    /// What the pattern is made of
+    /// Seed of the pattern
     seed: u64,
-    /// How much of it
+    /// Size of the pattern
     mebibytes: usize,
 ) -> usize {
     let pattern = pattern(seed);
@@ -58,37 +58,37 @@ pub fn hide(
     hidden.leak().len()
 }
 
-/// Fills memory with a pattern and stays until it is stopped.
+/// Fills memory with a pattern, then sleeps until it is stopped.
 #[tool(read_only)]
 pub fn hide_and_stay(
     context: &Context,
-    /// What the pattern is made of
+    /// Seed of the pattern
     seed: u64,
-    /// How much of it
+    /// Size of the pattern
     mebibytes: usize,
 ) -> bool {
     hide(seed, mebibytes);
     crate::end::doze(context)
 }
 
-/// Takes fresh memory and counts what of the pattern is in it, and what else is not zero.
+/// Allocates fresh memory, and returns the number of words that match the pattern and of words that are not zero.
 #[tool(read_only)]
 pub fn seek(
-    /// What the pattern is made of
+    /// Seed of the pattern
     seed: u64,
-    /// How much memory to look through
+    /// Size of memory to search
     mebibytes: usize,
 ) -> [usize; 2] {
     let pattern = pattern(seed);
-    // Fresh pages are not cleared by the guest: whatever is in them is what the host gave. The black box keeps the
-    // compiler from knowing that they must be zero.
+    // The guest does not clear fresh pages, so they hold what the host gave. The black box keeps the compiler from
+    // assuming zeros.
     let fresh = black_box(vec![0_u64; mebibytes * MIB / size_of::<u64>()]);
     let found = fresh.iter().filter(|word| **word == pattern).count();
     let dirty = fresh.iter().filter(|word| **word != 0).count();
     [found, dirty]
 }
 
-/// Never in memory as itself, where a search would find the search.
+/// Derives the pattern by multiplication, so that a search does not find its own search key in memory.
 fn pattern(seed: u64) -> u64 {
     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
 }

@@ -1,34 +1,34 @@
-//! Says too much: as its result, in its log, on its standard streams.
+//! Produces too much output: as result, log records and standard streams.
 
 use std::io::Write;
 
 use toolgate_sdk::{Context, Error, Level, tool};
 use wasip2::cli::stdout::get_stdout;
 
-/// Answers a text of that length.
+/// Returns a text of a given length.
 #[tool(read_only)]
 pub fn shout(
-    /// How long
+    /// Length of the text
     bytes: usize,
 ) -> String {
     "x".repeat(bytes)
 }
 
-/// Writes one line to the log.
+/// Writes one log record.
 #[tool(read_only)]
 pub fn log(
     context: &Context,
-    /// The line
+    /// Log message
     message: String,
 ) {
     context.log(Level::Info, "said", &message, &[("length", &message.len())]);
 }
 
-/// Writes to the log.
+/// Writes many log records.
 #[tool(read_only)]
 pub fn log_flood(
     context: &Context,
-    /// How many lines of a kibibyte
+    /// Number of lines of one KiB
     lines: u64,
 ) -> u64 {
     let line = "x".repeat(1024);
@@ -41,7 +41,7 @@ pub fn log_flood(
 /// Writes to standard output and standard error.
 #[tool(read_only)]
 pub fn print_flood(
-    /// How many lines of a kibibyte on each
+    /// Number of lines of one KiB on each stream
     lines: u64,
 ) -> Result<u64, Error> {
     let line = "x".repeat(1024);
@@ -52,10 +52,10 @@ pub fn print_flood(
     Ok(lines)
 }
 
-/// Writes nothing to standard output, many times.
+/// Writes zero bytes to standard output many times.
 #[tool(read_only)]
 pub fn empty_writes(
-    /// How often
+    /// Number of writes
     writes: u64,
 ) -> Result<u64, Error> {
     let stdout = get_stdout();

@@ -1,4 +1,4 @@
-//! The guest of the benchmarks.
+//! Guest of the benchmarks: the smallest call, and a call that computes.
 
 use std::hint::black_box;
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{plugin, tool};
 
-/// What was asked.
+/// Result of `echo`.
 #[derive(Serialize, JsonSchema)]
 struct Echo {
     /// The text.
@@ -15,7 +15,7 @@ struct Echo {
     number: u32,
 }
 
-/// Answers what it was asked.
+/// Returns its arguments.
 #[tool(read_only)]
 fn echo(
     /// A text
@@ -26,10 +26,10 @@ fn echo(
     Echo { text, number }
 }
 
-/// Computes and asks nobody: about a millisecond for each unit of work.
+/// Computes without host calls: about one millisecond per unit of work.
 #[tool(read_only)]
 fn compute(
-    /// How long
+    /// Units of work
     work: u32,
 ) -> f64 {
     let mut number = black_box(1.000_1_f64);

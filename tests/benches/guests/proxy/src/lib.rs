@@ -1,4 +1,4 @@
-//! Parses the body of a request and answers it, over `wasi:http`: what a user would write for `wasmtime serve`.
+//! `wasi:http` server for `wasmtime serve`: parses a JSON request body and returns it.
 #![cfg(target_family = "wasm")]
 
 use serde::{Deserialize, Serialize};

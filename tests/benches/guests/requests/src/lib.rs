@@ -1,15 +1,15 @@
-//! The guest of the benchmark of outgoing HTTP.
+//! Guest of the benchmark of outgoing HTTP.
 
 use std::io;
 
 use toolgate_sdk::{Error, http, plugin, tool};
 
-/// Requests the same address so many times, one after another, and reads each answer to its end.
+/// Sends GET requests to one URL, one after another, and reads each response body to its end.
 #[tool(read_only)]
 fn repeat(
-    /// The address
+    /// URL of the requests
     url: String,
-    /// How many times
+    /// Number of requests
     times: u32,
 ) -> Result<u64, Error> {
     let mut bytes = 0;

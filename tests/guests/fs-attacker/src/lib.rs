@@ -1,10 +1,10 @@
-//! Tries to leave its workspace, and to fill it.
+//! File guest: tries to escape its workspace and to fill it.
 //!
-//! What the host says of an attempt is the tool's failure, word for word, so that a test can look for what must not be
-//! in it. What the standard library has no way to ask for is asked through the interface itself, in `raw`.
+//! Returns the host's error word for word, so that a test can check that it leaks no host path. `raw` calls the WASI
+//! interface directly for operations that the standard library does not offer.
 
 mod raw;
-mod storm;
+mod churn;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use toolgate_sdk::{Error, plugin, tool};
 
-/// Writes a file of that size.
+/// Writes a file of a given size.
 #[tool]
 pub fn write(
     /// The file
     path: String,
-    /// Its size
+    /// File size
     bytes: usize,
 ) -> Result<usize, Error> {
     fs::write(path, vec![b'x'; bytes])?;
     Ok(bytes)
 }
 
-/// Writes to a file that is open, in pieces, without end.
+/// Writes to an open file in an endless loop.
 #[tool]
 pub fn write_for_ever(
     /// The file
@@ -37,13 +37,13 @@ pub fn write_for_ever(
     }
 }
 
-/// Writes a file, and stays until another one is there.
+/// Writes a file, then waits until another file exists.
 #[tool]
-#[expect(clippy::disallowed_methods, reason = "nobody tells a guest of a file")]
+#[expect(clippy::disallowed_methods, reason = "a guest has no file notifications")]
 pub fn stay(
-    /// The file that it writes
+    /// The file to write
     path: String,
-    /// The file that it waits for
+    /// The file to wait for
     until: String,
 ) -> Result<(), Error> {
     fs::write(path, "")?;
@@ -53,24 +53,24 @@ pub fn stay(
     Ok(())
 }
 
-/// Makes a file of that size without writing it.
+/// Creates a sparse file of a given size.
 #[tool]
 pub fn sparse(
     /// The file
     path: String,
-    /// Its size
+    /// File size
     bytes: u64,
 ) -> Result<u64, Error> {
     File::create(path)?.set_len(bytes)?;
     Ok(bytes)
 }
 
-/// Makes many small files.
+/// Creates many small files.
 #[tool]
-pub fn litter(
+pub fn make_files(
     /// The folder
     folder: String,
-    /// How many
+    /// Number of files
     files: u64,
 ) -> Result<u64, Error> {
     fs::create_dir_all(&folder)?;
@@ -80,12 +80,12 @@ pub fn litter(
     Ok(files)
 }
 
-/// Makes a folder in a folder, and one in that.
+/// Creates nested folders.
 #[tool]
 pub fn nest(
     /// The outermost folder
     folder: String,
-    /// How many
+    /// Number of levels
     levels: usize,
 ) -> Result<usize, Error> {
     let mut path = folder;
@@ -96,12 +96,12 @@ pub fn nest(
     Ok(levels)
 }
 
-/// Opens a file again and again and keeps every handle.
+/// Opens one file many times and keeps every handle open.
 #[tool]
-pub fn hoard(
+pub fn open_many(
     /// The file
     path: String,
-    /// How often
+    /// Number of handles
     count: usize,
 ) -> Result<usize, Error> {
     fs::write(&path, b"x")?;
@@ -138,9 +138,9 @@ pub fn list(
 /// Moves a file.
 #[tool]
 pub fn rename(
-    /// From here
+    /// Old path
     from: String,
-    /// To there
+    /// New path
     to: String,
 ) -> Result<(), Error> {
     Ok(fs::rename(from, to)?)
@@ -165,11 +165,11 @@ pub fn remove_folder(
 }
 
 plugin! {
-    "vandal",
+    "fs-attacker",
     publisher = "Toolgate tests",
     category = "Tests",
     capabilities(filesystem = workspace),
-    write, write_for_ever, stay, sparse, litter, nest, hoard, read, list, rename, remove, remove_folder,
-    raw::symlink, raw::hard_link, raw::empty_for_reading, raw::grow_for_reading, raw::write_at, raw::gulp, raw::touch,
-    raw::kind, raw::doors, raw::doors_and_stay, storm::storm, storm::walk
+    write, write_for_ever, stay, sparse, make_files, nest, open_many, read, list, rename, remove, remove_folder,
+    raw::symlink, raw::hard_link, raw::empty_for_reading, raw::grow_for_reading, raw::write_at, raw::read_whole, raw::touch,
+    raw::kind, raw::workspace_handles, raw::keep_workspace_handles, churn::churn, churn::walk
 }

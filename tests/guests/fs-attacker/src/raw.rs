@@ -1,4 +1,4 @@
-//! What the interface offers and the standard library does not ask for. Paths are from the workspace's root.
+//! WASI file operations that the standard library does not offer. Paths are relative to the workspace.
 
 use std::hint::black_box;
 
@@ -9,91 +9,91 @@ use wasip2::filesystem::types::{
     Descriptor, DescriptorFlags, DescriptorType, ErrorCode, NewTimestamp, OpenFlags, PathFlags,
 };
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 #[tool]
 pub fn symlink(
-    /// What it points to
+    /// Link target
     target: String,
-    /// The link, from the workspace's root
+    /// Link, relative to the workspace
     link: String,
 ) -> Result<(), Error> {
-    workspace()?.symlink_at(&target, &link).map_err(refused)
+    workspace()?.symlink_at(&target, &link).map_err(tool_error)
 }
 
-/// Makes a hard link.
+/// Creates a hard link.
 #[tool]
 pub fn hard_link(
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     from: String,
-    /// The link, from the workspace's root
+    /// Link, relative to the workspace
     to: String,
 ) -> Result<(), Error> {
     let workspace = workspace()?;
-    workspace.link_at(PathFlags::empty(), &from, &workspace, &to).map_err(refused)
+    workspace.link_at(PathFlags::empty(), &from, &workspace, &to).map_err(tool_error)
 }
 
-/// Opens a file for reading alone, and empties it by doing so.
+/// Truncates a file through a read-only descriptor.
 #[tool]
 pub fn empty_for_reading(
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     path: String,
 ) -> Result<u64, Error> {
     let file = open(&path, OpenFlags::TRUNCATE, DescriptorFlags::READ)?;
-    Ok(file.stat().map_err(refused)?.size)
+    Ok(file.stat().map_err(tool_error)?.size)
 }
 
-/// Changes the size of a file that is open for reading alone.
+/// Resizes a file through a read-only descriptor.
 #[tool]
 pub fn grow_for_reading(
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     path: String,
-    /// The size
+    /// New size
     bytes: u64,
 ) -> Result<(), Error> {
-    open(&path, OpenFlags::empty(), DescriptorFlags::READ)?.set_size(bytes).map_err(refused)
+    open(&path, OpenFlags::empty(), DescriptorFlags::READ)?.set_size(bytes).map_err(tool_error)
 }
 
-/// Writes one byte far into a file.
+/// Writes one byte at an offset.
 #[tool]
 pub fn write_at(
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     path: String,
-    /// Where
+    /// Offset of the byte
     offset: u64,
 ) -> Result<u64, Error> {
     let file = open(&path, OpenFlags::CREATE, DescriptorFlags::READ | DescriptorFlags::WRITE)?;
-    file.write(b"x", offset).map_err(refused)
+    file.write(b"x", offset).map_err(tool_error)
 }
 
-/// Asks for all bytes that there could be, in one call to the host, and says how many came.
+/// Reads with the largest possible length in one host call, and returns the number of bytes read.
 #[tool(read_only)]
-pub fn gulp(
-    /// The file, from the workspace's root
+pub fn read_whole(
+    /// File, relative to the workspace
     path: String,
 ) -> Result<usize, Error> {
     let file = open(&path, OpenFlags::empty(), DescriptorFlags::READ)?;
-    let (bytes, _) = file.read(u64::MAX, 0).map_err(refused)?;
+    let (bytes, _) = file.read(u64::MAX, 0).map_err(tool_error)?;
     Ok(black_box(bytes).len())
 }
 
-/// Sets the times of a file by its name.
+/// Sets the timestamps of a path.
 #[tool]
 pub fn touch(
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     path: String,
 ) -> Result<(), Error> {
     workspace()?
         .set_times_at(PathFlags::empty(), &path, NewTimestamp::Now, NewTimestamp::Now)
-        .map_err(refused)
+        .map_err(tool_error)
 }
 
-/// Says what lies under a name.
+/// Returns the type of the file at a path.
 #[tool(read_only)]
 pub fn kind(
-    /// The name, from the workspace's root
+    /// Path, relative to the workspace
     path: String,
 ) -> Result<String, Error> {
-    let found = workspace()?.stat_at(PathFlags::empty(), &path).map_err(refused)?;
+    let found = workspace()?.stat_at(PathFlags::empty(), &path).map_err(tool_error)?;
     Ok(match found.type_ {
         DescriptorType::RegularFile => "file",
         DescriptorType::Directory => "folder",
@@ -103,23 +103,23 @@ pub fn kind(
     .to_owned())
 }
 
-/// Asks for the workspace itself again and again, and keeps every handle.
+/// Requests the preopened workspace many times and keeps every handle.
 #[tool(read_only)]
-pub fn doors(
-    /// How often
+pub fn workspace_handles(
+    /// Number of requests
     count: usize,
 ) -> usize {
     let held: Vec<_> = (0..count).map(|_| get_directories()).collect();
     black_box(&held).len()
 }
 
-/// Does the same, says so with a file, tells when that is made, and stays until it is stopped.
+/// Takes handles as `workspace_handles` does, creates a file, reports progress, and then sleeps until it is stopped.
 #[tool]
-pub fn doors_and_stay(
+pub fn keep_workspace_handles(
     context: &Context,
-    /// How often
+    /// Number of requests
     count: usize,
-    /// The file, from the workspace's root
+    /// File, relative to the workspace
     path: String,
 ) -> Result<usize, Error> {
     let held: Vec<_> = (0..count).map(|_| get_directories()).collect();
@@ -130,7 +130,7 @@ pub fn doors_and_stay(
 }
 
 fn open(path: &str, how: OpenFlags, flags: DescriptorFlags) -> Result<Descriptor, Error> {
-    workspace()?.open_at(PathFlags::SYMLINK_FOLLOW, path, how, flags).map_err(refused)
+    workspace()?.open_at(PathFlags::SYMLINK_FOLLOW, path, how, flags).map_err(tool_error)
 }
 
 fn workspace() -> Result<Descriptor, Error> {
@@ -138,6 +138,6 @@ fn workspace() -> Result<Descriptor, Error> {
     folders.into_iter().next().map(|(folder, _)| folder).ok_or_else(|| Error::new("there is no workspace"))
 }
 
-fn refused(code: ErrorCode) -> Error {
+fn tool_error(code: ErrorCode) -> Error {
     Error::new(code.name())
 }

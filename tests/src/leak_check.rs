@@ -9,13 +9,13 @@ const TOLERANCE_BYTES: u64 = 16 << 20;
 
 /// The daemon as it was before.
 #[derive(Clone, Copy, Debug)]
-pub struct Aftermath {
+pub struct LeakCheck {
     pid: u32,
     resident_bytes: u64,
     open_files: usize,
 }
 
-impl Aftermath {
+impl LeakCheck {
     /// Measures. The daemon must have done before what it is going to do, or what it then learns looks like a leak.
     pub fn before(daemon: &Daemon) -> Self {
         // The log's readers are opened when they are first needed, and stay. There are a few, and all of them are

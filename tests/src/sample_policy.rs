@@ -1,4 +1,4 @@
-//! The office of `tests/office`: plugins that say what they do and answer with a constant, and the documents of an
+//! The office of `tests/sample_policy`: plugins that say what they do and answer with a constant, and the documents of an
 //! example policy.
 
 use std::fs;
@@ -61,5 +61,5 @@ fn read(path: &Path) -> Value {
 }
 
 fn folder() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/office"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/sample_policy"))
 }
