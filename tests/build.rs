@@ -1,5 +1,5 @@
-//! Compiles the guests of the tests and of the benchmarks, and embeds them: `guests.rs` in the output folder is what
-//! `src/guests.rs` includes, `bench_guests.rs` what the benchmarks do.
+//! Compiles the guests of the tests (`guests.rs`, included by `src/guests.rs`) and of the benchmarks
+//! (`bench_guests.rs`).
 
 #[path = "../daemon/build/guests.rs"]
 mod guests;

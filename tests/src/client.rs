@@ -1,6 +1,7 @@
-//! A blocking HTTP client: one connection a request, so that hanging up is dropping a socket.
+//! Blocking HTTP client for the tests.
 //!
-//! Requests are bytes, and may be wrong ones. It keeps no connection, so that the daemon's open files say something.
+//! Each request has a connection of its own, so dropping the socket disconnects, and the daemon's open descriptors
+//! can be counted. Requests are plain bytes and may be malformed.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -8,16 +9,16 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
-/// Somebody who talks to a daemon, with a token or without.
+/// HTTP client of one daemon, with or without a token.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub address: SocketAddr,
     pub token: Option<String>,
 }
 
-/// What came back.
+/// HTTP response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub status: u16,
@@ -26,7 +27,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-/// A request that was sent and whose answer nobody has read yet. Dropping it is hanging up.
+/// Request that was sent, with its response still unread. Dropping it closes the connection.
 pub struct Pending(TcpStream);
 
 impl Client {
@@ -46,18 +47,18 @@ impl Client {
         self.post_text(path, &body.to_string())
     }
 
-    /// Posts text that is called JSON, whatever it is.
+    /// Posts text as JSON without checking it.
     pub fn post_text(&self, path: &str, text: &str) -> Reply {
         self.send("POST", path, &[("Content-Type", "application/json")], text.as_bytes())
     }
 
-    /// Makes a document that must not be there yet.
+    /// Creates a document (`If-None-Match: *`).
     pub fn make(&self, path: &str, document: &Value) -> Reply {
         let headers = [("Content-Type", "application/json"), ("If-None-Match", "*")];
         self.send("PUT", path, &headers, document.to_string().as_bytes())
     }
 
-    /// Replaces a document whatever it is.
+    /// Replaces a document, with the current `ETag` as `If-Match`.
     pub fn replace(&self, path: &str, document: &Value) -> Reply {
         let address = path.split('?').next().unwrap_or(path);
         let tag = self.get(address).expect(200).header("etag").expect("a document has a tag").to_owned();
@@ -74,7 +75,7 @@ impl Client {
         self.start(method, path, headers, body).reply()
     }
 
-    /// The answer of a daemon that may be gone.
+    /// Sends a request to a daemon that may have stopped.
     pub fn try_send(
         &self,
         method: &str,
@@ -85,7 +86,7 @@ impl Client {
         self.try_raw(&self.request(method, path, headers, body))?.try_reply()
     }
 
-    /// Sends a request and does not wait for its answer.
+    /// Sends a request without waiting for the response.
     pub fn start(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Pending {
         self.raw(&self.request(method, path, headers, body))
     }
@@ -107,40 +108,40 @@ impl Client {
         request
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub fn raw(&self, bytes: &[u8]) -> Pending {
         self.try_raw(bytes).expect("the daemon takes connections")
     }
 
     fn try_raw(&self, bytes: &[u8]) -> io::Result<Pending> {
         let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        // A daemon that has seen enough answers and closes; the rest is then not written.
+        // The daemon may respond and close before it has read every byte; the rest is then lost.
         let _ = stream.write_all(bytes);
         Ok(Pending(stream))
     }
 }
 
 impl Pending {
-    /// Waits for the answer.
+    /// Waits for the response.
     pub fn reply(self) -> Reply {
         self.try_reply().expect("an answer")
     }
 
-    /// Waits for the answer, or for the end of the connection without one.
+    /// Waits for the response. Fails where the connection closes without one.
     pub fn try_reply(mut self) -> io::Result<Reply> {
         let mut bytes = Vec::new();
         match self.0.read_to_end(&mut bytes) {
             Ok(_) => {}
-            // Closed with unread bytes of ours: what came before counts.
+            // A reset after a response: the daemon closed while bytes of the request were unread.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !bytes.is_empty() => {}
             Err(error) => return Err(error),
         }
         Reply::parse(&bytes).ok_or_else(|| io::Error::other("the connection ended without an answer"))
     }
 
-    /// Waits for the head of an answer that may go on for ever, and hangs up; of a refusal all of it.
+    /// Reads the head of a streamed response and disconnects. A response that is not 2xx is read to its end.
     pub fn head(mut self) -> Reply {
         let mut bytes = Vec::new();
         let mut part = [0; 1024];
@@ -158,7 +159,7 @@ impl Pending {
         Reply::parse(head.as_bytes()).expect("an answer")
     }
 
-    /// Waits for the end of the connection: all that came, be it one answer, several or none.
+    /// Reads until the connection closes: any number of responses.
     pub fn all(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match self.0.read_to_end(&mut bytes) {
@@ -167,8 +168,8 @@ impl Pending {
         }
     }
 
-    /// Writes one byte after the other, and waits this long after each for an answer. What came once there was one, or
-    /// nothing where the connection ended without.
+    /// Writes one byte at a time, waiting up to `pause` after each for a response. Returns the response, or nothing
+    /// if the connection closes without one.
     pub fn drip(mut self, bytes: &[u8], pause: Duration) -> io::Result<Vec<u8>> {
         self.0.set_read_timeout(Some(pause))?;
         for byte in bytes {
@@ -176,7 +177,7 @@ impl Pending {
             let come = self.0.write_all(&[*byte]).and_then(|()| self.0.read(&mut first));
             match come {
                 Ok(count) => {
-                    self.0.set_read_timeout(Some(PATIENCE))?;
+                    self.0.set_read_timeout(Some(TIMEOUT))?;
                     return Ok([&first[..count], &self.all()?].concat());
                 }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -197,13 +198,12 @@ impl Pending {
         self.0.write_all(bytes)
     }
 
-    /// Writes for as long as somebody takes it within this time.
+    /// Writes with a timeout for each write.
     pub fn write_for(&mut self, bytes: &[u8], patience: Duration) -> io::Result<()> {
         self.0.set_write_timeout(Some(patience))?;
         self.0.write_all(bytes)
     }
 
-    /// Hangs up.
     pub fn hang_up(self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
@@ -221,7 +221,7 @@ impl Reply {
             .collect();
         let mut reply = Self { status, headers, body: bytes[end + 4..].to_vec() };
         if reply.header("transfer-encoding").is_some() {
-            reply.body = unchunked(&reply.body)?;
+            reply.body = decode_chunked(&reply.body)?;
         }
         Some(reply)
     }
@@ -238,21 +238,21 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    /// The code of a refused request.
+    /// The `error_type` of a refused request.
     pub fn error_type(&self) -> String {
         self.json()["error_type"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// This reply, if it has that status.
+    /// Asserts the status, and returns the response.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", self.text());
         self
     }
 
-    /// This reply, if it is a refusal as every refusal must be: with that status and code, a message and a hint.
+    /// Asserts a complete problem document (RFC 9457): status, `error_type`, message and hint. Returns the response.
     #[track_caller]
-    pub fn refused(self, status: u16, error_type: &str) -> Self {
+    pub fn expect_refusal(self, status: u16, error_type: &str) -> Self {
         let reply = self.expect(status);
         let problem = reply.json();
         assert_eq!(reply.header("content-type"), Some("application/problem+json"), "{problem}");
@@ -268,7 +268,7 @@ impl Reply {
     }
 }
 
-fn unchunked(mut bytes: &[u8]) -> Option<Vec<u8>> {
+fn decode_chunked(mut bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let line = bytes.windows(2).position(|window| window == b"\r\n")?;

@@ -1,27 +1,27 @@
-//! Plugin files made by hand, for what no compiler of ours would make.
+//! Plugin files made by hand, with faults that no compiler would produce.
 //!
-//! A [`PluginFile`] is a whole, small plugin in WebAssembly text: it describes itself with a constant and answers each
-//! call with a constant. What is wrong with it is put in as text.
+//! A [`PluginFile`] is a small, complete plugin in WebAssembly text. It returns one constant from `describe` and
+//! another from `call`; a test inserts the fault as text.
 
 use serde_json::{Value, json};
 
-/// A plugin file being made.
+/// Builder of a plugin file.
 #[derive(Clone, Debug)]
 pub struct PluginFile {
     description: Value,
     answer: String,
-    /// Text of the component before everything else: imports, more modules.
+    /// Text in front of the component: imports, further modules.
     outside: String,
-    /// Text of the core module: memories, tables, a start function.
+    /// Text inside the core module: memories, tables, a start function.
     inside: String,
     /// Bytes of memory for arguments.
     room: usize,
-    /// The body of `call`, in place of the one that answers.
+    /// Body of `call` that replaces the constant result.
     body: Option<String>,
 }
 
 impl PluginFile {
-    /// A plugin with one tool, `answer`, that takes nothing and answers `1`.
+    /// Plugin with one tool, `answer`, that takes no arguments and returns `1`.
     pub fn new(namespace: &str) -> Self {
         let tool = json!({
             "name": "answer",
@@ -34,7 +34,7 @@ impl PluginFile {
         )
     }
 
-    /// A plugin that says this of itself, and answers every call with `1`.
+    /// Plugin with this descriptor, whose tools all return `1`.
     pub fn of(description: Value) -> Self {
         Self {
             description,
@@ -46,19 +46,19 @@ impl PluginFile {
         }
     }
 
-    /// Changes what it says of itself.
+    /// Sets a member of the descriptor.
     pub fn describing(mut self, member: &str, value: Value) -> Self {
         self.description[member] = value;
         self
     }
 
-    /// Changes what it says of its tool.
+    /// Sets a member of the first tool.
     pub fn with_tool(mut self, member: &str, value: Value) -> Self {
         self.description["tools"][0][member] = value;
         self
     }
 
-    /// Answers this text, JSON or not.
+    /// Sets the result of `call`, valid JSON or not.
     pub fn answering(mut self, answer: &str) -> Self {
         self.answer = answer.into();
         self
@@ -70,30 +70,30 @@ impl PluginFile {
         self
     }
 
-    /// Adds text to its core module.
+    /// Adds text to the core module.
     pub fn inside(mut self, text: &str) -> Self {
         self.inside += text;
         self
     }
 
-    /// Takes arguments of that many bytes.
+    /// Sets the bytes of memory for arguments.
     pub fn with_room(mut self, bytes: usize) -> Self {
         self.room = bytes;
         self
     }
 
-    /// Does this in a call, instead of answering: instructions that leave an address.
+    /// Replaces the body of `call` with instructions that leave the address of a result.
     pub fn doing(mut self, body: &str) -> Self {
         self.body = Some(body.into());
         self
     }
 
-    /// The file.
+    /// Returns the component as a binary.
     pub fn build(&self) -> Vec<u8> {
         assemble(&self.text())
     }
 
-    /// The file as text.
+    /// Returns the component as text.
     pub fn text(&self) -> String {
         let description = self.description.to_string();
         let answer_at = DATA_AT + description.len();
@@ -113,19 +113,19 @@ impl PluginFile {
             .replace("{arguments_at}", &arguments_at.to_string())
             .replace("{data_at}", &DATA_AT.to_string())
             .replace("{call}", self.body.as_deref().unwrap_or(&answers))
-            .replace("{data}", &escaped(&(description + &self.answer)))
+            .replace("{data}", &escape(&(description + &self.answer)))
     }
 }
 
-/// WebAssembly text as a binary.
+/// Assembles WebAssembly text.
 pub fn assemble(text: &str) -> Vec<u8> {
     wat::parse_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where the constants lie in memory; below it is room for results, behind them for arguments.
+/// Address of the constants. Results are written below, arguments behind.
 const DATA_AT: usize = 4096;
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.bytes().map(|byte| format!("\\{byte:02x}")).collect()
 }
 

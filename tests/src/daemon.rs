@@ -1,4 +1,4 @@
-//! The daemon as a process: started on a folder of its own, watched through its log, and ended.
+//! The daemon as a child process: start, log, restart and exit.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,14 +12,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::client::Client;
-use crate::compiled;
-use crate::wait::PATIENCE;
+use crate::compiled_code;
+use crate::wait::TIMEOUT;
 
-/// A running daemon. It is killed when this is dropped, and what it logged is shown if a test failed.
+/// Running daemon. Killed on drop; the end of its log is printed if a test failed.
 pub struct Daemon {
     program: PathBuf,
     options: Options,
-    /// Shared by the runs of a daemon that is started again.
+    /// Temporary folder, kept across restarts.
     pub folder: Arc<TempDir>,
     child: Child,
     log: Arc<Log>,
@@ -27,27 +27,27 @@ pub struct Daemon {
     pub address: SocketAddr,
 }
 
-/// How a daemon is started.
+/// Options of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The settings file, as TOML.
+    /// Settings file (TOML).
     pub settings: String,
-    /// The data folder, where it is not to be one of its own.
+    /// Data folder; by default one in the temporary folder.
     pub data: Option<PathBuf>,
-    /// What runs the program, as `env` does; nothing where it runs by itself.
+    /// Command that runs the program, such as `env`; empty to run it directly.
     pub under: Vec<String>,
 }
 
-/// The lines of the daemon's log.
+/// Lines of the daemon's log, and whether it has ended.
 #[derive(Default)]
 struct Log {
     lines: Mutex<(Vec<String>, bool)>,
     changed: Condvar,
 }
 
-/// A program that ended.
+/// Exit status and output of a program.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramOutput {
     pub status: ExitStatus,
     pub stdout: String,
     pub stderr: String,
@@ -64,7 +64,7 @@ impl Daemon {
         Self::run(program.into(), options, folder)
     }
 
-    /// Starts a program that may end before it serves.
+    /// Starts a program that may exit before it serves.
     pub fn try_start_with(program: &str, options: Options) -> Option<Self> {
         let folder = Arc::new(tempfile::tempdir().expect("a temporary folder"));
         Self::try_run(program.into(), options, folder).ok()
@@ -75,13 +75,14 @@ impl Daemon {
             .unwrap_or_else(|log| panic!("the line that it serves is not in the log:\n{log}"))
     }
 
-    /// The daemon, or what it logged before it ended.
+    /// Returns the daemon, or its log if it exited before it served.
     fn try_run(program: PathBuf, options: Options, folder: Arc<TempDir>) -> Result<Self, String> {
         if options.data.is_none() {
-            compiled::lay_in(&program, &data_of(&options, &folder)).expect("compiled code is laid in");
+            compiled_code::restore(&program, &data_of(&options, &folder))
+                .expect("the compiled code is copied");
         }
         let settings = folder.path().join("toolgate.toml");
-        fs::write(&settings, with_patience(&options.settings)).expect("the settings are written");
+        fs::write(&settings, with_generous_limits(&options.settings)).expect("the settings are written");
         let mut command = Command::new(options.under.first().map_or(program.as_path(), Path::new));
         if !options.under.is_empty() {
             command.args(&options.under[1..]).arg(&program);
@@ -106,7 +107,7 @@ impl Daemon {
         Ok(Self { program, options, folder, child, log, reading, address })
     }
 
-    /// Ends it as a crash would, and starts it again on the same folder.
+    /// Kills it, and starts it again on the same folder.
     pub fn crash_and_restart(mut self) -> Self {
         self.crash();
         let (program, options, folder) =
@@ -115,19 +116,19 @@ impl Daemon {
         Self::run(program, options, folder)
     }
 
-    /// Ends it as a crash would.
+    /// Kills it with SIGKILL.
     pub fn crash(&mut self) {
         self.child.kill().expect("the daemon is killed");
         self.child.wait().expect("the daemon ends");
     }
 
-    /// Tells it to stop, and does not wait.
+    /// Sends SIGTERM without waiting.
     pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the daemon is told");
     }
 
-    /// Waits until it has ended by itself.
-    pub fn ended(&mut self) -> ExitStatus {
+    /// Waits until the process exits by itself.
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
         self.child.wait().expect("the daemon ends")
     }
 
@@ -135,8 +136,8 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Whether the process that was started first still runs.
-    pub fn lives(&mut self) -> bool {
+    /// Whether the process is still running.
+    pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
@@ -144,28 +145,28 @@ impl Daemon {
         data_of(&self.options, &self.folder)
     }
 
-    /// The token that the first start made.
+    /// The operator token that the first start created.
     pub fn operator_token(&self) -> String {
         let text = fs::read_to_string(self.data().join("operator.token")).expect("a first token");
         text.trim().to_owned()
     }
 
-    /// Somebody who may everything.
+    /// Client with the operator token.
     pub fn operator(&self) -> Client {
         Client::new(self.address, Some(&self.operator_token()))
     }
 
-    /// Somebody without a token.
-    pub fn stranger(&self) -> Client {
+    /// Client without a token.
+    pub fn anonymous(&self) -> Client {
         Client::new(self.address, None)
     }
 
-    /// Waits for a line of its log.
-    pub fn logged(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
+    /// Waits for a log line.
+    pub fn wait_for_log(&self, what: &str, fits: impl Fn(&str) -> bool) -> String {
         self.log.wait(what, fits)
     }
 
-    /// Every line that it logged so far.
+    /// All log lines so far.
     pub fn log_text(&self) -> String {
         self.log.lock().0.join("\n")
     }
@@ -178,8 +179,8 @@ impl Drop for Daemon {
         if let Some(reading) = self.reading.take() {
             let _ = reading.join();
         }
-        // The next one starts slower without; nothing else depends on it.
-        let _ = compiled::keep(&self.program, &self.data());
+        // Saving the cache only speeds up the next start, so errors are ignored.
+        let _ = compiled_code::save(&self.program, &self.data());
         if std::thread::panicking() {
             let lines = self.log.lock();
             let last = lines.0.len().saturating_sub(40);
@@ -188,18 +189,18 @@ impl Drop for Daemon {
     }
 }
 
-/// Runs the program to its end.
-pub fn run_to_end(program: &str, arguments: &[&str], folder: &Path) -> Ended {
+/// Runs the program until it exits.
+pub fn run_to_end(program: &str, arguments: &[&str], folder: &Path) -> ProgramOutput {
     run_to_end_in(program, arguments, folder, &[])
 }
 
-/// The same with variables of the environment.
+/// Runs the program with environment variables until it exits.
 pub fn run_to_end_in(
     program: &str,
     arguments: &[&str],
     folder: &Path,
     environment: &[(&str, &str)],
-) -> Ended {
+) -> ProgramOutput {
     let done = Command::new(program)
         .args(arguments)
         .envs(environment.iter().copied())
@@ -207,16 +208,16 @@ pub fn run_to_end_in(
         .stdin(Stdio::null())
         .output()
         .expect("the program runs");
-    Ended {
+    ProgramOutput {
         status: done.status,
         stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
     }
 }
 
-/// Tests make more calls in a session than a model would, and let tools fail on purpose. Those that are about rounds and
-/// failures have a section of their own.
-fn with_patience(settings: &str) -> String {
+/// Raises the limits on rounds and failures, unless the settings have a `[calls]` section: tests make more calls in
+/// one session than a model, and let tools fail on purpose.
+fn with_generous_limits(settings: &str) -> String {
     match settings.contains("[calls]") {
         true => settings.to_owned(),
         false => format!(
@@ -225,7 +226,7 @@ fn with_patience(settings: &str) -> String {
     }
 }
 
-/// Where a daemon says that it serves, in lines for people or for machines.
+/// Parses the address from the log line `serving`, as text or JSON.
 fn served_at(line: &str) -> Option<SocketAddr> {
     let forms = ["serving address=", "\"serving\",\"address\":\""];
     let (_, behind) = forms.iter().find_map(|form| line.split_once(form))?;
@@ -258,38 +259,38 @@ impl Log {
         found.unwrap_or_else(|| panic!("{what} is not in the log:\n{}", self.lock().0.join("\n")))
     }
 
-    /// Waits for a line; none where the log ends without one.
+    /// Waits for a line; `None` if the log ends first.
     fn find(&self, fits: impl Fn(&str) -> bool) -> Option<String> {
         let missing = |state: &mut (Vec<String>, bool)| !state.1 && !state.0.iter().any(|line| fits(line));
-        let waited = self.changed.wait_timeout_while(self.lock(), PATIENCE, missing);
+        let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, missing);
         let (lines, _) = waited.unwrap_or_else(PoisonError::into_inner);
         lines.0.iter().find(|line| fits(line)).cloned()
     }
 }
 
-/// One daemon for all tests of a file, one test at a time: what a test measures is its own doing. It ends with the
-/// last test that waits for it, since what is left in a `static` is never dropped.
+/// Fixture shared by all tests of a file, one test at a time, so that each test measures only its own effects.
+/// Dropped with the last waiting test, because a `static` is never dropped.
 pub struct Shared<T> {
-    fixture: Mutex<Weak<Mutex<T>>>,
+    value: Mutex<Weak<Mutex<T>>>,
 }
 
 impl<T> Shared<T> {
     #[allow(clippy::new_without_default, reason = "it stands in a static")]
     pub const fn new() -> Self {
-        Self { fixture: Mutex::new(Weak::new()) }
+        Self { value: Mutex::new(Weak::new()) }
     }
 
-    /// Runs one test, on what `start` made for the first of them.
+    /// Runs one test on the fixture. The first test starts it.
     pub fn with<R>(&self, start: impl FnOnce() -> T, test: impl FnOnce(&mut T) -> R) -> R {
-        let fixture = {
-            let mut shared = self.fixture.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = {
+            let mut shared = self.value.lock().unwrap_or_else(PoisonError::into_inner);
             shared.upgrade().unwrap_or_else(|| {
                 let started = Arc::new(Mutex::new(start()));
                 *shared = Arc::downgrade(&started);
                 started
             })
         };
-        let mut turn = fixture.lock().unwrap_or_else(PoisonError::into_inner);
-        test(&mut turn)
+        let mut guard = value.lock().unwrap_or_else(PoisonError::into_inner);
+        test(&mut guard)
     }
 }

@@ -1,4 +1,4 @@
-//! A small disk of its own, which a test can fill.
+//! Small disk that a test can fill.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,11 +7,12 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A file system in memory, unmounted at the end.
+/// tmpfs mount, unmounted on drop.
 pub struct SmallDisk(TempDir);
 
 impl SmallDisk {
-    /// None where this user may not mount, which is said. The size is as `mount` writes it.
+    /// Mounts a tmpfs of that size (as `mount` writes it). Prints a note and returns `None` if this user may not
+    /// mount.
     pub fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mut mount = Command::new("mount");
@@ -27,7 +28,7 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Takes all the room that is left.
+    /// Writes until the disk is full.
     pub fn fill(&self) {
         let mut file = File::create(self.filler()).expect("a file");
         let mut piece = vec![0_u8; 1 << 20];
@@ -38,7 +39,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives back the room that was taken.
+    /// Deletes the bytes that `fill` wrote.
     pub fn make_room(&self) {
         fs::remove_file(self.filler()).expect("room again");
     }
@@ -50,7 +51,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: the daemon may hold it for a moment longer.
+        // Lazy unmount, since the daemon may still hold files open.
         let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
     }
 }

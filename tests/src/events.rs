@@ -1,4 +1,4 @@
-//! Events of a daemon, read as they come.
+//! Reader of server-sent events.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -6,13 +6,13 @@ use std::net::TcpStream;
 use serde_json::Value;
 
 use crate::client::Client;
-use crate::wait::PATIENCE;
+use crate::wait::TIMEOUT;
 
-/// A stream of server-sent events that is being read.
+/// Open event stream.
 pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    /// Listens at an address, and returns once the daemon says that it does.
+    /// Opens an event stream, and returns once the daemon has sent `: listening`.
     pub fn open(client: &Client, path: &str) -> Self {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\n\r\n",
@@ -24,15 +24,15 @@ impl Stream {
         stream
     }
 
-    /// Listens by a request that the caller wrote.
+    /// Opens an event stream with a raw request.
     pub fn send(client: &Client, request: &str) -> Self {
         let mut socket = TcpStream::connect(client.address).expect("the daemon takes connections");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         std::io::Write::write_all(&mut socket, request.as_bytes()).expect("the request is sent");
         Self(BufReader::new(socket))
     }
 
-    /// The next line, without what HTTP puts between chunks; none at the end.
+    /// Next line; `None` at the end. HTTP chunk headers are lines too.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let count = self.0.read_line(&mut line).expect("the stream is read");
@@ -44,15 +44,15 @@ impl Stream {
     }
 }
 
-/// The events that come: the name and the data of each.
+/// Yields the name and the data of each event.
 impl Iterator for Stream {
     type Item = (String, Value);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (mut name, begun) = (None, std::time::Instant::now());
         loop {
-            // A quiet stream says that it lives, so reading it never runs out of time.
-            assert!(begun.elapsed() < PATIENCE, "no event comes");
+            // Keep-alive comments reset the read timeout, so the total time is limited here.
+            assert!(begun.elapsed() < TIMEOUT, "no event comes");
             let line = self.line()?;
             if let Some(event) = line.strip_prefix("event: ") {
                 name = Some(event.to_owned());

@@ -1,4 +1,4 @@
-//! What nearly every test sets up: an organization, an agent, a session, and calls in it.
+//! Set-up shared by most tests: organization, agent, session and calls.
 
 use serde_json::{Value, json};
 
@@ -6,20 +6,20 @@ use crate::client::{Client, Pending, Reply};
 use crate::daemon::Daemon;
 use crate::events::Stream;
 
-/// An open session, and who speaks in it.
+/// Open session, and the client that uses it.
 #[derive(Clone, Debug)]
 pub struct Session {
     pub client: Client,
     pub id: String,
 }
 
-/// What became of one call.
+/// Result of one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallReply(pub Value);
 
 impl Client {
-    /// Makes an agent, `ORGANIZATION/AGENT`, and its organization if there is none. The agent needs no approval unless
-    /// its document says so.
+    /// Creates the agent `ORGANIZATION/AGENT`, and its organization if needed. The agent is autonomous unless its
+    /// document says otherwise.
     pub fn make_agent(&self, agent: &str, document: &Value) {
         let (organization, name) = agent.split_once('/').expect("`ORGANIZATION/AGENT`");
         self.make_organization(organization);
@@ -30,7 +30,7 @@ impl Client {
         self.make(&format!("/v1/orgs/{organization}/agents/{name}"), &document).expect(201);
     }
 
-    /// Makes an organization, if there is none of that name, that has every tool which the platform allows.
+    /// Creates an organization that enables every tool, unless it exists.
     pub fn make_organization(&self, organization: &str) {
         let path = format!("/v1/orgs/{organization}");
         if self.get(&path).status == 404 {
@@ -46,19 +46,19 @@ impl Client {
         Session { client: self.clone(), id }
     }
 
-    /// Makes a token and gives who holds it.
+    /// Creates a token and returns a client with it.
     pub fn with_new_token(&self, request: &Value) -> Self {
         let made = self.post("/v1/tokens", request).expect(201).json();
         Self::new(self.address, made["token"].as_str())
     }
 
-    /// Loads a plugin file that is sound.
+    /// Loads a valid plugin file.
     #[track_caller]
     pub fn load(&self, namespace: &str, file: &[u8]) -> Value {
         self.upload(namespace, file).expect(200).json()
     }
 
-    /// One page of the audit log.
+    /// Returns the first page of an audit search.
     pub fn audit(&self, query: &str) -> Vec<Value> {
         let page = self.get(&format!("/v1/audit?{query}")).expect(200).json();
         page["items"].as_array().cloned().unwrap_or_default()
@@ -66,7 +66,7 @@ impl Client {
 }
 
 impl Daemon {
-    /// A session of a new agent, which may call everything within these limits.
+    /// Opens a session of a new agent that may call every tool within these limits.
     pub fn session_within(&self, agent: &str, limits: &Value) -> Session {
         let operator = self.operator();
         operator.make_agent(agent, &json!({"enabled": ["*"], "limits": limits}));
@@ -75,18 +75,18 @@ impl Daemon {
 }
 
 impl Session {
-    /// Calls a tool and waits for what became of it.
+    /// Calls a tool and waits for the result.
     pub fn call(&self, tool: &str, arguments: Value) -> CallReply {
         let call = json!({"tool": tool, "arguments": arguments});
         self.calls(&[call]).remove(0)
     }
 
-    /// The same with an id.
+    /// Calls a tool with a call id and waits for the result.
     pub fn call_as(&self, id: &str, tool: &str, arguments: Value) -> CallReply {
         self.calls(&[json!({"id": id, "tool": tool, "arguments": arguments})]).remove(0)
     }
 
-    /// Several calls in one request.
+    /// Posts several calls in one request.
     #[track_caller]
     pub fn calls(&self, calls: &[Value]) -> Vec<CallReply> {
         let answer = self.post(&json!({"calls": calls})).expect(200).json();
@@ -95,19 +95,19 @@ impl Session {
         results.into_iter().map(CallReply).collect()
     }
 
-    /// Posts what may not be sound.
+    /// Posts a body that may be invalid.
     pub fn post(&self, body: &Value) -> Reply {
         self.client.post(&self.path("/calls"), body)
     }
 
-    /// Starts a call and does not wait for it. Dropping what comes back is hanging up.
+    /// Starts a call without waiting. Dropping the return value disconnects.
     pub fn start(&self, id: &str, tool: &str, arguments: Value) -> Pending {
         let body = json!({"calls": [{"id": id, "tool": tool, "arguments": arguments}]}).to_string();
         let headers = [("Content-Type", "application/json")];
         self.client.start("POST", &self.path("/calls"), &headers, body.as_bytes())
     }
 
-    /// Starts a call that sleeps for ever, and returns once its guest does.
+    /// Starts a call that sleeps for ever, and returns once the guest has reported progress.
     pub fn start_dozing(&self, id: &str) -> Pending {
         let mut events = Stream::open(&self.client, &self.path("/events"));
         let pending = self.start(id, "hostile/doze", json!({}));
@@ -119,16 +119,16 @@ impl Session {
         pending
     }
 
-    /// Waits until a call of that id is in the sandbox, or in line for it.
+    /// Waits until the call is queued or running.
     pub fn wait_until_running(&self, id: &str) {
         crate::wait::until("the call to run", || {
-            let look = self.client.get(&self.path(&format!("/calls/{id}")));
-            (look.status == 200 && look.json()["status"] == "running").then_some(())
+            let reply = self.client.get(&self.path(&format!("/calls/{id}")));
+            (reply.status == 200 && reply.json()["status"] == "running").then_some(())
         });
     }
 
-    /// What is known of a call.
-    pub fn look(&self, id: &str) -> CallReply {
+    /// Reads a call.
+    pub fn get_call(&self, id: &str) -> CallReply {
         CallReply(self.client.get(&self.path(&format!("/calls/{id}"))).expect(200).json())
     }
 
@@ -144,14 +144,14 @@ impl Session {
         self.client.get(&self.path(&format!("/files/{path}")))
     }
 
-    /// An address below this session.
+    /// Path of a resource of this session.
     pub fn path(&self, rest: &str) -> String {
         format!("/v1/sessions/{}{rest}", self.id)
     }
 
-    /// What the audit log has of a call: the one row that its intent and its outcome are folded into.
+    /// Returns the audit row of a call: intent and outcome are merged into one row.
     #[track_caller]
-    pub fn audited(&self, auditor: &Client, id: &str) -> Value {
+    pub fn audit_row(&self, auditor: &Client, id: &str) -> Value {
         let rows = auditor.audit(&format!("kind=call&session={}&call={id}", self.id));
         assert_eq!(rows.len(), 1, "one intent a call: {rows:?}");
         rows[0].clone()
@@ -167,7 +167,7 @@ impl CallReply {
         self.text("status")
     }
 
-    /// The code of a call that did not end well.
+    /// The `error_type` of a failed call.
     pub fn error_type(&self) -> Option<&str> {
         self.0["error"]["error_type"].as_str()
     }
@@ -176,7 +176,7 @@ impl CallReply {
         self.0["error"]["message"].as_str().unwrap_or_default()
     }
 
-    /// The limit that stopped it, as the details name it.
+    /// The exceeded limit, from the details of the error.
     pub fn limit(&self) -> Option<&str> {
         self.0["error"]["details"]["limit"].as_str()
     }
@@ -185,16 +185,16 @@ impl CallReply {
         self.0["usage"][name].as_u64().unwrap_or_default()
     }
 
-    /// The output of a call that ended well.
+    /// Asserts success, and returns the output.
     #[track_caller]
     pub fn output(&self) -> &Value {
         assert_eq!(self.status(), "ok", "{}", self.0);
         &self.0["output"]
     }
 
-    /// This reply, if the call ended with that code, which says what happened and what to do.
+    /// Asserts an error with this code, a message and a hint. Returns the reply.
     #[track_caller]
-    pub fn failed(self, error_type: &str) -> Self {
+    pub fn expect_error(self, error_type: &str) -> Self {
         assert_eq!(self.error_type(), Some(error_type), "{}", self.0);
         assert_eq!(self.status(), "error", "{}", self.0);
         assert!(!self.message().is_empty() && self.0["error"]["hint"] != "", "{}", self.0);

@@ -1,20 +1,19 @@
 //! The guests of `tests/guests`, as components.
 //!
-//! Each is named here, and a tidy test holds each of its tools against the tests: a guest that no test runs does not
-//! compile, a tool that no test calls fails a test.
+//! A guest that is not named here fails to compile, and a tool that no test calls fails `tests/tidy.rs`.
 
 include!(concat!(env!("OUT_DIR"), "/guests.rs"));
 
-/// The plugins that came with the daemon.
+/// The built-in plugins.
 pub use toolgate::plugins::{BUILT_IN, Embedded};
 
-/// One tool for each limit of a call.
+/// One tool for each resource limit.
 pub const HOSTILE: &[u8] = guest("hostile");
 
-/// Tries to leave its workspace.
+/// Tries to escape its workspace.
 pub const FS_ATTACKER: &[u8] = guest("fs-attacker");
 
-/// Tries to reach the network.
+/// Sends requests and resolves names.
 pub const CALLER: &[u8] = guest("caller");
 
 const _: () = assert!(GUESTS.len() == 3, "a guest is not named here");

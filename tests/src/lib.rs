@@ -1,15 +1,13 @@
-//! What the tests of the daemon share: the daemon as a process, a client for it, guests, and a look at what is left
-//! behind.
+//! Shared code of the end-to-end tests: the daemon as a process, HTTP client, guests and leak checks.
 //!
-//! The tests know nothing of the daemon's inside. They start the very program that operators start, speak HTTP to it,
-//! and look at its process through `/proc`. Nothing here sleeps: what takes time is waited for by its condition, and
-//! each wait has an end.
+//! The tests use only public interfaces: they start the same program as an operator, send HTTP requests, and read
+//! `/proc`. No test sleeps: it polls a condition, with a timeout.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 pub mod leak_check;
 pub mod client;
-pub mod compiled;
+pub mod compiled_code;
 pub mod component;
 pub mod daemon;
 pub mod disk;
@@ -18,7 +16,7 @@ pub mod guests;
 pub mod sample_policy;
 pub mod process;
 pub mod fixture;
-pub mod syncs;
+pub mod sync_faults;
 pub mod upstream;
 pub mod wait;
 

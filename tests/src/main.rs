@@ -1,4 +1,4 @@
-//! The daemon, built for the tests of this package to start: the same `main` as that of the binary `toolgate`.
+//! Binary under test: the same `main` as `toolgate`.
 
 fn main() -> std::process::ExitCode {
     toolgate::main()

@@ -1,28 +1,28 @@
-//! What `/proc` says of a process.
+//! Reads a process's state from `/proc`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory that the process holds, in bytes.
+/// Resident memory, in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {
-    // Field 2 of statm is in pages; the machines that this runs on have pages of 4 KiB.
+    // Field 2 of `statm` counts pages, of 4 KiB on the supported machines.
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).expect("the process lives");
     let pages: u64 = statm.split(' ').nth(1).and_then(|field| field.parse().ok()).expect("a number of pages");
     pages * 4096
 }
 
-/// Files, sockets and pipes that the process holds open.
+/// Number of open descriptors: files, sockets and pipes.
 pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process lives").count()
 }
 
-/// Processes that the process started and that still run.
+/// Number of running child processes.
 pub fn children(pid: u32) -> usize {
     fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))
         .map_or(0, |list| list.split_whitespace().count())
 }
 
-/// Memory of the process that is on a swap device, in bytes.
+/// Swapped memory, in bytes.
 pub fn swapped_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:")).unwrap_or_default();
@@ -30,20 +30,19 @@ pub fn swapped_bytes(pid: u32) -> u64 {
     kib * 1024
 }
 
-/// Whether this machine has a swap device in use.
+/// Whether a swap device is in use.
 pub fn can_swap() -> bool {
     fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
 }
 
-/// A control group of its own, whose memory can be pushed out to swap. It is removed when this is dropped, for which
-/// its processes must have ended.
-pub struct Press {
+/// Control group whose memory can be pushed out to swap. Removed on drop, after its processes have exited.
+pub struct MemoryPressure {
     folder: PathBuf,
     limit: &'static str,
 }
 
-impl Press {
-    /// Puts a process into a new group; none where this user may not make one.
+impl MemoryPressure {
+    /// Moves a process into a new group; `None` if this user may not create one.
     pub fn around(pid: u32) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let of = |wanted: &str| {
@@ -65,22 +64,22 @@ impl Press {
         press.folder.join(limit).is_file().then_some(press)
     }
 
-    /// Pushes out what is more than that.
+    /// Pushes memory above this limit out to swap.
     pub fn down_to(&self, bytes: u64) {
-        // The kernel may find some pages busy; the caller looks at what came of it.
+        // The kernel may find pages busy, so the caller checks the result.
         let _ = fs::write(self.folder.join(self.limit), bytes.to_string());
     }
 
-    /// Lets it grow again.
+    /// Lifts the limit.
     pub fn release(&self) {
         let all = if self.limit == "memory.high" { "max" } else { "-1" };
         fs::write(self.folder.join(self.limit), all).expect("the limit is lifted");
     }
 }
 
-impl Drop for Press {
+impl Drop for MemoryPressure {
     fn drop(&mut self) {
-        // A group that is left over is empty and does nothing.
+        // An empty group that remains does no harm.
         let _ = fs::remove_dir(&self.folder);
     }
 }

@@ -1,5 +1,4 @@
-//! The office of `tests/sample_policy`: plugins that say what they do and answer with a constant, and the documents of an
-//! example policy.
+//! Loads `tests/sample_policy`: plugins that return a constant, and the documents of an example policy.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +8,10 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::component::PluginFile;
 
-/// The organization whose agents these are.
+/// Organization of the agents.
 pub const ORGANIZATION: &str = "office";
 
-/// Loads the plugins and puts the documents in force.
+/// Loads the plugins and writes the documents.
 pub fn open(operator: &Client) {
     for description in plugins() {
         let namespace = description["name"].as_str().expect("a namespace").to_owned();
@@ -27,36 +26,36 @@ pub fn open(operator: &Client) {
     }
 }
 
-/// What each plugin says of itself.
+/// Descriptors of the plugins.
 pub fn plugins() -> Vec<Value> {
-    named("plugins").into_iter().map(|(_, description)| description).collect()
+    read_folder("plugins").into_iter().map(|(_, description)| description).collect()
 }
 
-/// The agents by name.
+/// Agents, by name.
 pub fn agents() -> Vec<(String, Value)> {
-    named("agents")
+    read_folder("agents")
 }
 
-/// One of the documents.
+/// Reads one document.
 pub fn document(file: &str) -> Value {
     read(&folder().join(file))
 }
 
-fn named(kind: &str) -> Vec<(String, Value)> {
-    let files = fs::read_dir(folder().join(kind)).expect("the folder of the office");
-    let mut named: Vec<(String, Value)> = files
+fn read_folder(kind: &str) -> Vec<(String, Value)> {
+    let files = fs::read_dir(folder().join(kind)).expect("the folder of the sample policy");
+    let mut documents: Vec<(String, Value)> = files
         .map(|file| {
-            let path = file.expect("a file of the office").path();
+            let path = file.expect("a file of the sample policy").path();
             let name = path.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
             (name, read(&path))
         })
         .collect();
-    named.sort_by(|(one, _), (other, _)| one.cmp(other));
-    named
+    documents.sort_by(|(one, _), (other, _)| one.cmp(other));
+    documents
 }
 
 fn read(path: &Path) -> Value {
-    let text = fs::read_to_string(path).expect("a file of the office");
+    let text = fs::read_to_string(path).expect("a file of the sample policy");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

@@ -1,10 +1,11 @@
-//! Servers that a plugin reaches: HTTPS with an authority of its own, plain HTTP, and a name server that says what it is told.
+//! Upstream servers of the tests: HTTPS with a certificate authority of its own, plain HTTP, and a scripted name
+//! server.
 //!
-//! Everything listens on one address of the loopback network that is this process's own, so that ports can be the ones
-//! that a plugin's manifest names. What arrives is kept byte for byte.
+//! All listen on one loopback address that is unique to this process, so that the ports of the plugin's manifest are
+//! free. Requests are recorded byte for byte.
 
 pub mod certificates;
-mod names;
+mod name_server;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,28 +17,28 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 pub use certificates::{TRUSTED, UNTRUSTED};
-pub use names::Names;
+pub use name_server::NameServer;
 
-use crate::wait::{self, PATIENCE};
+use crate::wait::{self, TIMEOUT};
 
-/// The port with TLS, as the manifest of the guest names it.
+/// HTTPS port in the manifest of the guest `caller`.
 pub const TLS_PORT: u16 = 8443;
-/// The port without.
+/// HTTP port.
 pub const PLAIN_PORT: u16 = 8080;
 
-/// One piece of an answer.
+/// One step of a scripted response.
 #[derive(Clone, Debug)]
 pub enum Piece {
     Bytes(Vec<u8>),
-    /// This many times.
+    /// Repeats the bytes.
     Repeat(Vec<u8>, usize),
-    /// Nothing more until the other side hangs up.
+    /// Waits until the client disconnects.
     Hang,
-    /// Nothing more until the rest of a request in chunks is here.
+    /// Reads the rest of a chunked request.
     Rest,
-    /// The end of the connection at once, without a word.
+    /// Drops the connection at once.
     Cut,
-    /// The end of the connection, which nothing told of, once [`Upstream::end_one`] says so.
+    /// Waits for [`Upstream::end_one`], then closes a connection whose response announced no end.
     End,
 }
 
@@ -46,38 +47,38 @@ type Answer = dyn Fn(&str) -> Vec<Piece> + Send + Sync;
 #[derive(Clone)]
 struct Script {
     answer: Arc<Answer>,
-    /// Whether it answers the head of a request, before there is more.
+    /// Whether the response starts after the request head.
     early: bool,
 }
 
-/// The servers.
+/// The running servers.
 pub struct Upstream {
     pub address: IpAddr,
-    pub names: Names,
-    /// The certificate of the authority, as PEM.
+    pub dns: NameServer,
+    /// Certificate of the authority (PEM).
     pub authority: String,
-    seen: Arc<Seen>,
+    recorder: Arc<Recorder>,
     script: Arc<Mutex<Script>>,
     _runtime: tokio::runtime::Runtime,
 }
 
 #[derive(Default)]
-struct Seen {
-    kept: Mutex<Kept>,
+struct Recorder {
+    traffic: Mutex<Traffic>,
     changed: Condvar,
     end: Notify,
 }
 
 #[derive(Clone, Default)]
-struct Kept {
+struct Traffic {
     requests: Vec<String>,
     connections: usize,
     closed: usize,
-    heard: usize,
+    received_bytes: usize,
 }
 
 impl Upstream {
-    /// Starts the servers; each answers every request with what [`Upstream::answer`] says.
+    /// Starts the servers with a default response.
     pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -85,27 +86,27 @@ impl Upstream {
             .build()
             .expect("a runtime");
         let address = own_address();
-        let seen = Arc::new(Seen::default());
+        let recorder = Arc::new(Recorder::default());
         let script = Script { answer: Arc::new(|_| ok("text/plain", "hello")), early: false };
         let script = Arc::new(Mutex::new(script));
         let (authority, acceptor) = certificates::make();
-        // The servers of the test before may still be ending.
+        // The servers of the test before may still hold the ports.
         let bind = |port| {
             let listening = || runtime.block_on(TcpListener::bind((address, port))).ok();
             wait::until("a port of this address", listening)
         };
         let (tls, plain) = (bind(TLS_PORT), bind(PLAIN_PORT));
-        runtime.spawn(serve(tls, Some(acceptor), Arc::clone(&seen), Arc::clone(&script)));
-        runtime.spawn(serve(plain, None, Arc::clone(&seen), Arc::clone(&script)));
-        Self { address, names: Names::start(), authority, seen, script, _runtime: runtime }
+        runtime.spawn(serve(tls, Some(acceptor), Arc::clone(&recorder), Arc::clone(&script)));
+        runtime.spawn(serve(plain, None, Arc::clone(&recorder), Arc::clone(&script)));
+        Self { address, dns: NameServer::start(), authority, recorder, script, _runtime: runtime }
     }
 
-    /// What every request is answered with from now on; the script gets its head and content.
+    /// Sets the response to every request from now on; the script gets head and body.
     pub fn answer(&self, script: impl Fn(&str) -> Vec<Piece> + Send + Sync + 'static) {
         self.script(Script { answer: Arc::new(script), early: false });
     }
 
-    /// The same once the head of a request is there.
+    /// Sets the response, and sends it as soon as the request head has arrived.
     pub fn answer_early(&self, script: impl Fn(&str) -> Vec<Piece> + Send + Sync + 'static) {
         self.script(Script { answer: Arc::new(script), early: true });
     }
@@ -114,55 +115,55 @@ impl Upstream {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
     }
 
-    /// Every request so far, as it came.
+    /// All requests so far, byte for byte.
     pub fn requests(&self) -> Vec<String> {
-        self.seen.lock().requests.clone()
+        self.recorder.lock().requests.clone()
     }
 
-    /// Connections so far.
+    /// Number of connections so far.
     pub fn connections(&self) -> usize {
-        self.seen.lock().connections
+        self.recorder.lock().connections
     }
 
-    /// Connections that ended.
-    pub fn closed(&self) -> usize {
-        self.seen.lock().closed
+    /// Number of closed connections.
+    pub fn closed_connections(&self) -> usize {
+        self.recorder.lock().closed
     }
 
-    /// Bytes of requests that came, whole ones or not.
-    pub fn heard(&self) -> usize {
-        self.seen.lock().heard
+    /// Bytes of requests received so far, complete or not.
+    pub fn received_bytes(&self) -> usize {
+        self.recorder.lock().received_bytes
     }
 
-    /// Ends a connection that has come to its [`Piece::End`], or the first that will.
+    /// Closes one connection that waits in [`Piece::End`], or the next one that gets there.
     pub fn end_one(&self) {
-        self.seen.end.notify_one();
+        self.recorder.end.notify_one();
     }
 
-    /// Waits until what was seen is so.
+    /// Waits until a condition on the numbers of requests and of closed connections holds.
     pub fn wait_until(&self, what: &str, is_so: impl Fn(usize, usize) -> bool) {
-        let kept = self.seen.lock();
+        let traffic = self.recorder.lock();
         let waited = self
-            .seen
+            .recorder
             .changed
-            .wait_timeout_while(kept, PATIENCE, |kept| !is_so(kept.requests.len(), kept.closed))
+            .wait_timeout_while(traffic, TIMEOUT, |traffic| !is_so(traffic.requests.len(), traffic.closed))
             .unwrap_or_else(PoisonError::into_inner);
         assert!(!waited.1.timed_out(), "{what} did not come");
     }
 }
 
-/// An address of the loopback network that no other process of the tests takes.
+/// Loopback address that no other test process uses.
 pub fn own_address() -> IpAddr {
     let [_, _, high, low] = std::process::id().to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(127, 77, high, low))
 }
 
-/// An answer that is whole and ends its connection.
+/// Complete 200 response that closes the connection.
 pub fn ok(content_type: &str, body: &str) -> Vec<Piece> {
     answer(200, &[("Content-Type", content_type), ("Connection", "close")], body.as_bytes())
 }
 
-/// An answer with a length.
+/// Response with a `Content-Length`.
 pub fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<Piece> {
     let mut head = format!("HTTP/1.1 {status} Scripted\r\n");
     headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
@@ -170,12 +171,12 @@ pub fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<Piece> 
     vec![Piece::Bytes(head.into_bytes()), Piece::Bytes(body.to_vec())]
 }
 
-impl Seen {
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+impl Recorder {
+    fn lock(&self) -> MutexGuard<'_, Traffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Kept)) {
+    fn change(&self, change: impl FnOnce(&mut Traffic)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
@@ -184,35 +185,35 @@ impl Seen {
 async fn serve(
     listener: TcpListener,
     acceptor: Option<TlsAcceptor>,
-    seen: Arc<Seen>,
+    recorder: Arc<Recorder>,
     script: Arc<Mutex<Script>>,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (acceptor, seen, script) = (acceptor.clone(), Arc::clone(&seen), Arc::clone(&script));
-        seen.change(|kept| kept.connections += 1);
+        let (acceptor, recorder, script) = (acceptor.clone(), Arc::clone(&recorder), Arc::clone(&script));
+        recorder.change(|traffic| traffic.connections += 1);
         tokio::spawn(async move {
-            // What goes wrong here is what a test wants to go wrong.
+            // Errors are expected: tests provoke them.
             let _ = match acceptor {
                 Some(acceptor) => match acceptor.accept(stream).await {
-                    Ok(stream) => converse(stream, &seen, &script).await,
+                    Ok(stream) => handle_connection(stream, &recorder, &script).await,
                     Err(error) => Err(error),
                 },
-                None => converse(stream, &seen, &script).await,
+                None => handle_connection(stream, &recorder, &script).await,
             };
-            seen.change(|kept| kept.closed += 1);
+            recorder.change(|traffic| traffic.closed += 1);
         });
     }
 }
 
-async fn converse(
+async fn handle_connection(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    seen: &Seen,
+    recorder: &Recorder,
     script: &Mutex<Script>,
 ) -> io::Result<()> {
     loop {
         let is_early = || script.lock().unwrap_or_else(PoisonError::into_inner).early;
-        let Some(request) = read_request(&mut stream, seen, is_early).await? else { return Ok(()) };
-        seen.change(|kept| kept.requests.push(request.clone()));
+        let Some(request) = read_request(&mut stream, recorder, is_early).await? else { return Ok(()) };
+        recorder.change(|traffic| traffic.requests.push(request.clone()));
         let script = script.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let pieces = (script.answer)(&request);
         let mut closes = false;
@@ -228,7 +229,7 @@ async fn converse(
                     }
                 }
                 Piece::End => {
-                    seen.end.notified().await;
+                    recorder.end.notified().await;
                     return stream.shutdown().await;
                 }
                 Piece::Cut => return Ok(()),
@@ -236,7 +237,7 @@ async fn converse(
                     let mut end = Vec::new();
                     while !end.ends_with(b"0\r\n\r\n") {
                         end.push(stream.read_u8().await?);
-                        seen.change(|kept| kept.heard += 1);
+                        recorder.change(|traffic| traffic.received_bytes += 1);
                     }
                 }
                 Piece::Hang => {
@@ -254,10 +255,10 @@ async fn converse(
     }
 }
 
-/// Head and content of one request, framed as it says.
+/// Reads head and body of one request (`Content-Length` or chunked).
 async fn read_request(
     stream: &mut (impl AsyncRead + Unpin),
-    seen: &Seen,
+    recorder: &Recorder,
     is_early: impl Fn() -> bool,
 ) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
@@ -283,7 +284,7 @@ async fn read_request(
             0 => return Ok(None),
             read => {
                 bytes.extend_from_slice(&more[..read]);
-                seen.change(|kept| kept.heard += read);
+                recorder.change(|traffic| traffic.received_bytes += read);
             }
         }
     }

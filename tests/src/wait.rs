@@ -1,13 +1,13 @@
-//! Waiting for a condition, with an end.
+//! Polls a condition, with a timeout.
 
 use std::time::{Duration, Instant};
 
-/// Far longer than anything here takes on a machine that does other things meanwhile.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout that is far longer than any step takes on a loaded machine.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Asks again until there is an answer. What asks is a request, or a look at a file, and takes its time by itself.
+/// Polls until `ask` returns a value. `ask` itself takes time (a request, a file read), so there is no pause.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         if let Some(answer) = ask() {
             return answer;

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use toolgate_tests::component::assemble;
-use toolgate_tests::daemon::{Ended, run_to_end, run_to_end_in};
+use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::guests::Embedded;
 use toolgate_tests::{Daemon, PluginFile, guests, json};
 
@@ -166,7 +166,7 @@ fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(Str
 }
 
 /// A command that is given a plugin file, and what stands behind that.
-fn given(command: &str, file: &[u8], arguments: &[&str], options: &[&str]) -> Ended {
+fn given(command: &str, file: &[u8], arguments: &[&str], options: &[&str]) -> ProgramOutput {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
     run_to_end(PROGRAM, &[&[command, "plugin.wasm"], arguments, options].concat(), folder.path())

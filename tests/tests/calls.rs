@@ -46,7 +46,7 @@ fn r4_one_call_goes_through_the_whole_house() {
         assert_eq!(reply.0["executed"], "yes");
         assert!(reply.0["plugin"]["digest"].as_str().is_some_and(|digest| digest.starts_with("sha256:")));
         assert!(reply.0["text"].as_str().is_some_and(|text| text.starts_with("<tool_result ")));
-        let row = session.audited(&fixture.daemon.operator(), "c1");
+        let row = session.audit_row(&fixture.daemon.operator(), "c1");
         assert_eq!(row["status"], "ok");
         assert_eq!(row["call"]["arguments"], json!({"expression": "1/3 + 1/6"}));
         assert_eq!(row["call"]["tool"], "arithmetic/evaluate");
@@ -67,12 +67,12 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
             json!({"id": "allowed", "tool": "CALL_Hostile_Echo", "arguments": {"text": "x"}}),
         ];
         let replies = session.calls(&calls);
-        let denied = replies[0].clone().failed("ACCESS_DENIED");
+        let denied = replies[0].clone().expect_error("ACCESS_DENIED");
         let fixed = "Access denied. This agent is not authorized to use the call_arithmetic_evaluate tool.";
         assert_eq!(denied.message(), fixed);
         assert_eq!(denied.0["executed"], "no");
-        replies[1].clone().failed("TOOL_DISABLED");
-        let unknown = replies[2].clone().failed("TOOL_NOT_FOUND");
+        replies[1].clone().expect_error("TOOL_DISABLED");
+        let unknown = replies[2].clone().expect_error("TOOL_NOT_FOUND");
         assert!(
             unknown.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("call_hostile_echo")),
             "{}",
@@ -82,7 +82,7 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
         for (id, code) in
             [("denied", "ACCESS_DENIED"), ("disabled", "TOOL_DISABLED"), ("unknown", "TOOL_NOT_FOUND")]
         {
-            let row = session.audited(&operator, id);
+            let row = session.audit_row(&operator, id);
             assert_eq!(row["outcome"]["error_type"], code, "{row}");
             assert_eq!(row["call"]["verdict"], "refused", "{row}");
             assert_eq!(row["outcome"]["executed"], "no", "{row}");
@@ -116,7 +116,7 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
         let narrow = json!({"enabled": "*", "limits": {"fuel": 10}});
         operator.replace("/v1/orgs/narrow/policy", &narrow).expect(200);
         assert!(fails(&inside) && !fails(&outside));
-        inside.call("hostile/echo", json!({"text": "x"})).failed("FUEL_EXHAUSTED");
+        inside.call("hostile/echo", json!({"text": "x"})).expect_error("FUEL_EXHAUSTED");
         let policy = operator.get("/v1/orgs/narrow/policy").expect(200);
         assert_eq!(policy.json(), narrow);
         let tag = policy.header("etag").expect("a tag").to_owned();
@@ -124,13 +124,13 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
             let headers = [("If-Match", tag.as_str()), ("Content-Type", "application/json")];
             operator.send("PUT", "/v1/orgs/narrow/policy", &headers, body.as_bytes())
         };
-        replace(r#"{"limits":{"fual":10}}"#).refused(422, "INVALID_POLICY");
+        replace(r#"{"limits":{"fual":10}}"#).expect_refusal(422, "INVALID_POLICY");
         assert!(fails(&inside));
         // A policy can take away, not give.
         replace(r#"{"enabled":"*","limits":{"fuel":1000000000000}}"#).expect(200);
         assert!(!fails(&inside));
-        inside.call("hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
-        operator.make("/v1/orgs/nosuch/policy", &json!({})).refused(404, "NOT_FOUND");
+        inside.call("hostile/spin", json!({})).expect_error("FUEL_EXHAUSTED");
+        operator.make("/v1/orgs/nosuch/policy", &json!({})).expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -179,12 +179,13 @@ fn r2_arguments_that_break_the_schema_are_refused_in_words() {
         ];
         for (at, (arguments, words)) in cases.into_iter().enumerate() {
             let id = format!("c{at}");
-            let reply = session.call_as(&id, "call_hostile_rest", arguments).failed("INVALID_ARGUMENTS");
+            let reply =
+                session.call_as(&id, "call_hostile_rest", arguments).expect_error("INVALID_ARGUMENTS");
             assert!(reply.message().starts_with("Validation Error: "), "{}", reply.0);
             assert!(reply.0.to_string().contains(words), "{}", reply.0);
             assert_eq!(reply.0["executed"], "no");
             assert_eq!(
-                session.audited(&fixture.daemon.operator(), &id)["outcome"]["error_type"],
+                session.audit_row(&fixture.daemon.operator(), &id)["outcome"]["error_type"],
                 "INVALID_ARGUMENTS"
             );
         }
@@ -250,8 +251,8 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
         }
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"].as_array().map(Vec::len), Some(32), "{answer}");
-        session.post(&json!({"calls": vec![doze; 33]})).refused(413, "TOO_LARGE");
-        session.post(&json!({"calls": []})).refused(400, "INVALID_REQUEST");
+        session.post(&json!({"calls": vec![doze; 33]})).expect_refusal(413, "TOO_LARGE");
+        session.post(&json!({"calls": []})).expect_refusal(400, "INVALID_REQUEST");
         assert_eq!(
             fixture.daemon.operator().audit(&format!("kind=call&session={}&limit=100", session.id)).len(),
             32
@@ -268,11 +269,11 @@ fn r7_the_same_id_runs_once_and_is_answered_the_same() {
         assert_eq!(first.output()["created"], true);
         let again = session.call_as("c1", "call_files_write", write.clone());
         assert_eq!(again, first, "a second run would not create");
-        assert_eq!(session.look("c1"), first);
-        session.audited(&fixture.daemon.operator(), "c1");
+        assert_eq!(session.get_call("c1"), first);
+        session.audit_row(&fixture.daemon.operator(), "c1");
         let other = json!({"path": "log.txt", "content": "twice"});
-        session.call_as("c1", "call_files_write", other.clone()).failed("CONFLICT");
-        session.call_as("c1", "call_files_read", write).failed("CONFLICT");
+        session.call_as("c1", "call_files_write", other.clone()).expect_error("CONFLICT");
+        session.call_as("c1", "call_files_read", write).expect_error("CONFLICT");
         assert_eq!(session.get_file("log.txt").expect(200).text(), "once");
         // In another session the id is another call.
         assert_eq!(fixture.session().call_as("c1", "call_files_write", other).output()["created"], true);
@@ -290,10 +291,10 @@ fn r7_the_same_id_answers_running_while_it_runs() {
         let known = &again["results"][0];
         assert_eq!((&known["status"], &known["executed"]), (&json!("running"), &json!("unknown")));
         assert_eq!(again["next"], "wait", "the model has to wait for it");
-        session.call_as("c1", "hostile/rest", json!({"ms": 1})).failed("CONFLICT");
+        session.call_as("c1", "hostile/rest", json!({"ms": 1})).expect_error("CONFLICT");
         session.cancel("c1").expect(204);
         running.reply().expect(200);
-        session.look("c1").failed("CANCELLED");
+        session.get_call("c1").expect_error("CANCELLED");
     });
 }
 
@@ -302,11 +303,11 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let call = json!({"id": "c1", "tool": "hostile/rest", "arguments": {"ms": 1}});
-        session.post(&json!({"calls": [call, call]})).refused(400, "INVALID_REQUEST");
+        session.post(&json!({"calls": [call, call]})).expect_refusal(400, "INVALID_REQUEST");
         for id in ["", "with space", "../x", "é", &"x".repeat(129)] {
             session
                 .post(&json!({"calls": [{"id": id, "tool": "hostile/count"}]}))
-                .refused(400, "INVALID_REQUEST");
+                .expect_refusal(400, "INVALID_REQUEST");
         }
         assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
     });
@@ -324,9 +325,9 @@ fn r6_a_call_is_cancelled_by_its_id() {
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
         is_cancelled(fixture, &session, "c1");
         session.cancel("c1").expect(204);
-        session.cancel("never").refused(404, "NOT_FOUND");
+        session.cancel("never").expect_refusal(404, "NOT_FOUND");
         // It stays cancelled and does not run again.
-        session.call_as("c1", "hostile/doze", json!({})).failed("CANCELLED");
+        session.call_as("c1", "hostile/doze", json!({})).expect_error("CANCELLED");
         leak_check.assert_none(&mut fixture.daemon);
     });
 }
@@ -338,7 +339,7 @@ fn r6_a_call_is_cancelled_by_hanging_up() {
         let mut hangs_up = |id: &str, running: Pending| {
             let leak_check = LeakCheck::start(&fixture.daemon);
             running.hang_up();
-            wait::until("the call to be over", || (session.look(id).status() != "running").then_some(()));
+            wait::until("the call to be over", || (session.get_call(id).status() != "running").then_some(()));
             leak_check.assert_none(&mut fixture.daemon);
         };
         hangs_up("c1", session.start_dozing("c1"));
@@ -370,7 +371,7 @@ fn r6_the_calls_of_a_revoked_token_are_cancelled() {
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
         is_cancelled(fixture, &session, "c1");
-        assert_eq!(session.look("c2").status(), "running");
+        assert_eq!(session.get_call("c2").status(), "running");
         session.cancel("c2").expect(204);
         other.reply().expect(200);
     });
@@ -379,7 +380,7 @@ fn r6_the_calls_of_a_revoked_token_are_cancelled() {
 /// It is recorded as cancelled, with what it used until then, and the answer says the same.
 fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
     let row = wait::until("the outcome", || {
-        let row = session.audited(&fixture.daemon.operator(), id);
+        let row = session.audit_row(&fixture.daemon.operator(), id);
         row["outcome"].is_object().then_some(row)
     });
     assert_eq!(row["status"], "cancelled", "{row}");
@@ -388,7 +389,7 @@ fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
     assert!(outcome["usage"]["fuel"].as_u64() > Some(0), "{row}");
     let session_lives = session.client.get(&session.path("")).status == 200;
     if session_lives {
-        let known = session.look(id).0;
+        let known = session.get_call(id).0;
         assert_eq!((&known["executed"], &known["usage"]["fuel"]), (&json!("yes"), &outcome["usage"]["fuel"]));
         assert_eq!(known["tool"], row["call"]["tool"], "{known}");
     }
@@ -404,8 +405,8 @@ fn the_end_of_a_session_ends_its_calls_and_its_files() {
         let running = session.start_dozing("c1");
         session.client.delete(&session.path("")).expect(204);
         running.reply().expect(200);
-        session.client.get(&session.path("")).refused(410, "EXPIRED");
-        session.post(&json!({"calls": [{"tool": "hostile/count"}]})).refused(410, "EXPIRED");
+        session.client.get(&session.path("")).expect_refusal(410, "EXPIRED");
+        session.post(&json!({"calls": [{"tool": "hostile/count"}]})).expect_refusal(410, "EXPIRED");
         assert!(!folder.exists());
         is_cancelled(fixture, &session, "c1");
     });
@@ -454,7 +455,7 @@ fn o1_no_call_fails_while_its_plugin_changes() {
         let running = session.start("long", "hostile/rest", json!({"ms": 1500}));
         session.wait_until_running("long");
         operator.delete("/v1/plugins/hostile").expect(204);
-        session.call("hostile/echo", json!({"text": "gone"})).failed("TOOL_NOT_FOUND");
+        session.call("hostile/echo", json!({"text": "gone"})).expect_error("TOOL_NOT_FOUND");
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["output"], 1500, "it began before: {answer}");
         operator.load("hostile", guests::HOSTILE);
@@ -468,8 +469,8 @@ fn o1_a_disabled_plugin_takes_no_calls_and_an_enabled_one_does_again() {
         let (operator, session) = (fixture.daemon.operator(), fixture.session());
         operator.post("/v1/plugins/arithmetic/disable", &json!({})).expect(200);
         let call = || session.call("arithmetic/evaluate", json!({"expression": "1"}));
-        call().failed("TOOL_DISABLED");
-        operator.delete("/v1/plugins/arithmetic").refused(409, "CONFLICT");
+        call().expect_error("TOOL_DISABLED");
+        operator.delete("/v1/plugins/arithmetic").expect_refusal(409, "CONFLICT");
         operator.post("/v1/plugins/arithmetic/enable", &json!({})).expect(200);
         assert_eq!(call().status(), "ok");
     });
@@ -485,7 +486,7 @@ fn a_policy_change_holds_at_once_for_open_sessions() {
         assert_eq!(call().status(), "ok");
         let path = "/v1/orgs/acme/agents/changing";
         operator.replace(path, &json!({"enabled": ["arithmetic/*"]})).expect(200);
-        call().failed("ACCESS_DENIED");
+        call().expect_error("ACCESS_DENIED");
         operator.replace(path, &json!({"enabled": ["hostile/*"], "autonomy": "autonomous"})).expect(200);
         assert_eq!(call().status(), "ok");
     });
@@ -503,11 +504,11 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
     let (first, second) = (session.start_dozing("r1"), session.start_dozing("r2"));
     let busy = [first, second, session.start("w1", "hostile/doze", json!({}))];
     session.wait_until_running("w1");
-    let refused = session.call_as("full", "hostile/echo", json!({"text": "x"})).failed("OVERLOADED");
+    let refused = session.call_as("full", "hostile/echo", json!({"text": "x"})).expect_error("OVERLOADED");
     assert!(refused.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", refused.0);
     assert_eq!(refused.0["error"]["retryable"], true);
     // Its id is free again, and nothing was opened.
-    session.client.get(&session.path("/calls/full")).refused(404, "NOT_FOUND");
+    session.client.get(&session.path("/calls/full")).expect_refusal(404, "NOT_FOUND");
     let waiting = other.start("o1", "hostile/echo", json!({"text": "fair"}));
     for id in ["r1", "r2", "w1"] {
         session.cancel(id).expect(204);
@@ -534,7 +535,7 @@ fn a_tenant_whose_calls_take_long_leaves_room_for_others() {
     assert_eq!(call("q1").output(), "fair");
     assert_eq!(call("q2").output(), "fair");
     for id in ["s1", "s2", "s3", "s4"] {
-        assert_eq!(noisy.look(id).status(), "running");
+        assert_eq!(noisy.get_call(id).status(), "running");
         noisy.cancel(id).expect(204);
     }
     for pending in asleep {
@@ -550,9 +551,9 @@ fn r6_the_deadline_that_an_agent_has_runs_while_its_call_waits_for_a_place() {
     let hasty = daemon.session_within("hasty/bot", &json!({"deadline_ms": 300}));
     let asleep = busy.start_dozing("s1");
     for id in ["h1", "h2", "h3"] {
-        let late = hasty.call_as(id, "hostile/echo", json!({"text": "x"})).failed("DEADLINE_EXCEEDED");
+        let late = hasty.call_as(id, "hostile/echo", json!({"text": "x"})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(late.0["executed"], "no");
-        assert_eq!(busy.look("s1").status(), "running");
+        assert_eq!(busy.get_call("s1").status(), "running");
     }
     busy.cancel("s1").expect(204);
     asleep.reply().expect(200);
@@ -570,7 +571,7 @@ fn an_organizations_rate_is_its_own() {
     // However slow the machine is: calls that follow each other come faster than one a second.
     let limited =
         wait::until("a call over the rate", || Some(call(&noisy)).filter(|reply| reply.status() != "ok"));
-    let limited = limited.failed("RATE_LIMITED");
+    let limited = limited.expect_error("RATE_LIMITED");
     assert!(limited.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", limited.0);
     assert_eq!(call(&quiet).status(), "ok");
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use toolgate_tests::daemon::{Ended, run_to_end};
+use toolgate_tests::daemon::{ProgramOutput, run_to_end};
 use toolgate_tests::upstream::{Upstream, answer};
 use toolgate_tests::{Daemon, Value, json};
 
@@ -61,7 +61,7 @@ impl Terminal {
     }
 
     /// Types a command as somebody.
-    fn types_as(&self, who: &str, words: &[&str]) -> Ended {
+    fn types_as(&self, who: &str, words: &[&str]) -> ProgramOutput {
         run_to_end(PROGRAM, &self.line(who, words), self.folder.path())
     }
 
@@ -424,9 +424,9 @@ paths:
 #[test]
 fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed() {
     let upstream = Upstream::start();
-    upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
     upstream.answer(|_| answer(200, &[("Content-Type", "application/json")], br#"{"orders": ["o_1"]}"#));
-    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
     let terminal = Terminal::with_settings(&settings);
     terminal.does(&["org", "put", "acme", "--enabled", "shop/*"]);
     terminal.does(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);

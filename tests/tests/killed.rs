@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::{Client, Daemon, Session, Value, compiled, json, syncs};
+use toolgate_tests::{Client, Daemon, Session, Value, compiled_code, json, sync_faults};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -30,7 +30,7 @@ struct Acknowledged {
 #[test]
 fn what_was_acknowledged_survives_a_kill_at_any_sync() {
     let folder = tempfile::tempdir().expect("a folder");
-    let kill_at = syncs::killer(folder.path());
+    let kill_at = sync_faults::kill_at(folder.path());
     for at in 1..SYNCS {
         let data = folder.path().join(format!("data-{at}"));
         let acknowledged = work_until_killed(&data, kill_at(at));
@@ -44,7 +44,7 @@ fn what_was_acknowledged_survives_a_kill_at_any_sync() {
 }
 
 fn work_until_killed(data: &Path, under: Vec<String>) -> Acknowledged {
-    compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), data).expect("compiled code is laid in");
     let options = Options { data: Some(data.to_owned()), under, ..Options::default() };
     let mut acknowledged = Acknowledged::default();
     if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
@@ -93,7 +93,7 @@ fn survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
     if let Some(id) = &acknowledged.session {
         let session = Session { client: operator.clone(), id: id.clone() };
         for (call, file) in &acknowledged.calls {
-            assert_eq!(session.audited(&operator, call)["status"], "ok", "sync {at}");
+            assert_eq!(session.audit_row(&operator, call)["status"], "ok", "sync {at}");
             assert_eq!(session.get_file(file).expect(200).body, call.as_bytes(), "sync {at}");
         }
         if let Some(call) = &acknowledged.in_flight {

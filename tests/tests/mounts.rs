@@ -145,7 +145,7 @@ fn names(tool: &Value) -> Vec<String> {
 }
 
 fn message(reply: CallReply, error_type: &str) -> String {
-    reply.failed(error_type).0["error"]["message"].as_str().unwrap_or_default().to_owned()
+    reply.expect_error(error_type).0["error"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn m4_the_tools_of_a_server_are_behind_the_gate_with_their_schemas_in_both_revis
         assert_eq!(session.call("wiki/echo", json!({"text": "hé"})).output(), &json!("hé"));
         // Refused here by the server's schema, before anything is sent.
         let asked = fixture.server.seen().len();
-        session.call("wiki/get_forecast", json!({"town": "Paris"})).failed("INVALID_ARGUMENTS");
+        session.call("wiki/get_forecast", json!({"town": "Paris"})).expect_error("INVALID_ARGUMENTS");
         assert_eq!(fixture.server.seen().len(), asked);
         let failed = message(session.call("wiki/fail", json!({"why": "rain"})), "TOOL_FAILED");
         assert!(failed.contains("cannot be done: rain"), "{failed}");
@@ -186,7 +186,10 @@ fn m4_the_newest_revision_is_found_out_and_no_other_organization_has_the_tools()
     fixture.session().call("wiki/echo", json!({"text": "ours"})).output();
     let operator = fixture.daemon.operator();
     operator.make_agent("rival/bot", &json!({"enabled": ["*"]}));
-    operator.open_session("rival/bot").call("wiki/echo", json!({"text": "theirs"})).failed("TOOL_NOT_FOUND");
+    operator
+        .open_session("rival/bot")
+        .call("wiki/echo", json!({"text": "theirs"}))
+        .expect_error("TOOL_NOT_FOUND");
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn m4_only_the_named_tools_are_mounted() {
     let Some(fixture) = Fixture::python() else { return };
     let made = fixture.mount(&json!({"tools": ["echo", "getForecast"]}));
     assert_eq!(names(&made), ["echo", "get_forecast"], "{made}");
-    fixture.session().call("wiki/note", json!({"text": "x"})).failed("TOOL_NOT_FOUND");
+    fixture.session().call("wiki/note", json!({"text": "x"})).expect_error("TOOL_NOT_FOUND");
 }
 
 /// A description steers a model, so calls go by the one that somebody saw until somebody sees the other.
@@ -249,12 +252,12 @@ fn m4_a_changed_description_waits_for_consent_and_outlives_a_restart() {
     operator.post(&format!("{TOOL}/refresh"), &json!({})).expect(200);
     let waiting = fixture.listed()["waiting"]["digest"].as_str().expect("a digest").to_owned();
     let other = format!("sha256:{}", "0".repeat(64));
-    operator.post(&format!("{TOOL}/approve"), &json!({"digest": other})).refused(409, "CONFLICT");
+    operator.post(&format!("{TOOL}/approve"), &json!({"digest": other})).expect_refusal(409, "CONFLICT");
     assert!(!told(&fixture));
     let approved = operator.post(&format!("{TOOL}/approve"), &json!({"digest": waiting})).expect(200).json();
     assert_eq!((&approved["digest"], &approved["waiting"]), (&json!(waiting), &Value::Null), "{approved}");
     assert!(told(&fixture));
-    operator.post(&format!("{TOOL}/approve"), &json!({"digest": waiting})).refused(409, "CONFLICT");
+    operator.post(&format!("{TOOL}/approve"), &json!({"digest": waiting})).expect_refusal(409, "CONFLICT");
     // Who consented is in the log.
     let acts =
         operator.audit("kind=admin&organization=acme").iter().map(Value::to_string).collect::<String>();
@@ -267,10 +270,10 @@ fn m4_what_cannot_be_reached_is_not_mounted_and_nothing_is_left_of_it() {
     let operator = fixture.daemon.operator();
     let other = |url: &str| json!({"kind": "mcp", "description": "Another.", "url": url});
     // The grant names another port.
-    operator.make(TOOL, &other("http://127.0.0.1:9/mcp")).refused(403, "NETWORK_DENIED");
+    operator.make(TOOL, &other("http://127.0.0.1:9/mcp")).expect_refusal(403, "NETWORK_DENIED");
     let nowhere = format!("http://{}/nothing", fixture.server.address);
-    operator.make(TOOL, &other(&nowhere)).refused(502, "TOOL_FAILED");
-    operator.get(TOOL).refused(404, "NOT_FOUND");
+    operator.make(TOOL, &other(&nowhere)).expect_refusal(502, "TOOL_FAILED");
+    operator.get(TOOL).expect_refusal(404, "NOT_FOUND");
     assert_eq!(operator.get("/v1/orgs/acme/tools").json()["items"], json!([]));
     fixture.mount(&json!({}));
 }
@@ -287,5 +290,5 @@ fn c3_a_mount_is_tried_before_it_is_saved() {
     assert_eq!(tried["result"]["output"], "tried", "{tried}");
     let raw = tried["requests"][0]["answer"]["text"].as_str().unwrap_or_default().to_owned();
     assert!(raw.contains("jsonrpc") && raw.contains("tried"), "{tried}");
-    operator.get(TOOL).refused(404, "NOT_FOUND");
+    operator.get(TOOL).expect_refusal(404, "NOT_FOUND");
 }

@@ -150,8 +150,8 @@ impl Fixture {
         let report = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{report}\n{}", String::from_utf8_lossy(&done.stderr));
         println!("{report}");
-        assert!(self.daemon.lives(), "the daemon died");
-        self.daemon.stranger().get("/readyz").expect(200);
+        assert!(self.daemon.is_running(), "the daemon died");
+        self.daemon.anonymous().get("/readyz").expect(200);
     }
 }
 
@@ -274,7 +274,7 @@ fn every_link_leads_somewhere() {
 }
 
 fn document() -> Value {
-    Daemon::start(PROGRAM, "").stranger().get("/openapi.json").expect(200).json()
+    Daemon::start(PROGRAM, "").anonymous().get("/openapi.json").expect(200).json()
 }
 
 /// Every operation with its method and path.

@@ -84,7 +84,7 @@ struct Fixture {
 fn every_operation_holds_for_every_caller_what_the_document_says() {
     let mut fixture = Fixture::start();
     let callers = fixture.callers();
-    let operations = operations(&fixture.daemon.stranger().get("/openapi.json").expect(200).json());
+    let operations = operations(&fixture.daemon.anonymous().get("/openapi.json").expect(200).json());
     assert!(operations.len() > 30, "{} operations", operations.len());
     let mut names_nothing = BTreeSet::new();
     let mut matrix = heading(&callers);
@@ -127,7 +127,7 @@ impl Fixture {
         let one_agent = json!({"role": "orchestrator", "organization": ORGANIZATION, "agents": ["other"]});
         let caller = |name, client, role, reach| Caller { name, client, role, reach };
         vec![
-            caller("no-token", self.daemon.stranger(), None, Reach::Own),
+            caller("no-token", self.daemon.anonymous(), None, Reach::Own),
             caller("unknown", unknown, None, Reach::Own),
             caller("operator", self.operator.clone(), Some("operator"), Reach::Own),
             caller("auditor", token(json!({"role": "auditor"})), Some("auditor"), Reach::Own),
@@ -149,19 +149,19 @@ impl Fixture {
         let who = format!("{} {} by {}: {}", operation.method, operation.path, caller.name, reply.text());
         match (&operation.roles, caller.role) {
             // What a browser comes back with is good once, and nobody was sent away here.
-            (None, _) if operation.id == "finish_connecting" => return reply.refused(410, "EXPIRED"),
+            (None, _) if operation.id == "finish_connecting" => return reply.expect_refusal(410, "EXPIRED"),
             (None, _) => assert_eq!(reply.status, 200, "{who}"),
             (Some(_), None) => {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{who}");
-                return reply.refused(401, "UNAUTHENTICATED");
+                return reply.expect_refusal(401, "UNAUTHENTICATED");
             }
             (Some(roles), Some(role)) if !roles.iter().any(|name| name == role) => {
                 assert_eq!(reply.status, 403, "{who}");
-                return reply.refused(403, "FORBIDDEN");
+                return reply.expect_refusal(403, "FORBIDDEN");
             }
             // No server is mounted here; `egress/mounted.rs` has one.
             _ if caller.reach == Reach::Own && is_about_a_mount(&operation.id) => {
-                return reply.refused(409, "CONFLICT");
+                return reply.expect_refusal(409, "CONFLICT");
             }
             _ if caller.reach == Reach::Own => {
                 assert!((200..300).contains(&reply.status), "{who}");
@@ -241,7 +241,7 @@ impl Fixture {
 }
 
 impl Things {
-    /// Names of the same form that nothing has. What belongs to all is the same.
+    /// NameServer of the same form that nothing has. What belongs to all is the same.
     fn nothing(&self, operation: &str) -> Self {
         let other = |name: &str| -> String {
             name.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { 'q' }).collect()

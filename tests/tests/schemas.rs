@@ -50,9 +50,9 @@ impl Fixture {
             let file = PluginFile::new("refused").with_tool(member, schema.clone()).build();
             let reply = operator.upload("refused", &file);
             assert_eq!(reply.status, 422, "{case} as {member}: {}", reply.text());
-            reply.refused(422, "INVALID_PLUGIN");
+            reply.expect_refusal(422, "INVALID_PLUGIN");
             assert!(began.elapsed() < 2 * SOON, "{case} took {:?}", began.elapsed());
-            operator.get("/v1/plugins/refused").refused(404, "NOT_FOUND");
+            operator.get("/v1/plugins/refused").expect_refusal(404, "NOT_FOUND");
             let row = &operator.audit("kind=admin&limit=1")[0];
             assert_eq!(row["admin"]["outcome"], "INVALID_PLUGIN", "{row}");
         }
@@ -74,7 +74,7 @@ impl Fixture {
         assert_eq!(beside["output"], 1, "{reply}");
         let id = asked["id"].as_str().expect("an id");
         // Whatever was sent, the log of it can be read.
-        let row = self.good.audited(&self.daemon.operator(), id);
+        let row = self.good.audit_row(&self.daemon.operator(), id);
         assert_eq!(row["outcome"]["error_type"], asked["error"]["error_type"], "{row}");
         assert!(row["call"]["arguments_sha256"].is_string(), "{row}");
         leak_check.assert_none(&mut self.daemon);
@@ -347,12 +347,12 @@ fn arguments_that_are_no_json_make_the_request_unsound() {
             "",
         ] {
             let text = format!(r#"{{"calls":[{{"tool":"any/answer","arguments":{arguments}}}]}}"#);
-            fixture.good.client.post_text(&path, &text).refused(400, "INVALID_REQUEST");
+            fixture.good.client.post_text(&path, &text).expect_refusal(400, "INVALID_REQUEST");
         }
         for bytes in [&b"\xff"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xf5\x80\x80\x80", b"\xe2\x82"] {
             let text = [br#"{"calls":[{"tool":"any/answer","arguments":{"a":""#, bytes, br#""}}]}"#].concat();
             let headers = [("Content-Type", "application/json")];
-            fixture.good.client.send("POST", &path, &headers, &text).refused(400, "INVALID_REQUEST");
+            fixture.good.client.send("POST", &path, &headers, &text).expect_refusal(400, "INVALID_REQUEST");
         }
         assert_eq!(fixture.daemon.operator().audit("limit=1"), newest, "a refused request was recorded");
         assert_eq!(fixture.with_arguments("any/answer", " {\t\"a\" :\n1 } ")["output"], 1);

@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-use toolgate_tests::daemon::{Ended, run_to_end, run_to_end_in};
+use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::{Daemon, compiled};
 
@@ -14,7 +14,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 /// A start that fails, on a free port and `data` in `folder`.
 #[track_caller]
-fn fails(folder: &Path, options: &[&str]) -> Ended {
+fn fails(folder: &Path, options: &[&str]) -> ProgramOutput {
     let ended = run_to_end(PROGRAM, &[&["serve", "--listen", "127.0.0.1:0"], options].concat(), folder);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     ended
@@ -22,7 +22,7 @@ fn fails(folder: &Path, options: &[&str]) -> Ended {
 
 /// The message and the hint of a failure, behind what was logged before.
 #[track_caller]
-fn told(ended: &Ended) -> (&str, &str) {
+fn told(ended: &ProgramOutput) -> (&str, &str) {
     let told = ended.stderr.split_once("error: ").and_then(|(_, told)| told.split_once("\n hint: "));
     let (message, hint) = told.unwrap_or_else(|| panic!("no message with a hint: {}", ended.stderr));
     (message, hint.trim_end())
@@ -171,7 +171,7 @@ fn what_stands_in_the_way_in_the_data_folder_is_named_with_the_way_out() {
 fn a_setting_that_names_no_certificates_is_told_the_setting() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
     fs::write(folder.path().join("t.toml"), "[credentials]\nca_file = \"missing.pem\"").expect("settings");
     let ended = fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
     let (message, hint) = told(&ended);

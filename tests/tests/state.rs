@@ -36,16 +36,16 @@ fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
     drop(running);
     let operator = daemon.operator();
     let session = Session { client: operator.clone(), id: session.id };
-    let look = session.look("running");
+    let look = session.get_call("running");
     assert_eq!(look.status(), "unknown", "{}", look.0);
     assert_eq!(look.error_type(), Some("UNKNOWN"));
     assert_eq!(look.0["executed"], "unknown");
-    let row = session.audited(&operator, "running");
+    let row = session.audit_row(&operator, "running");
     assert_eq!(row["status"], "unknown", "{row}");
     assert_eq!(row["outcome"]["error_type"], "UNKNOWN", "{row}");
-    assert_eq!(session.audited(&operator, "done")["status"], "ok");
+    assert_eq!(session.audit_row(&operator, "done")["status"], "ok");
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
-    daemon.logged("the recovery", |line| line.contains("recovered after an unclean stop"));
+    daemon.wait_for_log("the recovery", |line| line.contains("recovered after an unclean stop"));
     let again = session.call_as("running", "hostile/doze", json!({}));
     assert_eq!(
         (again.status(), again.error_type()),
@@ -63,10 +63,10 @@ fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
     session.client.delete(&session.path("/files/a.txt")).expect(204);
-    let ran = session.call_as("c1", "files/write", write.clone()).failed("EXPIRED");
+    let ran = session.call_as("c1", "files/write", write.clone()).expect_error("EXPIRED");
     assert!(ran.message().contains("has run"), "{}", ran.0);
-    session.call_as("c1", "files/read", json!({"path": "a.txt"})).failed("CONFLICT");
-    session.get_file("a.txt").refused(404, "NOT_FOUND");
+    session.call_as("c1", "files/read", json!({"path": "a.txt"})).expect_error("CONFLICT");
+    session.get_file("a.txt").expect_refusal(404, "NOT_FOUND");
     session.call_as("c2", "files/write", write).output();
     assert_eq!(session.call_as("c2", "files/read", json!({"path": "a.txt"})).error_type(), Some("CONFLICT"));
 }
@@ -81,7 +81,7 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
         session.call_as(&format!("c{number}"), "files/write", write.clone()).output();
     }
     // The index is written behind the calls; a search waits for it. Had it not come to the place yet, it would be without.
-    session.audited(&daemon.operator(), "c24");
+    session.audit_row(&daemon.operator(), "c24");
     let folder = daemon.data().join("audit");
     let first = folder.join("00000001.segment");
     assert!(folder.join("00000003.segment").exists(), "the first is not the newest");
@@ -92,7 +92,7 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
     fs::write(&first, bytes).expect("written");
     for without_index in [false, true] {
         daemon.terminate();
-        assert!(daemon.ended().success());
+        assert!(daemon.wait_for_exit().success());
         if without_index {
             for file in
                 fs::read_dir(daemon.data()).expect("a folder").map(|file| file.expect("a file").path())
@@ -106,9 +106,9 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
         let operator = daemon.operator();
         let session = Session { client: operator.clone(), id: session.id.clone() };
         let error = if without_index { "UNKNOWN" } else { "EXPIRED" };
-        assert_eq!(session.look("c1").error_type(), Some(error));
+        assert_eq!(session.get_call("c1").error_type(), Some(error));
         assert_eq!(session.call_as("c1", "files/write", write.clone()).error_type(), Some(error));
-        session.call_as("c2", "files/write", write.clone()).failed("EXPIRED");
+        session.call_as("c2", "files/write", write.clone()).expect_error("EXPIRED");
         let rows = operator.audit("limit=500");
         let damaged: Vec<_> = rows.iter().filter(|row| row["damaged"].is_object()).collect();
         assert_eq!(damaged.len(), 1, "{damaged:?}");
@@ -120,12 +120,12 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
         assert_eq!(damaged.len(), 1, "{damaged:?}");
         assert_eq!(damaged[0]["records"], 1);
         assert!(damaged[0].get("segment").or(damaged[0].get("offset")).is_none(), "{damaged:?}");
-        assert_eq!(session.audited(&operator, "c2")["status"], "ok");
+        assert_eq!(session.audit_row(&operator, "c2")["status"], "ok");
         assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], false);
         let later = operator.open_session("acme/bot");
         later.call_as("c1", "files/write", write.clone()).output();
     }
-    daemon.logged("the damage", |line| line.contains("the audit log is damaged"));
+    daemon.wait_for_log("the damage", |line| line.contains("the audit log is damaged"));
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
     running.reply().expect(200);
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
-    session.look("c1").failed("CANCELLED");
-    session.call_as("c1", "hostile/doze", json!({})).failed("CANCELLED");
+    session.get_call("c1").expect_error("CANCELLED");
+    session.call_as("c1", "hostile/doze", json!({})).expect_error("CANCELLED");
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn r7_a_call_that_waited_for_approval_stays_what_it_was_after_a_crash() {
     assert_eq!(session.call_as("waits", "files/write", waits.clone()).status(), "approval_required");
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
-    session.call_as("cancelled", "files/write", write.clone()).failed("CANCELLED");
+    session.call_as("cancelled", "files/write", write.clone()).expect_error("CANCELLED");
     // Its id is of this call and of no other.
-    session.call_as("waits", "files/write", write).failed("CONFLICT");
+    session.call_as("waits", "files/write", write).expect_error("CONFLICT");
     assert_eq!(session.call_as("waits", "files/write", waits).status(), "approval_required");
 }
 
@@ -188,13 +188,13 @@ fn everything_that_was_acknowledged_is_there_after_a_crash() {
     let operator = daemon.operator();
     let session = Session { client: operator.clone(), id: session.id };
     assert_eq!(session.call("kept/answer", json!({})).output(), 1);
-    session.call("off/answer", json!({})).failed("TOOL_DISABLED");
-    session.call("gone/answer", json!({})).failed("TOOL_NOT_FOUND");
+    session.call("off/answer", json!({})).expect_error("TOOL_DISABLED");
+    session.call("gone/answer", json!({})).expect_error("TOOL_NOT_FOUND");
     assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
     let owner = toolgate_tests::Client { address: daemon.address, ..owner };
     assert_eq!(owner.get("/v1/orgs/acme/agents/bot").expect(200).header("etag"), Some(tag.as_str()));
-    operator.get(&ended.path("")).refused(410, "EXPIRED");
-    operator.post("/v1/plugins/kept/rollback", &json!({})).refused(409, "CONFLICT");
+    operator.get(&ended.path("")).expect_refusal(410, "EXPIRED");
+    operator.post("/v1/plugins/kept/rollback", &json!({})).expect_refusal(409, "CONFLICT");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn a_folder_is_held_by_one_daemon() {
     assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
     // A crash leaves nothing to clear away.
     let daemon = daemon.crash_and_restart();
-    daemon.stranger().get("/readyz").expect(200);
+    daemon.anonymous().get("/readyz").expect(200);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_port_in_use_is_said() {
     let second = run_to_end(PROGRAM, &["serve", "--data", "data", "--listen", &address], folder.path());
     assert_eq!(second.status.code(), Some(1), "{second:?}");
     assert!(second.stderr.contains(&address) && second.stderr.contains("--listen"), "{}", second.stderr);
-    daemon.stranger().get("/readyz").expect(200);
+    daemon.anonymous().get("/readyz").expect(200);
 }
 
 #[test]
@@ -306,18 +306,18 @@ fn stopping_lets_a_running_call_end_and_takes_no_new_ones() {
     let running = session.start("c1", "hostile/rest", json!({"ms": 1500}));
     session.wait_until_running("c1");
     daemon.terminate();
-    daemon.logged("that it stops", |line| line.contains("stopping"));
+    daemon.wait_for_log("that it stops", |line| line.contains("stopping"));
     let answer = running.reply().expect(200).json();
     for mut stream in streams {
         let told: Vec<_> = std::iter::from_fn(|| stream.next()).map(|(name, _)| name).collect();
         assert_eq!(told, ["tool_call", "tool_result"]);
     }
     assert_eq!(answer["results"][0]["output"], 1500, "{answer}");
-    assert!(daemon.ended().success());
+    assert!(daemon.wait_for_exit().success());
     let daemon = daemon.crash_and_restart();
     assert!(!daemon.log_text().contains("recovered"), "a clean stop leaves nothing to recover");
     let session = Session { client: daemon.operator(), id: session.id };
-    assert_eq!(session.audited(&daemon.operator(), "c1")["status"], "ok");
+    assert_eq!(session.audit_row(&daemon.operator(), "c1")["status"], "ok");
 }
 
 /// What is left to the client is lost with the daemon, and its answer is told so, whichever way one asks.
@@ -326,13 +326,13 @@ fn t3_a_call_that_was_left_to_the_client_has_expired_after_a_restart() {
     let (mut daemon, session) = started();
     assert_eq!(session.call_as("c1", "user/ask", json!({"question": "Which?"})).status(), "client_required");
     daemon.terminate();
-    assert!(daemon.ended().success());
+    assert!(daemon.wait_for_exit().success());
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
-    assert_eq!(session.look("c1").error_type(), Some("EXPIRED"));
+    assert_eq!(session.get_call("c1").error_type(), Some("EXPIRED"));
     let result = json!({"status": "ok", "output": {"answer": "this one"}});
-    session.client.post(&session.path("/calls/c1/result"), &result).refused(410, "EXPIRED");
-    session.client.post(&session.path("/calls/c2/result"), &result).refused(404, "NOT_FOUND");
+    session.client.post(&session.path("/calls/c1/result"), &result).expect_refusal(410, "EXPIRED");
+    session.client.post(&session.path("/calls/c2/result"), &result).expect_refusal(404, "NOT_FOUND");
 }
 
 #[test]
@@ -360,11 +360,11 @@ fn ends_a_call(settings: &str, stop: impl FnOnce(&Daemon)) {
     stop(&daemon);
     let answer = running.reply().expect(200).json();
     assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
-    assert!(daemon.ended().success());
+    assert!(daemon.wait_for_exit().success());
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
-    let row = session.audited(&daemon.operator(), "c1");
+    let row = session.audit_row(&daemon.operator(), "c1");
     assert_eq!((&row["status"], &row["outcome"]["executed"]), (&json!("cancelled"), &json!("yes")), "{row}");
 }
 
@@ -376,31 +376,31 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     let Some(disk) = SmallDisk::mount("256m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let data = disk.path().join("data");
-    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
     let options = Options { settings, data: Some(data), ..Options::default() };
     let mut daemon = Daemon::start_with(PROGRAM, options);
     let operator = daemon.operator();
     let session = daemon.session_within("acme/bot", &json!({}));
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1+1"}));
     assert_eq!(call().status(), "ok");
-    daemon.stranger().get("/readyz").expect(200);
+    daemon.anonymous().get("/readyz").expect(200);
     disk.fill();
     let names_the_disk = |reply: Reply| {
-        let problem = reply.refused(503, "UNAVAILABLE").json();
+        let problem = reply.expect_refusal(503, "UNAVAILABLE").json();
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("full")), "{problem}");
         assert!(problem["hint"].as_str().is_some_and(|hint| hint.starts_with("free space")), "{problem}");
     };
     // Calls that are open go on for as long as the log has room, but nothing new can be written down.
-    names_the_disk(daemon.stranger().get("/readyz"));
+    names_the_disk(daemon.anonymous().get("/readyz"));
     names_the_disk(operator.upload("late", &PluginFile::new("late").build()));
-    operator.get("/v1/plugins/late").refused(404, "NOT_FOUND");
+    operator.get("/v1/plugins/late").expect_refusal(404, "NOT_FOUND");
     let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();
     assert_eq!(kept, 0, "nothing is half there");
     let file = || session.put_file("folder/late.txt", b"here");
     names_the_disk(file());
     let write =
         || session.call("files/write", json!({"path": "by_a_tool.txt", "content": "x".repeat(9_000)}));
-    let refused = write().failed("UNAVAILABLE");
+    let refused = write().expect_error("UNAVAILABLE");
     assert!(refused.message().contains("the disk of the workspaces is full"), "{}", refused.0);
     names_the_disk(operator.make("/v1/orgs/late", &json!({})));
     for _ in 0..4 {
@@ -412,11 +412,11 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
             session.call("arithmetic/evaluate", json!({"expression": format!("1+{}", "1".repeat(9_000))}));
         reply.error_type().is_some_and(|code| code != "INVALID_ARGUMENTS").then_some(reply)
     });
-    refused.failed("UNAVAILABLE");
-    assert!(daemon.lives());
-    let stranger = daemon.stranger();
+    refused.expect_error("UNAVAILABLE");
+    assert!(daemon.is_running());
+    let stranger = daemon.anonymous();
     stranger.get("/healthz").expect(200);
-    let unready = stranger.get("/readyz").refused(503, "UNAVAILABLE");
+    let unready = stranger.get("/readyz").expect_refusal(503, "UNAVAILABLE");
     assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
     disk.make_room();
     // By itself: a load balancer that heeds it sends no call that could ask for the room.

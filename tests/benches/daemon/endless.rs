@@ -33,7 +33,7 @@ pub fn endless() {
                 std::thread::spawn(move || spin(&session, &stop))
             })
             .collect();
-        let (mut calls, mut health) = look(&quiet, &daemon.stranger());
+        let (mut calls, mut health) = look(&quiet, &daemon.anonymous());
         stop.store(true, Ordering::Relaxed);
         let spun: u64 = noisy.into_iter().map(|thread| thread.join().unwrap()).sum();
         println!(
@@ -50,7 +50,7 @@ pub fn endless() {
 fn spin(session: &Session, stop: &AtomicBool) -> u64 {
     let mut ended = 0;
     while !stop.load(Ordering::Relaxed) {
-        let _ = session.call("hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        let _ = session.call("hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         ended += 1;
     }
     ended

@@ -27,8 +27,8 @@ const URL: &str = "https://api.upstream.test:8443/v1/slow";
 pub fn waiting() {
     let count = argument("waiting").and_then(|count| count.parse().ok()).unwrap_or(WAITING);
     let upstream = Upstream::start();
-    upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
-    let settings = format!("{SETTINGS}name_servers = [\"{}\"]\n", upstream.names.address);
+    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    let settings = format!("{SETTINGS}name_servers = [\"{}\"]\n", upstream.dns.address);
     let daemon = Daemon::start(PROGRAM, &settings);
     let operator = daemon.operator();
     prepare(&operator, &upstream);
@@ -98,7 +98,7 @@ fn hold(upstream: &Upstream, sessions: &[Session], count: usize, round: usize) -
 
 /// Hangs up, and waits until nothing is left of the calls.
 fn release(upstream: &Upstream, pending: Vec<Pending>) {
-    let (closed, count) = (upstream.closed(), pending.len());
+    let (closed, count) = (upstream.closed_connections(), pending.len());
     drop(pending);
     upstream.wait_until("the end of every connection", |_, ended| ended >= closed + count);
 }

@@ -13,7 +13,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use toolgate_tests::upstream::{Names, TLS_PORT, certificates, own_address};
+use toolgate_tests::upstream::{NameServer, TLS_PORT, certificates, own_address};
 
 pub const HOST: &str = "api.upstream.test";
 /// Below this every request has the credential.
@@ -28,7 +28,7 @@ pub struct Server {
     pub address: IpAddr,
     /// The certificate of its authority, as PEM.
     pub authority: String,
-    pub names: Names,
+    pub names: NameServer,
     _runtime: Runtime,
 }
 
@@ -51,8 +51,8 @@ impl Server {
                 });
             }
         });
-        let names = Names::start();
-        names.tell(HOST, &[&[&address.to_string()]]);
+        let names = NameServer::start();
+        dns.set_answers(HOST, &[&[&address.to_string()]]);
         Self { address, authority, names, _runtime: runtime }
     }
 }

@@ -1,4 +1,4 @@
-//! What the server with TLS proves its name by: one certificate for most names, and for some one that proves nothing.
+//! Certificates of the HTTPS upstream: one for the common names, and one invalid certificate for each kind of fault.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-/// Labels below `upstream.test` whose certificate is not to be trusted, each with what is wrong with it.
+/// Labels below `upstream.test` with an invalid certificate, each with its fault.
 pub const UNTRUSTED: [(&str, &str); 7] = [
-    ("expired", "its time is over"),
-    ("early", "its time has not come"),
-    ("wrong", "it is for another host"),
-    ("selfsigned", "it vouches for itself"),
-    ("unknown", "nobody knows who issued it"),
-    ("unentitled", "its issuer may not issue"),
-    ("client", "it is for clients"),
+    ("expired", "expired"),
+    ("early", "not yet valid"),
+    ("wrong", "issued for another host"),
+    ("selfsigned", "self-signed"),
+    ("unknown", "unknown issuer"),
+    ("unentitled", "issuer is no authority"),
+    ("client", "client certificate"),
 ];
 
-/// The label of their twin, whose certificate is made the same way with nothing wrong.
+/// Label of the positive twin: a valid certificate made the same way.
 pub const TRUSTED: &str = "sound";
 
-/// Names of the certificate that is shown wherever there is no other.
+/// Labels of the common certificate.
 const COMMON: [&str; 4] = ["api", "other", "moving", "mixed"];
 
-/// An authority as PEM, and a server with TLS that shows what is asked for.
+/// Returns the authority (PEM) and the TLS acceptor, which selects a certificate by SNI.
 pub fn make() -> (String, TlsAcceptor) {
     let provider = Arc::new(ring::default_provider());
     let (authority, issuer) = authority("the authority");
@@ -97,7 +97,7 @@ fn authority(called: &str) -> (Certificate, Authority) {
     (certificate, Issuer::new(parameters, key))
 }
 
-/// A server's certificate with nothing wrong: for these names, from long ago until long after.
+/// Parameters of a valid server certificate for these labels.
 fn parameters(labels: &[&str]) -> CertificateParams {
     let names: Vec<String> = labels.iter().map(|label| name(label)).collect();
     let mut parameters = CertificateParams::new(names).expect("parameters");
@@ -120,16 +120,16 @@ fn sign(
 ) -> Arc<CertifiedKey> {
     let key = KeyPair::generate().expect("a key");
     let certificate = parameters.signed_by(&key, issuer).expect("a certificate");
-    certified(&certificate, above, &key, provider)
+    certified_key(&certificate, above, &key, provider)
 }
 
 fn sign_itself(parameters: &CertificateParams, provider: &CryptoProvider) -> Arc<CertifiedKey> {
     let key = KeyPair::generate().expect("a key");
     let certificate = parameters.self_signed(&key).expect("a certificate");
-    certified(&certificate, &[], &key, provider)
+    certified_key(&certificate, &[], &key, provider)
 }
 
-fn certified(
+fn certified_key(
     certificate: &Certificate,
     above: &[&Certificate],
     key: &KeyPair,

@@ -105,7 +105,7 @@ fn b3_an_answer_that_unpacks_without_end_is_stopped() {
         fixture
             .upstream
             .answer(move |_| answer(200, &[("Content-Encoding", "gzip"), ("Connection", "close")], &file));
-        let reply = fetch(&fixture.session(), "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        let reply = fetch(&fixture.session(), "GET", &format!("{API}/")).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
 }
@@ -119,7 +119,7 @@ fn b3_an_answer_without_end_is_stopped() {
         });
         // Less than the guest has memory for.
         let session = fixture.session_of(&json!({"limits": {"egress_bytes": 4 << 20}}));
-        let reply = fetch(&session, "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        let reply = fetch(&session, "GET", &format!("{API}/")).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
 }
@@ -132,14 +132,14 @@ fn b3_an_answer_may_begin_before_the_request_was_sent_whole() {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n".to_vec();
             vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec())]
         });
-        let heard = fixture.upstream.heard();
+        let heard = fixture.upstream.received_bytes();
         let body = "x".repeat(512 * 1024);
         let arguments = json!({
             "method": "POST", "url": format!("{API}/"), "headers": [], "body": body, "response_first": true,
         });
         let reply = fixture.session().call("caller/fetch", arguments);
         assert!(reply.output().as_str().is_some_and(|output| output.ends_with("\n\nwhole")), "{}", reply.0);
-        assert!(fixture.upstream.heard() - heard > body.len());
+        assert!(fixture.upstream.received_bytes() - heard > body.len());
     });
 }
 
@@ -189,7 +189,7 @@ fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
         let session = fixture.session();
         let slow = |first: Option<u64>, between: Option<u64>| {
             let arguments = json!({"method": "GET", "url": format!("{API}/"), "headers": [], "first_byte_ms": first, "between_bytes_ms": between});
-            session.call("caller/fetch", arguments).failed("API_UNAVAILABLE")
+            session.call("caller/fetch", arguments).expect_error("API_UNAVAILABLE")
         };
         fixture.upstream.answer(|_| vec![Piece::Hang]);
         slow(Some(50), None);
@@ -198,7 +198,7 @@ fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
         });
         slow(None, Some(50));
         let hasty = fixture.session_of(&json!({"limits": {"deadline_ms": 300}}));
-        fetch(&hasty, "GET", &format!("{API}/")).failed("DEADLINE_EXCEEDED");
+        fetch(&hasty, "GET", &format!("{API}/")).expect_error("DEADLINE_EXCEEDED");
         let effects = fixture.effects(&hasty);
         assert!(effects[0].1.contains("/: 200, "), "what was under way is in the record: {effects:?}");
     });
@@ -221,11 +221,12 @@ fn b3_trailers_of_an_answer_reach_the_guest() {
 fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
     with_fixture(|fixture| {
         let session = fixture.session();
-        let before = fixture.upstream.heard();
+        let before = fixture.upstream.received_bytes();
         let refused = |label: &str, why: &str| {
-            let (connections, closed) = (fixture.upstream.connections(), fixture.upstream.closed());
+            let (connections, closed) =
+                (fixture.upstream.connections(), fixture.upstream.closed_connections());
             let url = format!("https://{label}.upstream.test:8443/path?key=canary");
-            let reply = fetch(&session, "GET", &url).failed("API_UNAVAILABLE");
+            let reply = fetch(&session, "GET", &url).expect_error("API_UNAVAILABLE");
             let (ending, adds_authority) = match label {
                 "expired" | "early" => ("its certificate is not valid at this time", false),
                 "wrong" => ("its certificate is for another name", false),
@@ -240,7 +241,7 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
             assert!(effect.contains(", 0 bytes out, 0 bytes in"), "{label}: {effect}");
             assert_eq!(fixture.upstream.connections(), connections + 1, "{label}: it was never asked");
             fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
-            assert_eq!(fixture.upstream.heard(), before, "{label}, {why}: some of the request left");
+            assert_eq!(fixture.upstream.received_bytes(), before, "{label}, {why}: some of the request left");
         };
         UNTRUSTED.iter().for_each(|(label, why)| refused(label, why));
         // Nobody vouches for the authority of what is sound.
@@ -251,7 +252,7 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
         refused(TRUSTED, "nobody vouches for its authority");
         fixture.daemon.operator().replace(path, &super::grant(&fixture.upstream)).expect(200);
         fetch(&session, "GET", &format!("https://{TRUSTED}.upstream.test:8443/path?key=canary")).output();
-        assert!(fixture.upstream.heard() > before);
+        assert!(fixture.upstream.received_bytes() > before);
     });
 }
 
@@ -259,10 +260,10 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
 fn b3_a_host_that_is_not_there_is_unavailable() {
     with_fixture(|fixture| {
         let session = fixture.session();
-        fixture.upstream.names.tell("moving.upstream.test", &[&[]]);
-        fetch(&session, "GET", "https://moving.upstream.test:8443/").failed("API_UNAVAILABLE");
+        fixture.upstream.dns.set_answers("moving.upstream.test", &[&[]]);
+        fetch(&session, "GET", "https://moving.upstream.test:8443/").expect_error("API_UNAVAILABLE");
         let here = fixture.upstream.address.to_string();
-        fixture.upstream.names.tell("moving.upstream.test", &[&[&here]]);
+        fixture.upstream.dns.set_answers("moving.upstream.test", &[&[&here]]);
         fetch(&session, "GET", "https://moving.upstream.test:8443/").output();
     });
 }

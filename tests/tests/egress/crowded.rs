@@ -14,7 +14,7 @@ const HANG: &str = "https://api.upstream.test:8443/hang";
 fn started(fixture: &Fixture, all: u64, of_one: u64) -> Daemon {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\nconnections = {all}\nconnections_per_organization = {of_one}\n",
-        fixture.upstream.names.address
+        fixture.upstream.dns.address
     );
     fixture.upstream.answer(|request| match request.starts_with("GET /hang") {
         true => vec![upstream::Piece::Hang],
@@ -48,7 +48,7 @@ fn fetch(session: &Session, url: &str, connect_ms: Option<u64>) -> CallReply {
 #[track_caller]
 fn is_crowded_out(fixture: &Fixture, session: &Session) {
     let before = fixture.upstream.connections();
-    let reply = fetch(session, API, Some(100)).failed("OVERLOADED");
+    let reply = fetch(session, API, Some(100)).expect_error("OVERLOADED");
     assert!(reply.message().contains("too many connections are open"), "{}", reply.0);
     assert!(reply.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("egress.connections")));
     assert_eq!(reply.0["error"]["details"]["retry_after_ms"], 1_000, "{}", reply.0);
@@ -109,7 +109,7 @@ fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
             }
             false => upstream::answer(200, &[], b"hello"),
         });
-        let ended = fixture.upstream.closed();
+        let ended = fixture.upstream.closed_connections();
         let body = "x".repeat(512 * 1024);
         let arguments =
             json!({"method": "POST", "url": API, "headers": [], "body": body, "response_first": true});
@@ -129,7 +129,8 @@ fn connections_that_are_kept_and_not_used_make_room() {
         let (one, other, third) =
             (session(&daemon, "one"), session(&daemon, "other"), session(&daemon, "third"));
         let opened = |fetch: &dyn Fn()| {
-            let (connections, closed) = (fixture.upstream.connections(), fixture.upstream.closed());
+            let (connections, closed) =
+                (fixture.upstream.connections(), fixture.upstream.closed_connections());
             fetch();
             (fixture.upstream.connections() - connections, closed)
         };

@@ -71,7 +71,7 @@ impl House {
 }
 
 fn error(reply: CallReply, error_type: &str) -> Value {
-    reply.failed(error_type).0["error"].clone()
+    reply.expect_error(error_type).0["error"].clone()
 }
 
 fn head(request: &str) -> &str {
@@ -99,7 +99,7 @@ fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
 
         // An argument stays in its place: what would lead elsewhere is not sent.
         let before = fixture.upstream.requests().len();
-        session.call("shop/item", json!({"id": "a/../../../admin"})).failed("INVALID_ARGUMENTS");
+        session.call("shop/item", json!({"id": "a/../../../admin"})).expect_error("INVALID_ARGUMENTS");
         assert_eq!(fixture.upstream.requests().len(), before);
 
         let order = session.call("shop/order", json!({"items": [1, 2], "note": "soon", "key": "k1"}));
@@ -155,10 +155,10 @@ fn c1_an_action_is_called_as_it_is_elsewhere() {
             .operator
             .make("/v1/orgs/named/agents/other", &json!({"enabled": ["*"], "disabled": ["shop/get_item"]}));
         let other = house.operator.open_session("named/other");
-        other.call("shop/getItem", json!({"id": "7"})).failed("TOOL_DISABLED");
+        other.call("shop/getItem", json!({"id": "7"})).expect_error("TOOL_DISABLED");
         // Two that would be one tool are refused, and what is there stays.
         definition["actions"][1]["name"] = "get-item".into();
-        house.operator.replace(&house.path("shop"), &definition).refused(422, "INVALID_POLICY");
+        house.operator.replace(&house.path("shop"), &definition).expect_refusal(422, "INVALID_POLICY");
         assert_eq!(flat("shop", "getItem")["status"], "ok");
     });
 }
@@ -180,7 +180,7 @@ fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
         let listed = operator.get(&format!("/v1/sessions/{}/tools", other.id)).expect(200).text();
         assert!(!listed.contains("call_shop_"), "{listed}");
         let owner = operator.with_new_token(&json!({"role": "owner", "organization": "lacking"}));
-        owner.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        owner.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
         owner.get("/v1/orgs/lacking/tools").expect(200);
         assert_eq!(owner.get("/v1/orgs/lacking/tools").json()["items"], json!([]));
         // It can have one of the same name, which is another.
@@ -198,7 +198,7 @@ fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
     with_fixture(|fixture| {
         let house = House::new(fixture, "changing");
         house.make(&definition());
-        house.operator.make(&house.path("shop"), &definition()).refused(412, "CONFLICT");
+        house.operator.make(&house.path("shop"), &definition()).expect_refusal(412, "CONFLICT");
         let shown = house.operator.get(&house.path("shop")).expect(200);
         assert_eq!(shown.json(), definition());
         let mut other = definition();
@@ -206,14 +206,14 @@ fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
         let replaced = house.operator.replace(&house.path("shop"), &other).expect(200).json();
         assert_eq!(replaced["tools"].as_array().map(Vec::len), Some(1));
         let session = house.session();
-        session.call("shop/item", json!({"id": "1"})).failed("TOOL_NOT_FOUND");
+        session.call("shop/item", json!({"id": "1"})).expect_error("TOOL_NOT_FOUND");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
         let tag =
             house.operator.get(&house.path("shop")).header("etag").map(str::to_owned).unwrap_or_default();
         house.operator.send("DELETE", &house.path("shop"), &[("If-Match", &tag)], b"").expect(204);
-        session.call("shop/order", json!({"items": []})).failed("TOOL_NOT_FOUND");
-        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        session.call("shop/order", json!({"items": []})).expect_error("TOOL_NOT_FOUND");
+        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -227,15 +227,15 @@ fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         let session = house.session();
         // No operator granted this one its network, so it is refused there, and is there.
-        session.call("late/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         operator.load("late", &PluginFile::new("late").build());
-        session.call("late/item", json!({"id": "1"})).failed("TOOL_NOT_FOUND");
-        session.call("late/answer", json!({})).failed("TOOL_NOT_FOUND");
+        session.call("late/item", json!({"id": "1"})).expect_error("TOOL_NOT_FOUND");
+        session.call("late/answer", json!({})).expect_error("TOOL_NOT_FOUND");
         operator.make_agent("uncrossed/bot", &json!({"enabled": ["*"]}));
         operator.open_session("uncrossed/bot").call("late/answer", json!({})).output();
-        operator.make("/v1/orgs/uncrossed/tools/late", &definition()).refused(409, "CONFLICT");
+        operator.make("/v1/orgs/uncrossed/tools/late", &definition()).expect_refusal(409, "CONFLICT");
         operator.delete("/v1/plugins/late").expect(204);
-        session.call("late/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
     });
 }
 
@@ -251,9 +251,9 @@ fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
         let mut less: Value = house.operator.get(&house.path("shop/grant")).expect(200).json();
         less["network"] = json!([{"host": "api.upstream.test", "port": 8443, "methods": ["POST"]}]);
         house.operator.replace(&house.path("shop/grant"), &less).expect(200);
-        session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        session.call("shop/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         house.operator.replace(&house.path("shop"), &definition()).expect(200);
-        session.call("shop/item", json!({"id": "1"})).failed("NETWORK_DENIED");
+        session.call("shop/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
     });
@@ -341,14 +341,17 @@ fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
             let mut unsound = definition();
             let (parent, name) = place.rsplit_once('/').expect("a pointer");
             unsound.pointer_mut(parent).expect("a place")[name.replace("~1", "/").as_str()] = value;
-            let refused =
-                house.operator.make(&house.path("shop"), &unsound).refused(422, "INVALID_POLICY").json();
+            let refused = house
+                .operator
+                .make(&house.path("shop"), &unsound)
+                .expect_refusal(422, "INVALID_POLICY")
+                .json();
             let pointer = refused["details"]["pointer"].as_str().unwrap_or_default().to_owned();
             assert!(pointer.starts_with(told), "{place}: {refused}");
         }
-        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
         // A namespace that everybody has already.
-        house.operator.make(&house.path("files"), &definition()).refused(409, "CONFLICT");
+        house.operator.make(&house.path("files"), &definition()).expect_refusal(409, "CONFLICT");
         house.make(&definition());
     });
 }
@@ -362,7 +365,7 @@ fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
         let made = house.make(&secret);
         assert_eq!(made["warnings"][0]["code"], "NO_CREDENTIAL", "{made}");
         let session = house.session();
-        session.call("shop/item", json!({"id": "1"})).failed("INTEGRATION_MISSING");
+        session.call("shop/item", json!({"id": "1"})).expect_error("INTEGRATION_MISSING");
         house.keep_secret();
         fixture.upstream.answer(|_| upstream::ok("application/json", &format!(r#"{{"item":"{SECRET}"}}"#)));
         let reply = session.call("shop/item", json!({"id": "1"}));
@@ -461,7 +464,7 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
         let draft = |definition: &Value, action: &str| json!({"namespace": "shop", "definition": definition, "tool": action, "arguments": {"id": "1"}});
         let tried = owner.post("/v1/try", &draft(&definition(), "item")).expect(200).json();
         assert_eq!(tried["result"]["output"], json!(1), "{tried}");
-        owner.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        owner.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
         // What is refused on its way is shown as well.
         let mut elsewhere = definition();
         elsewhere["base_url"] = json!("https://elsewhere.example/");
@@ -471,13 +474,13 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
             tried["requests"][0]["failed"].as_str().is_some_and(|why| why.contains("may not reach")),
             "{tried}"
         );
-        owner.post("/v1/try", &draft(&json!({}), "item")).refused(422, "INVALID_POLICY");
+        owner.post("/v1/try", &draft(&json!({}), "item")).expect_refusal(422, "INVALID_POLICY");
         // Under the name of a platform's plugin it would have what is allowed to that one.
         let mut masked = draft(&definition(), "item");
         masked["namespace"] = json!("text");
-        owner.post("/v1/try", &masked).refused(409, "CONFLICT");
+        owner.post("/v1/try", &masked).expect_refusal(409, "CONFLICT");
         let theirs = json!({"organization": "trying", "tool": "shop/item"});
-        owner.post("/v1/try", &theirs).refused(404, "NOT_FOUND");
+        owner.post("/v1/try", &theirs).expect_refusal(404, "NOT_FOUND");
         // A saved tool goes by the organization's policy.
         house.make(&definition());
         let saved = json!({"tool": "shop/item", "arguments": {"id": "1"}});
@@ -566,16 +569,16 @@ paths:
         assert_eq!(shown["tool"], Value::Null);
         assert_eq!(shown["definition"]["safe_methods"], true);
         assert_eq!(shown["left_out"][0]["what"], "PUT /items/{id}/picture", "{shown}");
-        house.operator.get(&house.path("shop")).refused(404, "NOT_FOUND");
+        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
         let made = house.operator.post(&path, &request(false)).expect(201).json();
         assert_eq!(made["tool"]["tools"][0]["name"], "get_item", "{made}");
-        house.operator.post(&path, &request(false)).refused(412, "CONFLICT");
+        house.operator.post(&path, &request(false)).expect_refusal(412, "CONFLICT");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"name":"Pen"}"#));
         let item = house.session().call("shop/get_item", json!({"id": "7", "expand": ["a", "b"]}));
         assert_eq!(item.output(), &json!({"name": "Pen"}));
         let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(head(&request), "GET /shop/items/7?expand=a&expand=b HTTP/1.1");
         let unsound = json!({"namespace": "other", "document": "swagger: \"2.0\""});
-        house.operator.post(&path, &unsound).refused(422, "INVALID_POLICY");
+        house.operator.post(&path, &unsound).expect_refusal(422, "INVALID_POLICY");
     });
 }

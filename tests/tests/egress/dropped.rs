@@ -62,7 +62,7 @@ fn b3_what_may_have_done_something_is_sent_once() {
             let (reply, requests, connections) =
                 once_more(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{method} {body:?}: {}", reply.0);
-            let reply = reply.failed("API_UNAVAILABLE");
+            let reply = reply.expect_error("API_UNAVAILABLE");
             assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
         }
     });
@@ -84,7 +84,7 @@ fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
             let (reply, requests, connections) =
                 once_more(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{why}: {}", reply.0);
-            let reply = reply.failed("API_UNAVAILABLE");
+            let reply = reply.expect_error("API_UNAVAILABLE");
             assert!(reply.message().ends_with(why) && !reply.0.to_string().contains("canary"), "{}", reply.0);
         }
     });
@@ -98,7 +98,7 @@ fn b3_a_new_connection_that_is_dropped_is_not_tried_again() {
         let url = format!("{API}/only");
         let (reply, requests, connections) = once_more(fixture, || fetch(&session, "GET", &url));
         assert_eq!((requests, connections), (1, 1), "{}", reply.0);
-        let reply = reply.failed("API_UNAVAILABLE");
+        let reply = reply.expect_error("API_UNAVAILABLE");
         assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
         // It left all the same.
         let effects = fixture.effects(&session);

@@ -11,7 +11,7 @@ fn b5_a_grant_is_replaced_whole_and_holds_at_once() {
         let (operator, session) = (fixture.daemon.operator(), fixture.session());
         fetch(&session, "GET", &format!("{API}/")).output();
         operator.replace(PATH, &json!({"filesystem": "workspace"})).expect(200);
-        fetch(&session, "GET", &format!("{API}/")).failed("NETWORK_DENIED");
+        fetch(&session, "GET", &format!("{API}/")).expect_error("NETWORK_DENIED");
         assert_eq!(operator.get(PATH).expect(200).json(), json!({"filesystem": "workspace"}));
         operator.replace(PATH, &super::grant(&fixture.upstream)).expect(200);
         fetch(&session, "GET", &format!("{API}/")).output();
@@ -37,8 +37,8 @@ fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
         }
         let unsaid = operator.send("PUT", PATH, &[("Content-Type", "application/json")], b"{}");
         assert_eq!(unsaid.status, 428, "{}", unsaid.text());
-        operator.make(PATH, &json!({})).refused(412, "CONFLICT");
-        operator.make("/v1/plugins/nobody/grant", &json!({})).refused(404, "NOT_FOUND");
+        operator.make(PATH, &json!({})).expect_refusal(412, "CONFLICT");
+        operator.make("/v1/plugins/nobody/grant", &json!({})).expect_refusal(404, "NOT_FOUND");
         fetch(&session, "GET", &format!("{API}/")).output();
     });
 }
@@ -65,13 +65,13 @@ fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
         for session in [&one, &two, &mine] {
             fetch(session, "GET", &ours).output();
             let before = fixture.upstream.connections();
-            let reply = fetch(session, "GET", &others).failed("NETWORK_DENIED");
+            let reply = fetch(session, "GET", &others).expect_error("NETWORK_DENIED");
             assert_eq!(reply.0["error"]["details"], json!({"denied_by": "organization"}), "{}", reply.0);
             assert_eq!(fixture.upstream.connections(), before);
             // It takes away, and gives nothing.
-            fetch(session, "GET", "https://evil.test/").failed("NETWORK_DENIED");
+            fetch(session, "GET", "https://evil.test/").expect_error("NETWORK_DENIED");
         }
-        let reply = fetch(&mine, "GET", &format!("{API}/ours/yours")).failed("NETWORK_DENIED");
+        let reply = fetch(&mine, "GET", &format!("{API}/ours/yours")).expect_error("NETWORK_DENIED");
         assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
         fetch(&one, "GET", &format!("{API}/ours/yours")).output();
         fetch(&wide, "GET", &others).output();
@@ -79,9 +79,9 @@ fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
         let unsound = json!({"enabled": "*", "network": [{"hosts": "api.upstream.test"}]});
         let refused = operator.replace(policy, &unsound);
         assert_eq!(refused.json()["details"]["pointer"], "/network/0/hosts", "{}", refused.text());
-        fetch(&one, "GET", &others).failed("NETWORK_DENIED");
+        fetch(&one, "GET", &others).expect_error("NETWORK_DENIED");
         operator.replace(policy, &json!({"enabled": "*", "network": []})).expect(200);
-        fetch(&one, "GET", &ours).failed("NETWORK_DENIED");
+        fetch(&one, "GET", &ours).expect_error("NETWORK_DENIED");
         operator.replace(policy, &json!({"enabled": "*"})).expect(200);
         fetch(&one, "GET", &others).output();
     });
@@ -102,12 +102,12 @@ fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {
     assert_eq!(operator.get(PATH).expect(200).json(), document);
     let session = daemon.session_within("acme/bot", &json!({}));
     // Permitted, and then nobody knows the name.
-    fetch(&session, "GET", "https://example.invalid/").failed("API_UNAVAILABLE");
-    fetch(&session, "GET", &format!("{API}/")).failed("NETWORK_DENIED");
+    fetch(&session, "GET", "https://example.invalid/").expect_error("API_UNAVAILABLE");
+    fetch(&session, "GET", &format!("{API}/")).expect_error("NETWORK_DENIED");
     operator.delete("/v1/plugins/caller").expect(204);
     operator.load("caller", guests::CALLER);
-    operator.get(PATH).refused(404, "NOT_FOUND");
-    fetch(&session, "GET", "https://example.invalid/").failed("NETWORK_DENIED");
+    operator.get(PATH).expect_refusal(404, "NOT_FOUND");
+    fetch(&session, "GET", "https://example.invalid/").expect_error("NETWORK_DENIED");
 }
 
 #[test]

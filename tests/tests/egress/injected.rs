@@ -43,7 +43,7 @@ impl Bench {
         };
         let rules = Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
         let upstreams = Upstreams::new(EgressSettings {
-            name_servers: vec![upstream.names.address],
+            name_servers: vec![upstream.dns.address],
             ..EgressSettings::default()
         });
         Self { runtime, sandbox, rules, upstreams }

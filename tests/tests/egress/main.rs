@@ -38,7 +38,7 @@ struct Fixture {
 impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
-        let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+        let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
         // Nobody listens there: a request that went by a proxy of the environment would fail.
         let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
         let under =
@@ -50,7 +50,7 @@ impl Fixture {
         let here = upstream.address.to_string();
         let untrusted = UNTRUSTED.map(|(name, _)| name);
         for name in ["api", "other", "moving", "mixed", "plain", TRUSTED].into_iter().chain(untrusted) {
-            upstream.names.tell(&format!("{name}.upstream.test"), &[&[&here]]);
+            upstream.dns.set_answers(&format!("{name}.upstream.test"), &[&[&here]]);
         }
         operator.make("/v1/plugins/caller/grant", &grant(&upstream)).expect(201);
         Self { daemon, upstream, agents: 0 }
@@ -138,9 +138,9 @@ fn b3_a_name_is_asked_for_once_a_connection() {
         let operator = fixture.daemon.operator();
         operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
         let session = operator.open_session("asking/a");
-        let before = fixture.upstream.names.asked("api.upstream.test");
+        let before = fixture.upstream.dns.query_count("api.upstream.test");
         fetch(&session, "GET", &format!("{API}/")).output();
-        assert_eq!(fixture.upstream.names.asked("api.upstream.test"), before + 1);
+        assert_eq!(fixture.upstream.dns.query_count("api.upstream.test"), before + 1);
     });
 }
 
@@ -170,11 +170,11 @@ fn b3_hanging_up_closes_the_connection_upstream() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| vec![upstream::Piece::Hang]);
         let session = fixture.session();
-        let (requests, closed) = (fixture.upstream.requests().len(), fixture.upstream.closed());
+        let (requests, closed) = (fixture.upstream.requests().len(), fixture.upstream.closed_connections());
         let body = json!({"method": "GET", "url": format!("{API}/"), "headers": []});
         let pending = session.start("c1", "caller/fetch", body);
         fixture.upstream.wait_until("the request", |seen, _| seen > requests);
-        assert_eq!(fixture.upstream.closed(), closed);
+        assert_eq!(fixture.upstream.closed_connections(), closed);
         drop(pending);
         fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
     });

@@ -53,7 +53,7 @@ fn k2_a_stored_credential_goes_where_it_is_bound_to_and_the_plugin_never_sees_it
         with_credentials(true);
         let nobody = session(&operator, None);
         // Granted, and nobody has one.
-        fetch(&nobody, "GET", CHARGES).failed("CREDENTIAL_MISSING");
+        fetch(&nobody, "GET", CHARGES).expect_error("CREDENTIAL_MISSING");
 
         keep(&operator, "stripe", &bearer(SECRET, &json!({})));
         let reply = fetch(&nobody, "GET", CHARGES);

@@ -23,9 +23,9 @@ fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
 
         // Built in, and still nobody granted it a host.
         let before = fixture.upstream.connections();
-        fetch(API).failed("NETWORK_DENIED");
+        fetch(API).expect_error("NETWORK_DENIED");
         let everything = json!({"network": [{"host": "*"}]});
-        fixture.daemon.operator().make(PATH, &everything).refused(422, "INVALID_POLICY");
+        fixture.daemon.operator().make(PATH, &everything).expect_refusal(422, "INVALID_POLICY");
         assert_eq!(fixture.upstream.connections(), before);
 
         grant_page_hosts(fixture);
@@ -42,7 +42,7 @@ fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
 
         // A page that was granted does not lead to one that was not.
         let before = fixture.upstream.requests().len();
-        fetch(&format!("{API}/away")).failed("NETWORK_DENIED");
+        fetch(&format!("{API}/away")).expect_error("NETWORK_DENIED");
         assert_eq!(fixture.upstream.requests().len(), before + 1);
     });
 }

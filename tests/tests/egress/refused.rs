@@ -27,7 +27,7 @@ fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
             ("get", "https://api.upstream.test:8443/", "no method"),
             ("GET", "ftp://api.upstream.test:8443/", "scheme `ftp`"),
         ] {
-            let reply = fetch(&session, method, url).failed("NETWORK_DENIED");
+            let reply = fetch(&session, method, url).expect_error("NETWORK_DENIED");
             assert!(reply.message().contains(said), "{url}: {}", reply.0);
         }
         assert_eq!(fixture.upstream.connections(), before, "a packet left");
@@ -46,7 +46,7 @@ fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
 fn b5_a_refusal_says_what_would_grant_it() {
     with_fixture(|fixture| {
         let reply = fetch(&fixture.session(), "GET", "https://other.upstream.test:8443/a?b=c")
-            .failed("NETWORK_DENIED");
+            .expect_error("NETWORK_DENIED");
         let error = &reply.0["error"];
         let rule = json!({"scheme": "https", "host": "other.upstream.test", "port": 8443, "methods": ["GET"], "path": "/a"});
         assert_eq!(error["details"]["grant"], json!({"network": [rule]}), "{error}");
@@ -77,15 +77,15 @@ fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
             &["8.8.8.8", "192.168.0.1"],
             &["64:ff9b::7f00:1"],
         ] {
-            fixture.upstream.names.tell("moving.upstream.test", &[bad]);
-            let reply = fetch(&session, "GET", url).failed("NETWORK_DENIED");
+            fixture.upstream.dns.set_answers("moving.upstream.test", &[bad]);
+            let reply = fetch(&session, "GET", url).expect_error("NETWORK_DENIED");
             assert!(reply.message().contains("not public"), "{bad:?}: {}", reply.0);
         }
         assert_eq!(fixture.upstream.connections(), before, "a packet left");
-        fixture.upstream.names.tell("moving.upstream.test", &[&[&here, &here]]);
+        fixture.upstream.dns.set_answers("moving.upstream.test", &[&[&here, &here]]);
         fetch(&session, "GET", url).output();
         // An address in the URL is held to the same.
-        let reply = fetch(&session, "GET", "https://127.0.0.1:8443/").failed("NETWORK_DENIED");
+        let reply = fetch(&session, "GET", "https://127.0.0.1:8443/").expect_error("NETWORK_DENIED");
         assert_eq!(
             reply.0["error"]["details"]["grant"],
             json!({"private_networks": ["127.0.0.1/32"]}),
@@ -105,10 +105,10 @@ fn b3_a_name_that_moves_is_vetted_again() {
         fixture
             .upstream
             .names
-            .tell("moving.upstream.test", &[&[&here], &["127.0.0.1"], &["169.254.169.254"], &[&here]]);
+            .set_answers("moving.upstream.test", &[&[&here], &["127.0.0.1"], &["169.254.169.254"], &[&here]]);
         fetch(&session, "GET", url).output();
-        fetch(&session, "GET", url).failed("NETWORK_DENIED");
-        fetch(&session, "GET", url).failed("NETWORK_DENIED");
+        fetch(&session, "GET", url).expect_error("NETWORK_DENIED");
+        fetch(&session, "GET", url).expect_error("NETWORK_DENIED");
         fetch(&session, "GET", url).output();
     });
 }
@@ -118,8 +118,8 @@ fn k4_plain_http_goes_to_the_hosts_that_are_named_for_it() {
     with_fixture(|fixture| {
         let session = fixture.session();
         fetch(&session, "GET", "http://plain.upstream.test:8080/").output();
-        fetch(&session, "GET", "http://plain.upstream.test/").failed("NETWORK_DENIED");
-        fetch(&session, "GET", "http://api.upstream.test:8080/").failed("NETWORK_DENIED");
+        fetch(&session, "GET", "http://plain.upstream.test/").expect_error("NETWORK_DENIED");
+        fetch(&session, "GET", "http://api.upstream.test:8080/").expect_error("NETWORK_DENIED");
     });
 }
 
@@ -148,13 +148,13 @@ fn b3_a_redirect_is_an_answer_and_not_followed() {
 fn b2_a_call_has_so_many_requests_and_bytes() {
     with_fixture(|fixture| {
         let none = fixture.session_of(&json!({"limits": {"requests": 0}}));
-        let reply = fetch(&none, "GET", &format!("{API}/")).failed("RESOURCE_EXCEEDED");
+        let reply = fetch(&none, "GET", &format!("{API}/")).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("requests"));
         let few = fixture.session_of(&json!({"limits": {"egress_bytes": 2_000}}));
         fetch(&few, "GET", &format!("{API}/")).output();
         let body =
             json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": "x".repeat(4_000)});
-        let reply = few.call("caller/fetch", body).failed("RESOURCE_EXCEEDED");
+        let reply = few.call("caller/fetch", body).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
 }
@@ -165,10 +165,10 @@ fn b5_an_agents_document_narrows_what_its_tools_reach() {
         let network = json!({"network": [{"host": "api.upstream.test", "port": 8443, "path": "/mine"}, {"host": "evil.test"}]});
         let session = fixture.session_of(&network);
         fetch(&session, "GET", &format!("{API}/mine/7")).output();
-        let reply = fetch(&session, "GET", &format!("{API}/yours")).failed("NETWORK_DENIED");
+        let reply = fetch(&session, "GET", &format!("{API}/yours")).expect_error("NETWORK_DENIED");
         assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
-        fetch(&session, "GET", "https://evil.test/").failed("NETWORK_DENIED");
+        fetch(&session, "GET", "https://evil.test/").expect_error("NETWORK_DENIED");
         let nothing = fixture.session_of(&json!({"network": []}));
-        fetch(&nothing, "GET", &format!("{API}/mine")).failed("NETWORK_DENIED");
+        fetch(&nothing, "GET", &format!("{API}/mine")).expect_error("NETWORK_DENIED");
     });
 }

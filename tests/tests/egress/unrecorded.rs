@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{CallReply, Daemon, Options, Session, compiled, guests, json, syncs, wait};
+use toolgate_tests::{CallReply, Daemon, Options, Session, compiled_code, guests, json, sync_faults, wait};
 
 use super::{API, Fixture, PROGRAM, grant, with_fixture};
 
@@ -13,10 +13,10 @@ use super::{API, Fixture, PROGRAM, grant, with_fixture};
 fn started(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\n[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n",
-        fixture.upstream.names.address
+        fixture.upstream.dns.address
     );
     if let Some(data) = data {
-        compiled::lay_in(Path::new(PROGRAM), data).expect("compiled code is laid in");
+        compiled_code::restore(Path::new(PROGRAM), data).expect("compiled code is laid in");
     }
     let options = Options { settings, data: data.map(Path::to_owned), under };
     let daemon = Daemon::start_with(PROGRAM, options);
@@ -45,9 +45,9 @@ fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
             let reply = post(&session);
             (reply.status() != "ok").then_some((reply, before))
         });
-        refused.failed("UNAVAILABLE");
+        refused.expect_error("UNAVAILABLE");
         assert_eq!(fixture.upstream.connections(), connections, "a request left");
-        assert!(daemon.lives());
+        assert!(daemon.is_running());
         disk.make_room();
         wait::until("calls to run again", || (post(&session).status() == "ok").then_some(()));
         assert!(fixture.upstream.connections() > connections);
@@ -59,11 +59,11 @@ fn no_request_leaves_before_the_intent_of_its_call_is_on_disk() {
     with_fixture(|fixture| {
         let folder = tempfile::tempdir().expect("a folder");
         let broken = folder.path().join("broken");
-        let (daemon, session) = started(fixture, None, syncs::failing_while(folder.path(), &broken));
+        let (daemon, session) = started(fixture, None, sync_faults::fail_while(folder.path(), &broken));
         post(&session).output();
         fs::write(&broken, "").expect("syncs fail");
         let before = fixture.upstream.connections();
-        post(&session).failed("UNAVAILABLE");
+        post(&session).expect_error("UNAVAILABLE");
         assert_eq!(fixture.upstream.connections(), before, "a request left");
         fs::remove_file(&broken).expect("syncs succeed");
         // The disk is well again; what did not leave leaves after a start.

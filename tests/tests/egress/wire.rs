@@ -81,7 +81,8 @@ fn b3_a_length_is_that_of_the_content() {
             assert!(reply.error_type().is_some(), "{length}: {}", reply.0);
         }
         assert_eq!(fixture.upstream.requests().len(), before, "a request was taken whole");
-        post(&session, &["content-length: 4", "content-length: 5"], Some("four"), None).failed("TOOL_FAILED");
+        post(&session, &["content-length: 4", "content-length: 5"], Some("four"), None)
+            .expect_error("TOOL_FAILED");
     });
 }
 

@@ -48,7 +48,7 @@ fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
                 running.reply().expect(200);
             }
             let row = wait::until("the outcome", || {
-                let row = session.audited(&operator, id);
+                let row = session.audit_row(&operator, id);
                 row["outcome"].is_object().then_some(row)
             });
             assert_eq!(
@@ -80,8 +80,8 @@ fn a_session_that_ends_while_its_files_are_made_leaves_none() {
             session.client.delete(&session.path("")).expect(204);
             assert!(!fixture.folder(&session).exists(), "round {round}");
             let reply = CallReply(making.reply().expect(200).json()["results"][0].clone());
-            reply.failed("CANCELLED");
-            let row = session.audited(&fixture.daemon.operator(), &id);
+            reply.expect_error("CANCELLED");
+            let row = session.audit_row(&fixture.daemon.operator(), &id);
             assert_eq!(row["status"], "cancelled", "{row}");
             leak_check.assert_none(&mut fixture.daemon);
         }
@@ -102,7 +102,7 @@ fn an_expired_session_runs_nothing_and_shows_nothing() {
     });
     let call = json!({"calls": [{"id": "c2", "tool": "fs-attacker/read", "arguments": {"path": "/workspace/a.txt"}}]});
     let leak_check = LeakCheck::start(&daemon);
-    session.post(&call).refused(410, "EXPIRED");
+    session.post(&call).expect_refusal(410, "EXPIRED");
     for reply in [
         session.get_file("a.txt"),
         session.put_file("a.txt", b"other"),
@@ -111,14 +111,14 @@ fn an_expired_session_runs_nothing_and_shows_nothing() {
         session.client.get(&session.path("/tools")),
         session.client.get(&session.path("/calls/c1")),
     ] {
-        reply.refused(410, "EXPIRED");
+        reply.expect_refusal(410, "EXPIRED");
     }
     // Asking did not wake it, and the refused call was never opened.
-    session.post(&call).refused(410, "EXPIRED");
+    session.post(&call).expect_refusal(410, "EXPIRED");
     assert!(operator.audit(&format!("kind=call&session={}&call=c2", session.id)).is_empty());
     leak_check.assert_none(&mut daemon);
     let next = operator.open_session("acme/bot");
-    next.get_file("a.txt").refused(404, "NOT_FOUND");
+    next.get_file("a.txt").expect_refusal(404, "NOT_FOUND");
     next.put_file("a.txt", b"next").expect(204);
     assert_eq!(next.call("fs-attacker/read", json!({"path": "/workspace/a.txt"})).output(), "next");
 }

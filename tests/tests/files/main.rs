@@ -88,7 +88,7 @@ impl Fixture {
         let folder = self.daemon.folder.path().display().to_string();
         assert!(!shown.contains(&folder) && !shown.contains(&self.neighbour.id), "{shown}");
         assert!(!shown.contains(CANARY), "{shown}");
-        let row = session.audited(&self.daemon.operator(), reply.id());
+        let row = session.audit_row(&self.daemon.operator(), reply.id());
         assert_eq!(row["outcome"]["error_type"].as_str(), reply.error_type(), "{row}");
         assert_ne!(reply.error_type(), Some("INTERNAL"), "{row}");
         leak_check.assert_none(&mut self.daemon);
@@ -196,10 +196,12 @@ fn links_are_not_made() {
         for target in ["/etc/passwd", "../canary.txt", "here.txt"] {
             fixture
                 .after(&session, "symlink", json!({"target": target, "link": "link"}))
-                .failed("TOOL_FAILED");
+                .expect_error("TOOL_FAILED");
         }
         for from in ["here.txt", "../canary.txt", "/etc/passwd"] {
-            fixture.after(&session, "hard_link", json!({"from": from, "to": "link"})).failed("TOOL_FAILED");
+            fixture
+                .after(&session, "hard_link", json!({"from": from, "to": "link"}))
+                .expect_error("TOOL_FAILED");
         }
         assert_eq!(
             fixture.after(&session, "list", json!({"path": "/workspace"})).output(),
@@ -266,7 +268,7 @@ fn paths_over_http_stay_inside_as_well() {
         assert_eq!(read.text(), "here");
         assert_eq!(read.header("x-content-type-options"), Some("nosniff"));
         session.client.delete(&session.path("/files/here.txt")).expect(204);
-        session.get_file("here.txt").refused(404, "NOT_FOUND");
+        session.get_file("here.txt").expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -284,7 +286,7 @@ fn a_plugin_reaches_no_network() {
     operator.audit("limit=1");
     let leak_check = LeakCheck::start(&daemon);
     let reply = session.call_as("c1", "caller/reach", json!({"authority": address, "path": "/?key=secret"}));
-    reply.failed("NETWORK_DENIED");
+    reply.expect_error("NETWORK_DENIED");
     let effects = operator.audit(&format!("kind=effect&session={}", session.id));
     assert_eq!(effects.len(), 1, "{effects:?}");
     assert_eq!(effects[0]["effect"]["effect"], "network_denied");
@@ -292,7 +294,7 @@ fn a_plugin_reaches_no_network() {
     assert!(!effects[0].to_string().contains("secret"), "{effects:?}");
     let reply = session.call("caller/look_up", json!({"name": "localhost"}));
     assert!(reply.error_type().is_some(), "{}", reply.0);
-    let reply = session.call("caller/header", json!({"bytes": 1 << 20})).failed("RESOURCE_EXCEEDED");
+    let reply = session.call("caller/header", json!({"bytes": 1 << 20})).expect_error("RESOURCE_EXCEEDED");
     assert_eq!(reply.limit(), Some("header_bytes"));
     assert!(listener.accept().is_err(), "a packet left");
     leak_check.assert_none(&mut daemon);

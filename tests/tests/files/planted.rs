@@ -96,15 +96,15 @@ fn no_tool_goes_through_a_planted_link() {
             "cwd/x",
         ] {
             for (tool, arguments) in attempts(name) {
-                fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
+                fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
             }
-            session.get_file(name).refused(400, "INVALID_REQUEST");
-            session.put_file(name, b"x").refused(400, "INVALID_REQUEST");
+            session.get_file(name).expect_refusal(400, "INVALID_REQUEST");
+            session.put_file(name, b"x").expect_refusal(400, "INVALID_REQUEST");
         }
         session.put_file("here.txt", b"here").expect(204);
         for to in ["out/here.txt", "root/tmp/here.txt"] {
             let rename = json!({"from": "/workspace/here.txt", "to": format!("/workspace/{to}")});
-            fixture.after(&session, "rename", rename).failed("TOOL_FAILED");
+            fixture.after(&session, "rename", rename).expect_error("TOOL_FAILED");
         }
         for (tool, arguments) in [
             ("remove", json!({"path": "/workspace/out/canary.txt"})),
@@ -112,7 +112,7 @@ fn no_tool_goes_through_a_planted_link() {
             ("nest", json!({"folder": "/workspace/out/n", "levels": 2})),
             ("make_files", json!({"folder": "/workspace/out/l", "files": 2})),
         ] {
-            fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
+            fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
         }
         let left: Vec<_> = fs::read_dir(around.path()).expect("a folder").collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -146,11 +146,11 @@ fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
         }
         for name in names {
             for (tool, arguments) in attempts(name) {
-                let reply = fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
+                let reply = fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
                 assert!(reply.usage("duration_us") < 5_000_000, "{tool} {name}: {}", reply.0);
             }
-            session.get_file(name).refused(400, "INVALID_REQUEST");
-            session.put_file(name, b"x").refused(400, "INVALID_REQUEST");
+            session.get_file(name).expect_refusal(400, "INVALID_REQUEST");
+            session.put_file(name, b"x").expect_refusal(400, "INVALID_REQUEST");
             let listed = session.client.get(&session.path("/files")).expect(200).text();
             assert!(!listed.contains(name), "{listed}");
             assert_eq!(fixture.after(&session, "kind", json!({"path": name})).output(), "other");
@@ -172,9 +172,9 @@ fn a_file_with_a_second_name_outside_is_not_touched() {
         let was = modified(&canary);
         fs::hard_link(&canary, workspace.join("second")).expect("a second name");
         for (tool, arguments) in attempts("second").into_iter().filter(|(tool, _)| *tool != "rename") {
-            fixture.after(&session, tool, arguments).failed("TOOL_FAILED");
+            fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
         }
-        session.get_file("second").refused(400, "INVALID_REQUEST");
+        session.get_file("second").expect_refusal(400, "INVALID_REQUEST");
         assert_eq!(modified(&canary), was, "a file outside was touched");
         // A whole file put in its place takes the name and leaves the other.
         session.put_file("second", b"mine").expect(204);
@@ -201,7 +201,7 @@ fn names_that_are_no_text_hide_nothing_and_break_nothing() {
         assert_eq!(told.output().as_array().map(Vec::len), Some(names.len() - 1), "{}", told.0);
         let listed = session.client.get(&session.path("/files")).expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(names.len()), "{listed}");
-        session.get_file("not%20%ff%20text").refused(400, "INVALID_REQUEST");
+        session.get_file("not%20%ff%20text").expect_refusal(400, "INVALID_REQUEST");
         assert_eq!(session.get_file("new%0aline").expect(200).text(), "x");
         assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/new\nline"})).output(), "x");
         // What is audited is one line of plain text.
@@ -224,10 +224,10 @@ fn a_folder_full_of_files_is_refused_to_be_listed_and_still_served() {
             fs::File::create(workspace.join(format!("f{at}"))).expect("a file");
         }
         session.call("fs-attacker/kind", json!({"path": "f1"})).output();
-        fixture.after(&session, "list", json!({"path": "/workspace"})).failed("TOOL_FAILED");
+        fixture.after(&session, "list", json!({"path": "/workspace"})).expect_error("TOOL_FAILED");
         let write = json!({"path": "/workspace/new", "bytes": 1});
         assert_eq!(
-            fixture.after(&session, "write", write).failed("RESOURCE_EXCEEDED").limit(),
+            fixture.after(&session, "write", write).expect_error("RESOURCE_EXCEEDED").limit(),
             Some("workspace_files")
         );
         let listed = session.client.get(&session.path("/files")).expect(200).json();

@@ -9,13 +9,13 @@ fn the_share_of_bytes_holds_while_the_guest_writes() {
         let session = fixture.session();
         let reply = fixture
             .after(&session, "write_for_ever", json!({"path": "/workspace/a"}))
-            .failed("RESOURCE_EXCEEDED");
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("workspace_bytes"));
         let written = session.get_file("a").expect(200).body.len();
         assert!((3 << 20..=4 << 20).contains(&written), "{written}");
         let reply = fixture.after(&session, "write", json!({"path": "/workspace/b", "bytes": 1 << 20}));
-        assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
-        session.put_file("c", &vec![0; 1 << 20]).refused(413, "TOO_LARGE");
+        assert_eq!(reply.expect_error("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
+        session.put_file("c", &vec![0; 1 << 20]).expect_refusal(413, "TOO_LARGE");
         assert!(
             fixture.effects(&session).iter().any(|(kind, _)| kind == "quota_exceeded"),
             "{:?}",
@@ -33,11 +33,11 @@ fn a_sparse_file_counts_as_large_as_it_says() {
         let session = fixture.session();
         for bytes in [5 << 20, 1_u64 << 40, u64::from(u32::MAX) << 20] {
             let reply = fixture.after(&session, "sparse", json!({"path": "/workspace/a", "bytes": bytes}));
-            assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
+            assert_eq!(reply.expect_error("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"));
         }
         fixture.after(&session, "sparse", json!({"path": "/workspace/a", "bytes": 3 << 20})).output();
         let reply = fixture.after(&session, "write", json!({"path": "/workspace/b", "bytes": 2 << 20}));
-        reply.failed("RESOURCE_EXCEEDED");
+        reply.expect_error("RESOURCE_EXCEEDED");
     });
 }
 
@@ -47,7 +47,7 @@ fn many_small_files_are_refused_by_their_number() {
         let session = fixture.session();
         let reply =
             fixture.after(&session, "make_files", json!({"folder": "/workspace/many", "files": 1_000_000}));
-        assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_files"));
+        assert_eq!(reply.expect_error("RESOURCE_EXCEEDED").limit(), Some("workspace_files"));
         let other = fixture.session();
         fixture.after(&other, "make_files", json!({"folder": "/workspace/few", "files": 50})).output();
     });
@@ -89,7 +89,7 @@ fn a_narrow_share_is_that_of_its_calls_alone() {
         let session = fixture.daemon.session_within("acme/narrow", &json!({"workspace_bytes": 1000}));
         session.call("fs-attacker/list", json!({"path": "/workspace"})).output();
         let large = json!({"path": "/workspace/large", "bytes": 2000});
-        let reply = fixture.after(&session, "write", large).failed("RESOURCE_EXCEEDED");
+        let reply = fixture.after(&session, "write", large).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(
             (reply.limit(), &reply.0["error"]["details"]["allowed"]),
             (Some("workspace_bytes"), &json!(1000))
@@ -98,7 +98,7 @@ fn a_narrow_share_is_that_of_its_calls_alone() {
         assert_eq!(session.get_file("large").expect(200).body.len(), 2000);
         fixture
             .after(&session, "write", json!({"path": "/workspace/small", "bytes": 1}))
-            .failed("RESOURCE_EXCEEDED");
+            .expect_error("RESOURCE_EXCEEDED");
         session.client.delete(&session.path("/files/large")).expect(204);
         fixture.after(&session, "write", json!({"path": "/workspace/small", "bytes": 1000})).output();
     });
@@ -114,7 +114,8 @@ fn open_files_are_a_limit_with_a_name_that_narrows_and_never_widens() {
             let session = fixture.daemon.session_within(&format!("acme/open-{at}"), &limits);
             session.call("fs-attacker/list", json!({"path": "/workspace"})).output();
             fixture.after(&session, "open_many", opens(allowed - 1)).output();
-            let reply = fixture.after(&session, "open_many", opens(allowed + 1)).failed("RESOURCE_EXCEEDED");
+            let reply =
+                fixture.after(&session, "open_many", opens(allowed + 1)).expect_error("RESOURCE_EXCEEDED");
             assert_eq!(reply.limit(), Some("open_files"));
             assert_eq!(reply.0["error"]["details"]["allowed"], allowed, "{}", reply.0);
             let effects = fixture.effects(&session);
@@ -127,7 +128,7 @@ fn open_files_are_a_limit_with_a_name_that_narrows_and_never_widens() {
         operator.replace("/v1/orgs/thrifty/policy", &policy).expect(200);
         let session = fixture.daemon.session_within("thrifty/bot", &json!({"open_files": 50}));
         session.call("fs-attacker/list", json!({"path": "/workspace"})).output();
-        let reply = fixture.after(&session, "open_many", opens(6)).failed("RESOURCE_EXCEEDED");
+        let reply = fixture.after(&session, "open_many", opens(6)).expect_error("RESOURCE_EXCEEDED");
         assert_eq!((reply.limit(), &reply.0["error"]["details"]["allowed"]), (Some("open_files"), &json!(5)));
         fixture.after(&session, "open_many", opens(4)).output();
     });
@@ -141,7 +142,7 @@ fn the_workspace_asked_for_again_and_again_is_opened_once() {
         fixture.after(&session, "workspace_handles", json!({"count": 50})).output();
         let reply = fixture
             .after(&session, "workspace_handles", json!({"count": 100_000}))
-            .failed("RESOURCE_EXCEEDED");
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("resources"));
         let leak_check = LeakCheck::start(&fixture.daemon);
         let open = process::open_files(fixture.daemon.pid());
@@ -164,10 +165,12 @@ fn a_byte_far_into_a_file_counts_as_all_before_it() {
         let session = fixture.session();
         for offset in [5_u64 << 20, 1 << 40, i64::MAX as u64 - 1] {
             let reply = fixture.after(&session, "write_at", json!({"path": "a", "offset": offset}));
-            assert_eq!(reply.failed("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"), "{offset}");
+            assert_eq!(reply.expect_error("RESOURCE_EXCEEDED").limit(), Some("workspace_bytes"), "{offset}");
         }
         // No file has such a place, whatever room there is.
-        fixture.after(&session, "write_at", json!({"path": "a", "offset": u64::MAX})).failed("TOOL_FAILED");
+        fixture
+            .after(&session, "write_at", json!({"path": "a", "offset": u64::MAX}))
+            .expect_error("TOOL_FAILED");
         assert_eq!(session.get_file("a").expect(200).body.len(), 0);
         fixture.after(&session, "write_at", json!({"path": "a", "offset": 1 << 20})).output();
         assert_eq!(session.get_file("a").expect(200).body.len(), (1 << 20) + 1);
@@ -193,10 +196,10 @@ fn what_is_emptied_by_opening_it_for_reading_is_a_change() {
         session.put_file("full", &vec![b'x'; 3 << 20]).expect(204);
         fixture
             .after(&session, "write", json!({"path": "/workspace/b", "bytes": 2 << 20}))
-            .failed("RESOURCE_EXCEEDED");
+            .expect_error("RESOURCE_EXCEEDED");
         fixture
             .after(&session, "grow_for_reading", json!({"path": "full", "bytes": 0}))
-            .failed("TOOL_FAILED");
+            .expect_error("TOOL_FAILED");
         assert_eq!(session.get_file("full").expect(200).body.len(), 3 << 20);
         assert_eq!(fixture.after(&session, "empty_for_reading", json!({"path": "full"})).output(), 0);
         let effects = fixture.effects(&session);
@@ -211,13 +214,15 @@ fn folders_are_nested_so_deep_and_no_deeper() {
         let session = fixture.session();
         fixture.after(&session, "nest", json!({"folder": "/workspace/n", "levels": 60})).output();
         let other = fixture.session();
-        fixture.after(&other, "nest", json!({"folder": "/workspace/n", "levels": 90})).failed("TOOL_FAILED");
+        fixture
+            .after(&other, "nest", json!({"folder": "/workspace/n", "levels": 90}))
+            .expect_error("TOOL_FAILED");
         // A folder moved into another does not make it deeper either.
         let below = format!("/workspace/n{}", "/d".repeat(59));
         fixture.after(&session, "nest", json!({"folder": "/workspace/m", "levels": 9})).output();
         fixture
             .after(&session, "rename", json!({"from": "/workspace/m", "to": format!("{below}/m")}))
-            .failed("TOOL_FAILED");
+            .expect_error("TOOL_FAILED");
         for session in [session, other] {
             session.client.delete(&session.path("")).expect(204);
             assert!(!fixture.folder(&session).exists());

@@ -59,10 +59,10 @@ fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does
         assert!(session.call("files/read", json!({"path": "begun"})).status() == "ok");
         session.cancel("cancelled").expect(204);
         let reply = CallReply(cancelled.reply().expect(200).json()["results"][0].clone());
-        assert_eq!(reply.failed("CANCELLED").0["executed"], "no");
+        assert_eq!(reply.expect_error("CANCELLED").0["executed"], "no");
         for (id, file) in [("staying", "go"), ("waiting", "no"), ("waiting", "yes")] {
-            assert_eq!(session.look(id).status(), "running");
-            session.get_file(file).refused(404, "NOT_FOUND");
+            assert_eq!(session.get_call(id).status(), "running");
+            session.get_file(file).expect_refusal(404, "NOT_FOUND");
         }
         // Another session's files are others.
         fixture.session().call("files/write", json!({"path": "mine", "content": "x"})).output();
@@ -72,7 +72,7 @@ fn t4_a_call_that_may_change_files_waits_for_another_one_and_one_that_reads_does
             assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
         }
         session.get_file("yes").expect(200);
-        session.get_file("no").refused(404, "NOT_FOUND");
+        session.get_file("no").expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -96,7 +96,7 @@ fn t4_a_call_that_waits_for_files_is_decided_when_it_has_them_and_takes_no_place
     // One of two places is left, whoever waits.
     other.call("files/write", json!({"path": "mine", "content": "x"})).output();
     // What is refused waits for nobody.
-    session.call("files/write", json!({"path": 7})).failed("INVALID_ARGUMENTS");
+    session.call("files/write", json!({"path": 7})).expect_error("INVALID_ARGUMENTS");
     let switch = session.path("/tools/call_files_append");
     session
         .client
@@ -110,6 +110,6 @@ fn t4_a_call_that_waits_for_files_is_decided_when_it_has_them_and_takes_no_place
     for (id, pending) in waiting {
         assert_eq!(result(pending).status(), "ok", "{id}");
     }
-    result(switched_off).failed("TOOL_DISABLED");
-    session.get_file("no").refused(404, "NOT_FOUND");
+    result(switched_off).expect_error("TOOL_DISABLED");
+    session.get_file("no").expect_refusal(404, "NOT_FOUND");
 }

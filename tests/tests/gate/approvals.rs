@@ -65,9 +65,9 @@ fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
 
         // Posted again before the decision, and polled: it waits for the same approval.
         assert_eq!(agent.asked("c1", payment(5)), approval);
-        assert_eq!(agent.session.look("c1").0["approval"]["state"], "pending");
+        assert_eq!(agent.session.get_call("c1").0["approval"]["state"], "pending");
         agent.approve(&approval);
-        assert_eq!(agent.session.look("c1").0["approval"]["state"], "approved");
+        assert_eq!(agent.session.get_call("c1").0["approval"]["state"], "approved");
         assert_eq!(agent.pay("c1", payment(5)).output(), &json!({"done": true}));
         // The recorded answer, and no second payment: the same call under another id asks again.
         assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
@@ -87,10 +87,10 @@ fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
         let agent = fixture.agent(&supervised());
         let approval = agent.asked("c1", payment(5));
         agent.decide(&approval, json!({"decision": "deny", "reason": "not this month"})).expect(200);
-        let denied = agent.session.look("c1").failed("APPROVAL_DENIED");
+        let denied = agent.session.get_call("c1").expect_error("APPROVAL_DENIED");
         assert!(denied.message().contains("not this month"), "{}", denied.0);
-        agent.pay("c1", payment(5)).failed("APPROVAL_DENIED");
-        agent.decide(&approval, json!({"decision": "approve"})).refused(409, "CONFLICT");
+        agent.pay("c1", payment(5)).expect_error("APPROVAL_DENIED");
+        agent.decide(&approval, json!({"decision": "approve"})).expect_refusal(409, "CONFLICT");
     });
 }
 
@@ -102,18 +102,18 @@ fn g11_nobody_decides_about_their_own_session() {
         let path = format!("/v1/approvals/{approval}");
         let yes = json!({"decision": "approve"});
         // The orchestrator's role does not reach, and an owner who opened the session is refused by person.
-        agent.session.client.post(&path, &yes).refused(403, "FORBIDDEN");
+        agent.session.client.post(&path, &yes).expect_refusal(403, "FORBIDDEN");
         let own = toolgate_tests::Session {
             client: agent.owner.clone(),
             id: agent.owner.open_session(&agent.path).id,
         };
         let waiting = own.call_as("c1", "call_pay_send", payment(5));
         let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
-        agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).refused(403, "FORBIDDEN");
+        agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).expect_refusal(403, "FORBIDDEN");
         // Nor is it there for another organization.
         let stranger = fixture.agent(&supervised()).owner;
-        let unknown = stranger.post("/v1/approvals/a_nothing", &yes).refused(404, "NOT_FOUND");
-        let foreign = stranger.post(&path, &yes).refused(404, "NOT_FOUND");
+        let unknown = stranger.post("/v1/approvals/a_nothing", &yes).expect_refusal(404, "NOT_FOUND");
+        let foreign = stranger.post(&path, &yes).expect_refusal(404, "NOT_FOUND");
         assert_eq!(foreign.text().replace(&approval, "a_nothing"), unknown.text());
         agent.approve(&approval);
     });
@@ -192,11 +192,11 @@ fn g11_a_call_whose_approval_another_one_used_up_ends() {
         let approval = agent.asked("c1", payment(5));
         agent.decide(&approval, json!({"decision": "approve", "uses": 2})).expect(200);
         assert_eq!(agent.pay("c2", payment(5)).status(), "ok");
-        assert_eq!(agent.session.look("c1").status(), "approval_required", "there is another use");
+        assert_eq!(agent.session.get_call("c1").status(), "approval_required", "there is another use");
         assert_eq!(agent.pay("c3", payment(5)).status(), "ok");
-        let ended = agent.session.look("c1").failed("APPROVAL_EXPIRED");
+        let ended = agent.session.get_call("c1").expect_error("APPROVAL_EXPIRED");
         assert!(ended.message().contains("another call"), "{}", ended.0);
-        agent.pay("c1", payment(5)).failed("APPROVAL_EXPIRED");
+        agent.pay("c1", payment(5)).expect_error("APPROVAL_EXPIRED");
         agent.asked("c4", payment(5));
     });
 }
@@ -219,7 +219,7 @@ fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
             json!({"decision": "deny", "uses": 2}),
             json!({"decision": "approve", "because": "typo"}),
         ] {
-            agent.decide(&approval, unsound).refused(400, "INVALID_REQUEST");
+            agent.decide(&approval, unsound).expect_refusal(400, "INVALID_REQUEST");
         }
         assert_eq!(
             agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json()["state"],
@@ -249,19 +249,19 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
         assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
         // Another rule asks for approval now.
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
-        agent.pay("c2", payment(2)).failed("APPROVAL_EXPIRED");
+        agent.pay("c2", payment(2)).expect_error("APPROVAL_EXPIRED");
         agent
             .owner
             .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised"}))
             .expect(200);
         // Another version of the plugin.
         fixture.operator.load("pay", &payments("1.0.1"));
-        agent.pay("c3", payment(3)).failed("APPROVAL_EXPIRED");
+        agent.pay("c3", payment(3)).expect_error("APPROVAL_EXPIRED");
         let waiting = agent.asked("c4", payment(4));
         fixture.operator.load("pay", &payments("1.0.2"));
         // What the approver was shown would not be what runs.
-        agent.decide(&waiting, json!({"decision": "approve"})).refused(410, "APPROVAL_EXPIRED");
-        agent.session.look("c4").failed("APPROVAL_EXPIRED");
+        agent.decide(&waiting, json!({"decision": "approve"})).expect_refusal(410, "APPROVAL_EXPIRED");
+        agent.session.get_call("c4").expect_error("APPROVAL_EXPIRED");
     });
 }
 
@@ -274,7 +274,7 @@ fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
         assert_eq!(agent.asked("c2", payment(1)), approval);
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
-        agent.pay("c1", payment(1)).failed("APPROVAL_EXPIRED");
+        agent.pay("c1", payment(1)).expect_error("APPROVAL_EXPIRED");
         let end = stream.find(|(name, event)| name == "tool_error" && event["call"] == "c2");
         assert_eq!(end.expect("the second call's end").1["error_type"], "APPROVAL_EXPIRED");
     });
@@ -313,7 +313,7 @@ fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not()
         // Nobody is asked about it any more.
         assert_eq!(agent.owner.get(&format!("/v1/approvals/{unneeded}")).expect(200).json()["state"], "void");
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/quote"]})).expect(200);
-        agent.pay("c2", payment(2)).failed("ACCESS_DENIED");
+        agent.pay("c2", payment(2)).expect_error("ACCESS_DENIED");
     });
 }
 
@@ -334,7 +334,7 @@ fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
         ..client.clone()
     };
     let session = toolgate_tests::Session { client: at(&operator), ..session };
-    assert_eq!(session.look("c1").status(), "approval_required");
+    assert_eq!(session.get_call("c1").status(), "approval_required");
     at(&owner).post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
     assert_eq!(session.call_as("c1", "call_pay_send", payment(5)).status(), "ok");
 }
@@ -350,7 +350,7 @@ fn g11_an_approved_call_that_does_not_run_leaves_its_approval_as_it_was() {
         // Something is where the folder of its files should be.
         let folder = fixture.daemon.data().join("workspaces").join(&agent.session.id);
         std::fs::write(&folder, "").expect("in the way");
-        assert_eq!(write().failed("UNAVAILABLE").0["executed"], "no");
+        assert_eq!(write().expect_error("UNAVAILABLE").0["executed"], "no");
         std::fs::remove_file(&folder).expect("out of the way");
         let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json();
         assert_eq!(shown["state"], "approved");

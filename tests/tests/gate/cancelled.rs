@@ -53,9 +53,9 @@ fn r6_a_call_that_waits_for_a_person_is_cancelled_and_no_approval_lets_it_run() 
         assert_eq!(stream.names(2), ["tool_call", "approval"]);
         agent.session.cancel("c1").expect(204);
         assert_eq!(names_of(&mut stream, 1), [("tool_error".into(), json!("c1"), json!("CANCELLED"))]);
-        assert_eq!(agent.session.look("c1").failed("CANCELLED").0["executed"], "no");
-        agent.says_yes(&waiting).refused(410, "APPROVAL_EXPIRED");
-        agent.wants_to_pay("c1").failed("CANCELLED");
+        assert_eq!(agent.session.get_call("c1").expect_error("CANCELLED").0["executed"], "no");
+        agent.says_yes(&waiting).expect_refusal(410, "APPROVAL_EXPIRED");
+        agent.wants_to_pay("c1").expect_error("CANCELLED");
         // Cancelled again, it has no second end.
         agent.session.cancel("c1").expect(204);
         assert_eq!(agent.statuses("c1"), ["cancelled", "approval_required"]);
@@ -76,17 +76,17 @@ fn r6_a_call_that_waits_for_its_client_is_cancelled_and_no_result_is_taken() {
         assert_eq!(stream.names(2), ["tool_call", "client"]);
         agent.session.cancel("c1").expect(204);
         assert_eq!(names_of(&mut stream, 1), [("tool_result".into(), json!("c1"), json!("CANCELLED"))]);
-        assert_eq!(agent.session.look("c1").failed("CANCELLED").0["executed"], "yes");
-        agent.answers("c1").refused(409, "CONFLICT");
-        agent.wants_an_answer("c1").failed("CANCELLED");
+        assert_eq!(agent.session.get_call("c1").expect_error("CANCELLED").0["executed"], "yes");
+        agent.answers("c1").expect_refusal(409, "CONFLICT");
+        agent.wants_an_answer("c1").expect_error("CANCELLED");
         assert_eq!(agent.statuses("c1"), ["cancelled", "client_required"]);
         // One that has ended stays as it ended.
         agent.wants_an_answer("c2");
         agent.answers("c2").expect(200);
         agent.session.cancel("c2").expect(204);
-        assert_eq!(agent.session.look("c2").status(), "ok");
+        assert_eq!(agent.session.get_call("c2").status(), "ok");
         assert_eq!(stream.names(3), ["tool_call", "client", "tool_result"]);
-        agent.session.cancel("nothing").refused(404, "NOT_FOUND");
+        agent.session.cancel("nothing").expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -99,7 +99,7 @@ fn r6_a_cancelled_call_leaves_the_approval_to_the_other_that_waits_for_it() {
         assert_eq!(agent.wants_to_pay("c2").0["approval"]["id"], waiting.0["approval"]["id"]);
         agent.session.cancel("c1").expect(204);
         agent.says_yes(&waiting).expect(200);
-        agent.wants_to_pay("c1").failed("CANCELLED");
+        agent.wants_to_pay("c1").expect_error("CANCELLED");
         assert_eq!(agent.wants_to_pay("c2").status(), "ok");
     });
 }
@@ -125,7 +125,7 @@ fn g6_calls_that_wait_have_an_end_when_their_session_has_one() {
             ends.sort_by_key(|(name, ..)| name.clone());
             let cancelled = |name: &str, call: &str| (name.into(), json!(call), json!("CANCELLED"));
             assert_eq!(ends, [cancelled("tool_error", "paid"), cancelled("tool_result", "asked")]);
-            agent.answers("asked").refused(410, "EXPIRED");
+            agent.answers("asked").expect_refusal(410, "EXPIRED");
         }
     });
 }

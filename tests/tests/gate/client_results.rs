@@ -31,11 +31,11 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
         assert!(handed["expires_at"].is_u64());
         // Asked again, it is handed out again and prepared once.
         assert_eq!(agent.ask("c1")["results"][0], *handed);
-        assert_eq!(agent.session.look("c1").0, *handed);
+        assert_eq!(agent.session.get_call("c1").0, *handed);
         // What breaks the schema is refused, and the call stays open.
         let unfit = agent
             .post_result("c1", json!({"status": "ok", "output": {"anser": "x"}}))
-            .refused(422, "INVALID_OUTPUT");
+            .expect_refusal(422, "INVALID_OUTPUT");
         assert!(unfit.text().contains("answer"), "{}", unfit.text());
         let result = json!({"status": "ok", "output": {"answer": "Monday"}});
         let ended = agent.post_result("c1", result.clone()).expect(200).json();
@@ -47,9 +47,9 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
         assert_eq!(agent.post_result("c1", result).expect(200).json(), ended);
         agent
             .post_result("c1", json!({"status": "ok", "output": {"answer": "Friday"}}))
-            .refused(409, "CONFLICT");
-        agent.post_result("c1", json!({"status": "error", "message": "no"})).refused(409, "CONFLICT");
-        assert_eq!(agent.session.look("c1").0, ended);
+            .expect_refusal(409, "CONFLICT");
+        agent.post_result("c1", json!({"status": "error", "message": "no"})).expect_refusal(409, "CONFLICT");
+        assert_eq!(agent.session.get_call("c1").0, ended);
         let rows = fixture.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
         let statuses: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
         assert_eq!(statuses, ["ok", "client_required"]);
@@ -92,7 +92,7 @@ fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_
                     let again = agent.post_result(&id, result.clone());
                     (again.status == 200).then(|| again.json())
                 });
-            assert_eq!((&ended["status"], &agent.session.look(&id).0), (&json!("ok"), &ended));
+            assert_eq!((&ended["status"], &agent.session.get_call(&id).0), (&json!("ok"), &ended));
             let rows = fixture.operator.audit(&format!("kind=call&session={}&call={id}", agent.session.id));
             assert_eq!(rows.iter().filter(|row| row["status"] == "ok").count(), 1, "{rows:?}");
         }
@@ -111,15 +111,15 @@ fn t3_an_unsound_result_is_refused_and_one_for_another_call_conflicts() {
             json!({"status": "fine", "output": {}}),
             json!({"status": "ok", "outptu": {}}),
         ] {
-            agent.post_result("c1", unsound).refused(400, "INVALID_REQUEST");
+            agent.post_result("c1", unsound).expect_refusal(400, "INVALID_REQUEST");
         }
         let ok = json!({"status": "ok", "output": {"answer": "x"}});
-        agent.post_result("nothing", ok.clone()).refused(404, "NOT_FOUND");
+        agent.post_result("nothing", ok.clone()).expect_refusal(404, "NOT_FOUND");
         agent.session.call_as("done", "pay/quote", json!({"to": "bob", "amount": 1}));
-        agent.post_result("done", ok.clone()).refused(409, "CONFLICT");
+        agent.post_result("done", ok.clone()).expect_refusal(409, "CONFLICT");
         let stranger = fixture.agent(&asking());
         let path = agent.session.path("/calls/c1/result");
-        stranger.session.client.post(&path, &ok).refused(404, "NOT_FOUND");
+        stranger.session.client.post(&path, &ok).expect_refusal(404, "NOT_FOUND");
         agent.post_result("c1", ok).expect(200);
     });
 }
@@ -154,20 +154,20 @@ fn t3_a_result_that_comes_too_late_is_refused_and_the_call_has_ended() {
     let handed = session.call_as("c1", "user/ask", json!({"question": "Which?"}));
     assert_eq!(handed.status(), "client_required");
     toolgate_tests::wait::until("nobody to wait for the client", || {
-        (session.look("c1").error_type() == Some("EXPIRED")).then_some(())
+        (session.get_call("c1").error_type() == Some("EXPIRED")).then_some(())
     });
     let path = session.path("/calls/c1/result");
     let late = json!({"status": "ok", "output": {"answer": "x"}});
-    session.client.post(&path, &late).refused(410, "EXPIRED");
+    session.client.post(&path, &late).expect_refusal(410, "EXPIRED");
     // The same where the post is the first to notice.
     session.call_as("c2", "user/ask", json!({"question": "Which?"}));
     let path = session.path("/calls/c2/result");
     toolgate_tests::wait::until("the result to be too late", || {
         let unfit = session.client.post(&path, &json!({"status": "ok", "output": 1}));
-        (unfit.status != 422).then(|| unfit.refused(410, "EXPIRED"))
+        (unfit.status != 422).then(|| unfit.expect_refusal(410, "EXPIRED"))
     });
-    session.client.post(&path, &late).refused(410, "EXPIRED");
-    assert_eq!(session.look("c2").error_type(), Some("EXPIRED"));
+    session.client.post(&path, &late).expect_refusal(410, "EXPIRED");
+    assert_eq!(session.get_call("c2").error_type(), Some("EXPIRED"));
 }
 
 /// What a client does not end is held, so there is an end to it.

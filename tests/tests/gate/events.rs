@@ -31,7 +31,7 @@ fn g6_each_call_has_one_beginning_and_one_end() {
         let (name, ended) = stream.next().expect("an event");
         assert_eq!((name.as_str(), &ended["status"]), ("tool_result", &json!("ok")));
 
-        pay(&agent, "refused", "pay/nothing").failed("TOOL_NOT_FOUND");
+        pay(&agent, "refused", "pay/nothing").expect_error("TOOL_NOT_FOUND");
         assert_eq!(stream.names(2), ["tool_call", "tool_error"]);
 
         let waiting = pay(&agent, "waits", "pay/send");
@@ -123,9 +123,9 @@ fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
         pay(&one, "ours", "pay/quote");
         assert_eq!(own.next().expect("an event").1["call"], "ours");
         assert_eq!(all.next().expect("an event").1["call"], "theirs");
-        other.owner.get(&path).refused(404, "NOT_FOUND");
-        other.session.client.get(&one.session.path("/events")).refused(404, "NOT_FOUND");
-        one.owner.get("/v1/events").refused(403, "FORBIDDEN");
+        other.owner.get(&path).expect_refusal(404, "NOT_FOUND");
+        other.session.client.get(&one.session.path("/events")).expect_refusal(404, "NOT_FOUND");
+        one.owner.get("/v1/events").expect_refusal(403, "FORBIDDEN");
     });
 }
 
@@ -192,7 +192,7 @@ fn g6_a_call_that_is_posted_for_events_ends_while_nobody_reads_them() {
     let path = session.path(&format!("/calls/{id}"));
     let has_ended = |look: &Reply| look.status == 200 && look.json()["status"] != "running";
     until("the call to end", || Some(session.client.get(&path)).filter(has_ended));
-    assert_eq!(session.look(&id).output(), 30_000);
+    assert_eq!(session.get_call(&id).output(), 30_000);
     let told: Vec<String> = stream.map(|(name, _)| name).collect();
     assert!(told.iter().any(|name| name == "dropped"), "all of it found room");
     assert_eq!(told.last().map(String::as_str), Some("answer"));
@@ -252,11 +252,11 @@ fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
 fn o5_the_log_names_a_sessions_tools_and_each_that_was_executed() {
     let daemon = Daemon::start(PROGRAM, "[log]\nlevel = \"debug\"");
     let session = daemon.session_within("acme/bot", &json!({}));
-    let opened = daemon.logged("the session", |line| line.contains("agent_loaded"));
+    let opened = daemon.wait_for_log("the session", |line| line.contains("agent_loaded"));
     assert!(opened.contains("call_time_now"), "{opened}");
-    session.call_as("refused", "time/now", json!({"zone": 7})).failed("INVALID_ARGUMENTS");
+    session.call_as("refused", "time/now", json!({"zone": 7})).expect_error("INVALID_ARGUMENTS");
     assert_eq!(session.call_as("works", "time/now", json!({})).status(), "ok");
-    let executed = daemon.logged("the tool", |line| line.contains("tool_executed"));
+    let executed = daemon.wait_for_log("the tool", |line| line.contains("tool_executed"));
     assert!(executed.contains("works") && executed.contains("time/now"), "{executed}");
     assert!(
         !daemon.log_text().lines().any(|line| line.contains("tool_executed") && line.contains("refused"))
@@ -275,11 +275,11 @@ fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
     let calls = [json!({"id": "c1", "tool": "time/now", "arguments": {}})];
     let first = Stream::open(&operator, &session.path("/events"));
     let second = Stream::open(&operator, "/v1/orgs/acme/events");
-    operator.get(&session.path("/events")).refused(429, "QUOTA_EXCEEDED");
-    operator.get("/v1/orgs/acme/events").refused(429, "QUOTA_EXCEEDED");
+    operator.get(&session.path("/events")).expect_refusal(429, "QUOTA_EXCEEDED");
+    operator.get("/v1/orgs/acme/events").expect_refusal(429, "QUOTA_EXCEEDED");
     let refused = posted_for_events(&session, &calls).line();
     assert!(refused.is_some_and(|line| line.starts_with("HTTP/1.1 429")));
-    session.client.get(&session.path("/calls/c1")).refused(404, "NOT_FOUND");
+    session.client.get(&session.path("/calls/c1")).expect_refusal(404, "NOT_FOUND");
     let _theirs = Stream::open(&operator, &other.path("/events"));
     let _all = Stream::open(&operator, "/v1/events");
     drop((first, second));

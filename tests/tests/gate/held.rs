@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use toolgate_tests::client::Pending;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Client, Daemon, Options, Session, Value, json, syncs, wait};
+use toolgate_tests::{Client, Daemon, Options, Session, Value, json, sync_faults, wait};
 
 use crate::{PROGRAM, payments};
 
@@ -24,7 +24,7 @@ impl Held {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let held = folder.path().join("held");
-        let under = syncs::holding_audit_while(folder.path(), &held);
+        let under = sync_faults::hold_audit_while(folder.path(), &held);
         let daemon = Daemon::start_with(PROGRAM, Options { under, ..Options::default() });
         let operator = daemon.operator();
         operator.load("pay", &payments("1.0.0"));
@@ -77,7 +77,7 @@ fn g11_what_is_decided_before_a_call_waits_is_told_and_counts() {
         let again = held.session.call_as("c1", "pay/send", json!({"to": "bob", "amount": 1}));
         match decision {
             "approve" => drop(again.output()),
-            _ => drop(again.failed("APPROVAL_DENIED")),
+            _ => drop(again.expect_error("APPROVAL_DENIED")),
         }
     }
 }
@@ -96,5 +96,5 @@ fn r6_a_call_that_is_cancelled_before_it_waits_asks_nobody_and_is_recorded_as_ca
     let statuses: Vec<_> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
     assert_eq!(statuses, ["cancelled", "approval_required"]);
     let path = format!("/v1/approvals/{approval}");
-    held.owner.post(&path, &json!({"decision": "approve"})).refused(410, "APPROVAL_EXPIRED");
+    held.owner.post(&path, &json!({"decision": "approve"})).expect_refusal(410, "APPROVAL_EXPIRED");
 }

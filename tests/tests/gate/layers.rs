@@ -94,7 +94,7 @@ fn g7_a_change_of_any_layer_holds_at_once_for_open_sessions() {
     let call = || session.call("arithmetic/evaluate", json!({"expression": "1"}));
     assert_eq!(call().status(), "ok");
     operator.make("/v1/platform/policy", &json!({"blocked": ["arithmetic/*"]})).expect(201);
-    let refused = call().failed("TOOL_DISABLED");
+    let refused = call().expect_error("TOOL_DISABLED");
     // Of the platform's layer the caller learns only that it decided; the log has the rule, and an owner not.
     assert_eq!(refused.0["error"]["details"], json!({"layer": "platform"}), "{}", refused.0);
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
@@ -103,22 +103,22 @@ fn g7_a_change_of_any_layer_holds_at_once_for_open_sessions() {
     assert_eq!(logged(&operator), json!({"layer": "platform", "rule": "blocked"}));
     assert_eq!(logged(&owner), json!({"layer": "platform"}));
     operator.replace("/v1/platform/policy", &json!({"allowed": ["time/*"]})).expect(200);
-    call().failed("ACCESS_DENIED");
+    call().expect_error("ACCESS_DENIED");
     operator.replace("/v1/platform/policy", &json!({"integrations": {"arithmetic/*": "abacus"}})).expect(200);
-    call().failed("INTEGRATION_MISSING");
+    call().expect_error("INTEGRATION_MISSING");
     operator.replace("/v1/orgs/acme", &json!({"connected": ["abacus"]})).expect(200);
     assert_eq!(call().status(), "ok");
     operator.replace("/v1/orgs/acme/policy", &json!({"enabled": ["time/*"]})).expect(200);
-    call().failed("ACCESS_DENIED");
+    call().expect_error("ACCESS_DENIED");
     operator
         .replace("/v1/orgs/acme/policy", &json!({"enabled": "*", "disabled": ["arithmetic/evaluate"]}))
         .expect(200);
-    call().failed("TOOL_DISABLED");
+    call().expect_error("TOOL_DISABLED");
     // All of it survives a restart.
     let daemon = daemon.crash_and_restart();
     let operator = daemon.operator();
     let session = toolgate_tests::Session { client: operator.clone(), ..session };
-    session.call("arithmetic/evaluate", json!({"expression": "1"})).failed("TOOL_DISABLED");
+    session.call("arithmetic/evaluate", json!({"expression": "1"})).expect_error("TOOL_DISABLED");
     operator.replace("/v1/orgs/acme/policy", &json!({"enabled": "*"})).expect(200);
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1"})).status(), "ok");
 }
@@ -199,11 +199,11 @@ fn g16_a_preview_tells_what_would_change_for_whom_and_changes_nothing() {
     );
     assert_eq!(agent["agents"][0]["tools"][0]["after"], "needs_approval", "{agent}");
     let unsound = operator.post("/v1/orgs/acme/policy/diff", &json!({"enabeld": []}));
-    unsound.refused(422, "INVALID_POLICY");
+    unsound.expect_refusal(422, "INVALID_POLICY");
     // Nothing of it is in force.
     let session = operator.open_session("acme/bot");
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1"})).status(), "ok");
-    operator.get("/v1/platform/policy").refused(404, "NOT_FOUND");
+    operator.get("/v1/platform/policy").expect_refusal(404, "NOT_FOUND");
 }
 
 /// Requirements 9.9: an agent left with nothing, by whatever layer.
@@ -228,7 +228,7 @@ fn a_policy_that_leaves_agents_with_nothing_is_warned_of_and_strictly_refused() 
     for (path, document) in
         [("/v1/orgs/acme/policy", json!({"enabled": ["time/*"]})), ("/v1/platform/policy", json!({}))]
     {
-        operator.replace(&format!("{path}?strict=true"), &document).refused(422, "INVALID_POLICY");
+        operator.replace(&format!("{path}?strict=true"), &document).expect_refusal(422, "INVALID_POLICY");
         let previewed = operator.post(&format!("{path}/diff"), &document).expect(200).json();
         let warnings = operator.replace(path, &document).expect(200).json();
         for answer in [previewed, warnings, operator.get(&format!("{path}/warnings")).expect(200).json()] {
@@ -270,7 +270,7 @@ fn g16_an_explanation_claims_nothing_that_is_not_so() {
     operator.replace("/v1/platform/policy", &platform(json!({}))).expect(200);
     assert_eq!(why("files/read", "profile"), "the agent's profile `reader` is not defined any more");
     operator.get(&format!("{path}?channel=sms")).expect(200);
-    operator.get(&format!("{path}?channel=smss")).refused(400, "INVALID_REQUEST");
+    operator.get(&format!("{path}?channel=smss")).expect_refusal(400, "INVALID_REQUEST");
 }
 
 /// G16: what says nothing of who may call what is told as well.
@@ -340,7 +340,7 @@ fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_s
             "did you mean `customer_support`?",
         ),
     ] {
-        let refused = put(path, &document).refused(422, "INVALID_POLICY").json();
+        let refused = put(path, &document).expect_refusal(422, "INVALID_POLICY").json();
         assert_eq!(refused["details"]["pointer"], pointer, "{refused}");
         assert!(refused["hint"].as_str().is_some_and(|text| text.contains(hint)), "{refused}");
     }
@@ -364,9 +364,9 @@ fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_s
     let headers = [("Content-Type", "application/json"), ("If-Match", strict.as_str())];
     operator
         .send("PUT", "/v1/orgs/acme/agents/bot?strict=true", &headers, odd.to_string().as_bytes())
-        .refused(422, "INVALID_POLICY");
+        .expect_refusal(422, "INVALID_POLICY");
     // The session stays open, and its calls get their codes (9.6).
-    session.call("call_time_now", json!({})).failed("ACCESS_DENIED");
+    session.call("call_time_now", json!({})).expect_error("ACCESS_DENIED");
 }
 
 #[test]
@@ -377,9 +377,11 @@ fn g5_a_demanded_binding_holds_for_agents_that_were_there_before() {
     operator.make_agent("acme/bound", &json!({"enabled": ["time/*"], "server": "time"}));
     let (free, bound) = (operator.open_session("acme/free"), operator.open_session("acme/bound"));
     operator.make("/v1/platform/policy", &json!({"server_binding": "required"})).expect(201);
-    free.call("time/now", json!({})).failed("ACCESS_DENIED");
+    free.call("time/now", json!({})).expect_error("ACCESS_DENIED");
     assert_eq!(bound.call("time/now", json!({})).status(), "ok");
-    operator.make("/v1/orgs/acme/agents/new", &json!({"enabled": ["time/*"]})).refused(422, "INVALID_POLICY");
+    operator
+        .make("/v1/orgs/acme/agents/new", &json!({"enabled": ["time/*"]}))
+        .expect_refusal(422, "INVALID_POLICY");
 }
 
 #[test]
@@ -390,7 +392,8 @@ fn a_universal_tool_is_there_for_every_agent_and_alone_opens_no_session() {
     operator.make_agent("acme/bot", &json!({"enabled": ["arithmetic/*"]}));
     operator.make_agent("acme/nothing", &json!({"enabled": []}));
     assert_eq!(operator.open_session("acme/bot").call("time/now", json!({})).status(), "ok");
-    let refused = operator.post("/v1/sessions", &json!({"agent": "acme/nothing"})).refused(409, "NO_TOOLS");
+    let refused =
+        operator.post("/v1/sessions", &json!({"agent": "acme/nothing"})).expect_refusal(409, "NO_TOOLS");
     assert_eq!(
         refused.json()["detail"],
         "This agent has no tools configured. Please contact the agent creator to add API access."
@@ -408,11 +411,11 @@ fn what_another_organization_owns_is_not_explained_or_previewed() {
             format!("{}/warnings", agent.policy()),
         ] {
             agent.owner.get(&path).expect(200);
-            stranger.owner.get(&path).refused(404, "NOT_FOUND");
+            stranger.owner.get(&path).expect_refusal(404, "NOT_FOUND");
         }
         let preview = format!("{}/diff", agent.policy());
         agent.owner.post(&preview, &json!({})).expect(200);
-        stranger.owner.post(&preview, &json!({})).refused(404, "NOT_FOUND");
-        agent.owner.post("/v1/platform/policy/diff", &json!({})).refused(403, "FORBIDDEN");
+        stranger.owner.post(&preview, &json!({})).expect_refusal(404, "NOT_FOUND");
+        agent.owner.post("/v1/platform/policy/diff", &json!({})).expect_refusal(403, "FORBIDDEN");
     });
 }

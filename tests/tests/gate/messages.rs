@@ -139,7 +139,7 @@ fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
     let open = |agent: &str| operator.open_session(agent);
     let payment = json!({"to": "bob", "amount": 1});
     let crashed = open("acme/bot");
-    crashed.call("hostile/panic", json!({"message": "x"})).failed("TOOL_CRASHED");
+    crashed.call("hostile/panic", json!({"message": "x"})).expect_error("TOOL_CRASHED");
     let cases = [
         (open("acme/bot"), "call_pay_qoute", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
         (open("acme/bot"), "pay.quote", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
@@ -171,7 +171,7 @@ fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
     let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
-    assert_eq!(next(&told(&denied.look("c1"))), Next::GoOnWithout);
+    assert_eq!(next(&told(&denied.get_call("c1"))), Next::GoOnWithout);
     let spent = open("acme/bot");
     let [_, _, last] = [(); 3].map(|()| spent.call("pay/quote", payment.clone()));
     assert_eq!(last.error_type(), Some("ROUNDS_EXCEEDED"));
@@ -188,13 +188,13 @@ fn r5_every_refusal_of_the_gate_has_a_way_out() {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"], "disabled": ["pay/send"]}));
         let model = Model { session: &agent.session };
         let arguments = || json!({"to": "bob", "amount": 1});
-        let denied = model.call("call_hostile_echo", json!({"text": "x"})).failed("ACCESS_DENIED");
+        let denied = model.call("call_hostile_echo", json!({"text": "x"})).expect_error("ACCESS_DENIED");
         assert_eq!(
             denied.message(),
             "Access denied. This agent is not authorized to use the call_hostile_echo tool."
         );
         assert!(told(&denied).contains("session's list"), "{}", told(&denied));
-        let disabled = model.call("call_pay_send", arguments()).failed("TOOL_DISABLED");
+        let disabled = model.call("call_pay_send", arguments()).expect_error("TOOL_DISABLED");
         assert!(told(&disabled).contains("go on without it"), "{}", told(&disabled));
         for refused in [&denied, &disabled] {
             assert_eq!(refused.0["error"]["retryable"], false);

@@ -37,7 +37,7 @@ fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
     operator.make_agent("acme/bot", &json!({"enabled": "*"}));
     let open =
         |channel: &str| operator.post("/v1/sessions", &json!({"agent": "acme/bot", "channel": channel}));
-    let refused = open("webcaht").refused(400, "INVALID_REQUEST").json();
+    let refused = open("webcaht").expect_refusal(400, "INVALID_REQUEST").json();
     assert_eq!(refused["hint"], "did you mean `webchat`?");
     let session = |channel: Option<&str>| {
         let opened = match channel {
@@ -48,8 +48,8 @@ fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
         toolgate_tests::Session { client: operator.clone(), id }
     };
     let list = |session: &toolgate_tests::Session| session.call("files/list", json!({}));
-    list(&session(Some("sms"))).failed("CHANNEL_RESTRICTED");
-    list(&session(None)).failed("CHANNEL_RESTRICTED");
+    list(&session(Some("sms"))).expect_error("CHANNEL_RESTRICTED");
+    list(&session(None)).expect_error("CHANNEL_RESTRICTED");
     assert_eq!(list(&session(Some("webchat"))).status(), "ok");
 }
 
@@ -71,11 +71,11 @@ fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
         let quote =
             |session: &toolgate_tests::Session| session.call("pay/quote", json!({"to": "bob", "amount": 1}));
         switch("call_pay_quote", true).expect(204);
-        quote(&agent.session).failed("TOOL_DISABLED");
+        quote(&agent.session).expect_error("TOOL_DISABLED");
         assert_eq!(quote(&other).status(), "ok");
         switch("pay%2Fquote", false).expect(204);
         assert_eq!(quote(&agent.session).status(), "ok");
-        switch("call_pay_nothing", true).refused(404, "NOT_FOUND");
+        switch("call_pay_nothing", true).expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -88,9 +88,9 @@ fn a_session_that_has_ended_says_so_to_those_who_may_know_of_it() {
         let place = agent.session.path("");
         agent.session.client.get(&place).expect(200);
         agent.session.client.delete(&place).expect(204);
-        agent.session.client.get(&place).refused(410, "EXPIRED");
-        agent.session.client.delete(&place).refused(410, "EXPIRED");
-        stranger.session.client.get(&place).refused(404, "NOT_FOUND");
+        agent.session.client.get(&place).expect_refusal(410, "EXPIRED");
+        agent.session.client.delete(&place).expect_refusal(410, "EXPIRED");
+        stranger.session.client.get(&place).expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -101,18 +101,18 @@ fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_ag
         let session = &agent.session;
         let crash = || session.call("hostile/panic", json!({"message": "x"}));
         for _ in 0..2 {
-            crash().failed("TOOL_CRASHED");
-            session.call("hostile/panic", json!({"nonsense": 1})).failed("INVALID_ARGUMENTS");
+            crash().expect_error("TOOL_CRASHED");
+            session.call("hostile/panic", json!({"nonsense": 1})).expect_error("INVALID_ARGUMENTS");
         }
         assert_eq!(session.call("pay/quote", json!({"to": "bob", "amount": 1})).status(), "ok");
-        crash().failed("TOOL_CRASHED");
-        let stopped = crash().failed("TOOL_DISABLED");
+        crash().expect_error("TOOL_CRASHED");
+        let stopped = crash().expect_error("TOOL_DISABLED");
         assert!(stopped.message().contains("TOOL_CRASHED"), "{}", stopped.0);
         assert_eq!(stopped.0["error"]["details"]["rule"], "breaker");
         let headers = [("Content-Type", "application/json")];
         let path = session.path("/tools/hostile%2Fpanic");
         session.client.send("PUT", &path, &headers, b"{\"disabled\":false}").expect(204);
-        crash().failed("TOOL_CRASHED");
+        crash().expect_error("TOOL_CRASHED");
     });
 }
 
@@ -129,13 +129,13 @@ fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
     assert_eq!(round("a", "c1").status(), "ok");
     assert_eq!(round("a", "c2").status(), "ok");
     assert_eq!(round("a", "c1").status(), "ok", "known, so no round");
-    let spent = round("a", "c3").failed("ROUNDS_EXCEEDED");
+    let spent = round("a", "c3").expect_error("ROUNDS_EXCEEDED");
     assert!(spent.message().contains("turn"), "{}", spent.0);
     assert_eq!(round("b", "c4").status(), "ok");
     assert_eq!(round("b", "c5").status(), "ok");
-    let spent = round("c", "c6").failed("ROUNDS_EXCEEDED");
+    let spent = round("c", "c6").expect_error("ROUNDS_EXCEEDED");
     assert!(spent.message().contains("session"), "{}", spent.0);
-    assert_eq!(session.audited(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
+    assert_eq!(session.audit_row(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
 }
 
 /// What a stranger asks of an organization stands in the stranger's log (O3).
@@ -145,7 +145,7 @@ fn o3_a_token_that_an_owner_may_not_make_is_recorded_where_the_owner_belongs() {
         let (one, other) =
             (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
         let asked = json!({"role": "orchestrator", "organization": other.organization});
-        one.owner.post("/v1/tokens", &asked).refused(404, "NOT_FOUND");
+        one.owner.post("/v1/tokens", &asked).expect_refusal(404, "NOT_FOUND");
         let outcomes = |agent: &crate::Agent| -> Vec<String> {
             let rows = agent.owner.audit("kind=admin&action=token.create");
             rows.iter().filter_map(|row| row["admin"]["outcome"].as_str().map(str::to_owned)).collect()

@@ -66,7 +66,7 @@ fn a_guest_that_gives_no_room_for_its_arguments_crashes() {
             let other = format!("{head}(func (export \"realloc\") {signature} {body})\n{tail}");
             let file = toolgate_tests::component::assemble(&other);
             fixture.daemon.operator().load("roomless", &file);
-            fixture.after(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).failed(code);
+            fixture.after(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).expect_error(code);
         }
         fixture.daemon.operator().load("roomless", &PluginFile::new("roomless").build());
         assert_eq!(fixture.after(json!({}), "roomless/answer", json!({})).output(), 1);
@@ -78,14 +78,15 @@ fn last_words_are_cut() {
     with_fixture(|fixture| {
         let message = "x\u{1b}[2J".repeat(50_000);
         let reply =
-            fixture.after(json!({}), "hostile/fail", json!({"message": message})).failed("TOOL_FAILED");
+            fixture.after(json!({}), "hostile/fail", json!({"message": message})).expect_error("TOOL_FAILED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
-        let reply =
-            fixture.after(json!({}), "hostile/panic", json!({"message": message})).failed("TOOL_CRASHED");
+        let reply = fixture
+            .after(json!({}), "hostile/panic", json!({"message": message}))
+            .expect_error("TOOL_CRASHED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         assert!(reply.usage("log_bytes") <= 64 << 10, "{}", reply.0);
         let reply =
-            fixture.after(json!({}), "hostile/fail", json!({"message": "short"})).failed("TOOL_FAILED");
+            fixture.after(json!({}), "hostile/fail", json!({"message": "short"})).expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "short");
     });
 }
@@ -123,11 +124,13 @@ fn a_call_that_is_stopped_anywhere_gives_everything_back() {
             } else {
                 pending.hang_up();
             }
-            wait::until("the call to be over", || (session.look(&id).status() != "running").then_some(()));
-            let ended = session.look(&id);
+            wait::until("the call to be over", || {
+                (session.get_call(&id).status() != "running").then_some(())
+            });
+            let ended = session.get_call(&id);
             let code = ended.error_type().unwrap_or("none");
             assert!(code == "CANCELLED" || DOCUMENTED.contains(&code), "{tool}: {}", ended.0);
-            let row = session.audited(&operator, &id);
+            let row = session.audit_row(&operator, &id);
             assert_eq!(row["outcome"]["error_type"], code, "{tool}: {row}");
         }
         fixture.pool_is_whole();

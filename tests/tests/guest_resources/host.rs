@@ -8,7 +8,7 @@ fn a_huge_list_for_the_host_is_refused() {
         let pairs = |count: usize| json!({"count": count});
         assert_eq!(fixture.after(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
         let reply =
-            fixture.after(json!({}), "hostile/shout_pairs", pairs(200_000)).failed("RESOURCE_EXCEEDED");
+            fixture.after(json!({}), "hostile/shout_pairs", pairs(200_000)).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
@@ -20,10 +20,11 @@ fn waiting_for_a_crowd_is_refused_or_stopped() {
         let crowd = |handles: usize, times: usize| json!({"handles": handles, "times": times});
         assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(100, 1)).output(), 100);
         assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(1, 100)).output(), 100);
-        let reply =
-            fixture.after(json!({}), "hostile/wait_for", crowd(1, 5_000_000)).failed("RESOURCE_EXCEEDED");
+        let reply = fixture
+            .after(json!({}), "hostile/wait_for", crowd(1, 5_000_000))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
-        fixture.after(json!({}), "hostile/wait_for", crowd(0, 0)).failed("TOOL_CRASHED");
+        fixture.after(json!({}), "hostile/wait_for", crowd(0, 0)).expect_error("TOOL_CRASHED");
         let limits = json!({"deadline_ms": 1_000});
         let reply = fixture.after(limits, "hostile/wait_again", json!({"handles": 200}));
         assert!(matches!(reply.error_type(), Some("DEADLINE_EXCEEDED" | "RESOURCE_EXCEEDED")), "{}", reply.0);
@@ -44,7 +45,7 @@ fn an_instruction_that_does_much_ends_at_the_deadline_and_holds_nobody_up() {
                 .doing(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
             fixture.daemon.operator().load(namespace, &file.build());
             let tool = format!("{namespace}/answer");
-            fixture.after(json!({"deadline_ms": 300}), &tool, json!({})).failed("DEADLINE_EXCEEDED");
+            fixture.after(json!({"deadline_ms": 300}), &tool, json!({})).expect_error("DEADLINE_EXCEEDED");
             stops_in_time(fixture, &tool, 300);
             let session = fixture.session(&json!({"deadline_ms": 2_000}));
             let busy = session.start("b1", &tool, json!({}));

@@ -87,7 +87,7 @@ impl Fixture {
     }
 
     fn is_recorded(&self, session: &Session, reply: &CallReply) {
-        let row = session.audited(&self.daemon.operator(), reply.id());
+        let row = session.audit_row(&self.daemon.operator(), reply.id());
         let outcome = &row["outcome"];
         assert_eq!(outcome["error_type"].as_str(), reply.error_type(), "{row}");
         assert_eq!(outcome["status"].as_str(), Some(reply.status()), "{row}");
@@ -128,8 +128,9 @@ fn a_tool_that_behaves_is_answered_with_what_it_used() {
 #[test]
 fn an_endless_loop_ends_by_fuel() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.after(json!({"fuel": 100_000_000}), "hostile/spin", json!({})).failed("FUEL_EXHAUSTED");
+        let reply = fixture
+            .after(json!({"fuel": 100_000_000}), "hostile/spin", json!({}))
+            .expect_error("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
         assert_eq!(reply.usage("host_calls"), 0);
@@ -141,7 +142,8 @@ fn an_endless_loop_ends_by_fuel() {
 fn an_endless_loop_ends_by_the_epoch_alone() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 300});
-        let reply = fixture.after(limits.clone(), "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply =
+            fixture.after(limits.clone(), "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.limit(), Some("deadline_ms"));
         stops_in_time(fixture, "hostile/spin", 300);
     });
@@ -152,12 +154,12 @@ fn an_endless_loop_ends_by_the_epoch_alone() {
 fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_called_nobody() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 1_000, "host_calls": 0});
-        let reply = fixture.after(limits, "hostile/spin", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply = fixture.after(limits, "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.usage("host_calls"), 0);
         let slice = 20_000_000;
         assert!(reply.usage("fuel") >= slice, "{}", reply.0);
         let limits = json!({"host_calls": 0});
-        fixture.after(limits, "hostile/rest", json!({"ms": 1})).failed("RESOURCE_EXCEEDED");
+        fixture.after(limits, "hostile/rest", json!({"ms": 1})).expect_error("RESOURCE_EXCEEDED");
     });
 }
 
@@ -180,8 +182,9 @@ fn a_busy_guest_does_not_hold_up_the_others() {
 #[test]
 fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.after(json!({"deadline_ms": 300}), "hostile/doze", json!({})).failed("DEADLINE_EXCEEDED");
+        let reply = fixture
+            .after(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
+            .expect_error("DEADLINE_EXCEEDED");
         assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
         stops_in_time(fixture, "hostile/doze", 300);
     });
@@ -198,7 +201,7 @@ fn stops_in_time(fixture: &mut Fixture, tool: &str, deadline_ms: u64) {
 #[test]
 fn endless_recursion_ends_by_the_stack() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/recurse", json!({})).failed("RESOURCE_EXCEEDED");
+        let reply = fixture.after(json!({}), "hostile/recurse", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("stack"));
     });
 }
@@ -206,7 +209,7 @@ fn endless_recursion_ends_by_the_stack() {
 #[test]
 fn a_memory_bomb_ends_by_memory() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+        let reply = fixture.after(json!({}), "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.limit(), Some("memory_bytes"));
         assert!((60 << 20..=64 << 20).contains(&reply.usage("memory_bytes")), "{}", reply.0);
     });
@@ -305,7 +308,8 @@ fn a_table_that_grows_ends_at_the_limit() {
             .inside("(table $growing 0 funcref)")
             .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
         fixture.daemon.operator().load("growing-table", &file.build());
-        let reply = fixture.after(json!({}), "growing-table/answer", json!({})).failed("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.after(json!({}), "growing-table/answer", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("table_elements"));
     });
 }
@@ -332,11 +336,11 @@ fn refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, namespace: 
     let operator = fixture.daemon.operator();
     let reply = operator.upload(namespace, &file.build());
     if reply.status == 200 {
-        fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).failed(code);
+        fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).expect_error(code);
         operator.delete(&format!("/v1/plugins/{namespace}")).expect(204);
     } else {
-        reply.refused(422, "INVALID_PLUGIN");
-        operator.get(&format!("/v1/plugins/{namespace}")).refused(404, "NOT_FOUND");
+        reply.expect_refusal(422, "INVALID_PLUGIN");
+        operator.get(&format!("/v1/plugins/{namespace}")).expect_refusal(404, "NOT_FOUND");
     }
     fixture.pool_is_whole();
     leak_check.assert_none(&mut fixture.daemon);
@@ -346,12 +350,19 @@ fn refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, namespace: 
 fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
     with_fixture(|fixture| {
         let trap = PluginFile::new("trap-in-start").inside("(func $trap unreachable) (start $trap)");
-        let reply =
-            fixture.daemon.operator().upload("trap-in-start", &trap.build()).refused(422, "INVALID_PLUGIN");
+        let reply = fixture
+            .daemon
+            .operator()
+            .upload("trap-in-start", &trap.build())
+            .expect_refusal(422, "INVALID_PLUGIN");
         assert!(reply.text().contains("unreachable"), "{}", reply.text());
         let endless = PluginFile::new("endless-start")
             .inside("(func $endless (loop $more (br $more))) (start $endless)");
-        fixture.daemon.operator().upload("endless-start", &endless.build()).refused(422, "INVALID_PLUGIN");
+        fixture
+            .daemon
+            .operator()
+            .upload("endless-start", &endless.build())
+            .expect_refusal(422, "INVALID_PLUGIN");
         let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
         fixture.daemon.operator().load("quiet-start", &quiet.build());
         fixture.pool_is_whole();
@@ -361,7 +372,8 @@ fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
 #[test]
 fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/spin_in_host", json!({})).failed("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.after(json!({}), "hostile/spin_in_host", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         assert!(reply.usage("host_calls") <= 100_001, "{}", reply.0);
     });
@@ -371,7 +383,7 @@ fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
 fn host_calls_burn_fuel() {
     with_fixture(|fixture| {
         let limits = json!({"fuel": 10_000_000});
-        let reply = fixture.after(limits, "hostile/spin_in_host", json!({})).failed("FUEL_EXHAUSTED");
+        let reply = fixture.after(limits, "hostile/spin_in_host", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!((1_000..=20_000).contains(&reply.usage("host_calls")), "{}", reply.0);
     });
 }
@@ -381,17 +393,19 @@ fn random_bytes_by_the_gigabyte_are_not_made() {
     with_fixture(|fixture| {
         assert_eq!(fixture.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
         for bytes in [65_537, 1_u64 << 32] {
-            let reply =
-                fixture.after(json!({}), "hostile/dice", json!({"bytes": bytes})).failed("RESOURCE_EXCEEDED");
+            let reply = fixture
+                .after(json!({}), "hostile/dice", json!({"bytes": bytes}))
+                .expect_error("RESOURCE_EXCEEDED");
             assert_eq!(reply.limit(), Some("random_bytes"));
             assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
         }
         let limits = json!({"host_calls": 1000});
-        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).failed("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.after(limits, "hostile/dice_for_ever", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         // The host's work is charged to the guest that asks for it.
         let limits = json!({"fuel": 100_000_000});
-        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).failed("FUEL_EXHAUSTED");
+        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!(reply.usage("host_calls") < 1_000, "{}", reply.0);
     });
 }
@@ -401,7 +415,7 @@ fn random_bytes_without_end_end_at_the_deadline() {
     with_fixture(|fixture| {
         fixture
             .after(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
-            .failed("DEADLINE_EXCEEDED");
+            .expect_error("DEADLINE_EXCEEDED");
     });
 }
 
@@ -414,7 +428,7 @@ fn a_huge_text_for_the_host_is_refused() {
         );
         let reply = fixture
             .after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
-            .failed("RESOURCE_EXCEEDED");
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
@@ -425,8 +439,9 @@ fn a_result_that_is_too_large_is_refused() {
         let whole = fixture.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
-            let reply =
-                fixture.after(json!({}), "hostile/shout", json!({"bytes": bytes})).failed("OUTPUT_TOO_LARGE");
+            let reply = fixture
+                .after(json!({}), "hostile/shout", json!({"bytes": bytes}))
+                .expect_error("OUTPUT_TOO_LARGE");
             assert_eq!(reply.limit(), Some("output_bytes"));
         }
     });
@@ -439,7 +454,7 @@ fn a_result_beyond_the_guests_own_memory_is_a_crash() {
             (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
         let file = PluginFile::new("far-result").doing(far);
         fixture.daemon.operator().load("far-result", &file.build());
-        fixture.after(json!({}), "far-result/answer", json!({})).failed("TOOL_CRASHED");
+        fixture.after(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
     });
 }
 
@@ -451,7 +466,7 @@ fn a_log_flood_is_cut_and_the_tool_goes_on() {
             assert_eq!(reply.output(), lines);
             assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
         }
-        fixture.daemon.logged("that lines were dropped", |line| line.contains("cut at its limit"));
+        fixture.daemon.wait_for_log("that lines were dropped", |line| line.contains("cut at its limit"));
     });
 }
 
@@ -460,7 +475,7 @@ fn what_a_plugin_logs_cannot_forge_a_line() {
     with_fixture(|fixture| {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
         fixture.after(json!({}), "hostile/log", json!({"message": forged})).output();
-        let line = fixture.daemon.logged("what the plugin said", |line| line.contains("all is well"));
+        let line = fixture.daemon.wait_for_log("what the plugin said", |line| line.contains("all is well"));
         assert!(
             line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
             "{line:?}"
@@ -475,7 +490,7 @@ fn machines_read_what_a_plugin_logs_as_it_was() {
     let session = daemon.session_within("acme/bot", &json!({}));
     let said = "first\nall is \"well\"\x1b[2J\u{202e}";
     session.call("hostile/log", json!({"message": said})).output();
-    let line = daemon.logged("what the plugin said", |line| line.contains("all is"));
+    let line = daemon.wait_for_log("what the plugin said", |line| line.contains("all is"));
     assert!(!line.contains('\u{202e}'), "{line}");
     let fields = serde_json::from_str::<Value>(&line).expect("json")["fields"].clone();
     assert_eq!((&fields["message"], &fields["event"]), (&json!(said), &json!("said")), "{line}");
@@ -497,7 +512,8 @@ fn handles_held_without_end_are_refused() {
     with_fixture(|fixture| {
         for tool in ["hostile/pollables", "hostile/streams"] {
             assert_eq!(fixture.after(json!({}), tool, json!({"count": 100})).output(), 100);
-            let reply = fixture.after(json!({}), tool, json!({"count": 50_000})).failed("RESOURCE_EXCEEDED");
+            let reply =
+                fixture.after(json!({}), tool, json!({"count": 50_000})).expect_error("RESOURCE_EXCEEDED");
             assert!(matches!(reply.limit(), Some("resources" | "component_handles")), "{}", reply.0);
         }
     });
@@ -506,12 +522,13 @@ fn handles_held_without_end_are_refused() {
 #[test]
 fn t6_a_panic_and_an_exit_are_crashes() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.after(json!({}), "hostile/panic", json!({"message": "goodbye"})).failed("TOOL_CRASHED");
+        let reply = fixture
+            .after(json!({}), "hostile/panic", json!({"message": "goodbye"}))
+            .expect_error("TOOL_CRASHED");
         assert_eq!(reply.0["executed"], "yes");
-        fixture.daemon.logged("the exception", |line| line.contains("[panic_call__Exception]"));
+        fixture.daemon.wait_for_log("the exception", |line| line.contains("[panic_call__Exception]"));
         for code in [0, 1] {
-            fixture.after(json!({}), "hostile/exit", json!({"code": code})).failed("TOOL_CRASHED");
+            fixture.after(json!({}), "hostile/exit", json!({"code": code})).expect_error("TOOL_CRASHED");
         }
     });
 }
@@ -521,7 +538,7 @@ fn a_tools_own_failure_is_told_in_its_own_words() {
     with_fixture(|fixture| {
         let reply = fixture
             .after(json!({}), "hostile/fail", json!({"message": "no such city"}))
-            .failed("TOOL_FAILED");
+            .expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "no such city");
     });
 }
@@ -542,7 +559,9 @@ fn r3_a_result_that_breaks_its_promise_is_refused() {
         for (namespace, answer, schema) in cases {
             let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
             fixture.daemon.operator().load(namespace, &file.build());
-            fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).failed("INVALID_OUTPUT");
+            fixture
+                .after(json!({}), &format!("{namespace}/answer"), json!({}))
+                .expect_error("INVALID_OUTPUT");
         }
         let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
         fixture.daemon.operator().load("kept-promise", &file.build());
@@ -589,8 +608,8 @@ fn b1_nothing_is_left_in_memory_for_later_instances() {
 #[test]
 fn b1_nothing_is_left_on_the_swap_device() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2");
-    let scanned = daemon.logged("how memory is reset", |line| line.contains("sandbox ready"));
-    let press = process::Press::around(daemon.pid()).filter(|_| process::can_swap());
+    let scanned = daemon.wait_for_log("how memory is reset", |line| line.contains("sandbox ready"));
+    let press = process::MemoryPressure::around(daemon.pid()).filter(|_| process::can_swap());
     let Some(press) = press else {
         eprintln!("not tried: there is no swap here, or no right to make a control group");
         return;
@@ -625,9 +644,9 @@ fn b1_nothing_is_left_on_the_swap_device() {
 fn b2_an_agents_limit_narrows_and_never_widens() {
     with_fixture(|fixture| {
         let reply = fixture.after(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
-        assert_eq!(reply.failed("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
+        assert_eq!(reply.expect_error("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
         let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
-        let reply = fixture.after(wide, "hostile/swallow", json!({})).failed("MEMORY_EXCEEDED");
+        let reply = fixture.after(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.0["error"]["details"]["allowed"], 64 << 20);
     });
 }
@@ -638,6 +657,6 @@ fn b2_a_plugins_own_limit_holds() {
         let file =
             PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
         fixture.daemon.operator().load("modest", &file.build());
-        fixture.after(json!({}), "modest/answer", json!({})).failed("OUTPUT_TOO_LARGE");
+        fixture.after(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
     });
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Names that look like ours, and names that another reader would take for another.
+/// NameServer that look like ours, and names that another reader would take for another.
 const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
     "localhost.",
     "127.0.0.1.",
@@ -33,10 +33,10 @@ const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
 #[test]
 fn a_request_for_another_host_is_refused() {
     with_fixture(|fixture| {
-        let (stranger, operator) = (fixture.daemon.stranger(), fixture.daemon.operator());
+        let (stranger, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
         for path in ["/healthz", "/openapi.json", "/v1/plugins", "/nosuch"] {
             for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "10.0.0.1:7300"] {
-                operator.send("GET", path, &[("Host", host)], b"").refused(403, "FORBIDDEN");
+                operator.send("GET", path, &[("Host", host)], b"").expect_refusal(403, "FORBIDDEN");
             }
         }
         for host in HOSTS_THAT_ARE_NOT_OURS {
@@ -51,12 +51,12 @@ fn a_request_for_another_host_is_refused() {
         }
         let absolute =
             "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stranger.raw(absolute.as_bytes()).reply().refused(403, "FORBIDDEN");
+        stranger.raw(absolute.as_bytes()).reply().expect_refusal(403, "FORBIDDEN");
         let twice =
             "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-        stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
-        let reply = stranger.raw(none.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        let reply = stranger.raw(none.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         assert!(reply.json()["hint"].to_string().contains("`Host`"), "{}", reply.text());
         let other = stranger.send("GET", "/healthz", &[("Host", "evil.example")], b"");
         assert!(other.json()["hint"].to_string().contains("`allowed_hosts`"), "{}", other.text());
@@ -69,8 +69,8 @@ fn a_request_of_another_origins_page_is_refused() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         for origin in ["http://evil.example", "null", "https://localhost.evil.example", "evil", "file://"] {
-            operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
-            operator.send("GET", "/healthz", &[("Origin", origin)], b"").refused(403, "FORBIDDEN");
+            operator.send("GET", "/v1/plugins", &[("Origin", origin)], b"").expect_refusal(403, "FORBIDDEN");
+            operator.send("GET", "/healthz", &[("Origin", origin)], b"").expect_refusal(403, "FORBIDDEN");
         }
         operator
             .send("GET", "/v1/plugins", &[("Origin", &format!("http://{}", operator.address))], b"")
@@ -82,7 +82,7 @@ fn a_request_of_another_origins_page_is_refused() {
 fn a_target_with_a_host_in_it_is_for_that_host() {
     with_fixture(|fixture| {
         fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             let get = |target: &str, host: &str| {
                 let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
                 stranger.raw(text.as_bytes()).reply()
@@ -107,9 +107,9 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
                 assert!((400..500).contains(&reply.status), "{target}: {}", reply.text());
             }
             // What the target names and what the field names must both be ours.
-            get("http://localhost/healthz", "evil.example").refused(403, "FORBIDDEN");
+            get("http://localhost/healthz", "evil.example").expect_refusal(403, "FORBIDDEN");
             let twice = "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-            stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+            stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
             for (method, target) in [
                 ("CONNECT", "localhost:80"),
                 ("CONNECT", "evil.example:80"),
@@ -133,7 +133,7 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
 fn a_path_has_one_spelling() {
     with_fixture(|fixture| {
         let owner = fixture.of_role("owner", "acme");
-        let (stranger, operator) = (fixture.daemon.stranger(), fixture.daemon.operator());
+        let (stranger, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
         fixture.leaves_nothing(|_| {
             for path in [
                 "//v1/plugins",

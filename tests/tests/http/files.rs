@@ -13,9 +13,9 @@ fn a_file_that_must_be_new_replaces_nothing() {
             session.client.send("PUT", &session.path(&format!("/files/{path}")), &headers, text)
         };
         new("folder/a.txt", b"first").expect(204);
-        let refused = new("folder/a.txt", b"second").refused(412, "CONFLICT");
+        let refused = new("folder/a.txt", b"second").expect_refusal(412, "CONFLICT");
         assert_eq!(refused.json()["details"]["precondition"], "failed");
-        new("folder", b"second").refused(412, "CONFLICT");
+        new("folder", b"second").expect_refusal(412, "CONFLICT");
         assert_eq!(session.get_file("folder/a.txt").expect(200).text(), "first");
         session.put_file("folder/a.txt", b"third").expect(204);
         assert_eq!(session.get_file("folder/a.txt").expect(200).text(), "third");
@@ -48,7 +48,7 @@ fn preconditions_that_a_file_cannot_hold_are_refused() {
             ("DELETE", "If-Match", "\"1\""),
             ("DELETE", "If-None-Match", "*"),
         ] {
-            let reply = send(method, field, value).refused(400, "INVALID_REQUEST");
+            let reply = send(method, field, value).expect_refusal(400, "INVALID_REQUEST");
             assert!(reply.text().contains("ETag"), "{method} {field}: {}", reply.text());
         }
         assert_eq!(session.get_file("a.txt").expect(200).text(), "kept");

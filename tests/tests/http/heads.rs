@@ -23,7 +23,7 @@ fn with_fields(count: usize) -> String {
 fn a_head_that_cannot_be_read_is_refused_with_its_reason() {
     with_fixture(|fixture| {
         fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             for (head, why) in [
                 (MALFORMED, "header"),
                 ("GET /hea lthz HTTP/1.1\r\nHost: localhost\r\n\r\n", "version"),
@@ -33,7 +33,7 @@ fn a_head_that_cannot_be_read_is_refused_with_its_reason() {
                 ("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", "content-length"),
                 ("\u{16}\u{3}\u{1}\u{2}\r\n\r\n", "method"),
             ] {
-                let reply = stranger.raw(head.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+                let reply = stranger.raw(head.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
                 assert_eq!(reply.header("connection"), Some("close"), "{head:?}");
                 assert!(reply.header("date").is_some(), "{head:?}");
                 assert!(reply.text().contains(why), "{head:?}: {}", reply.text());
@@ -74,11 +74,11 @@ fn an_answer_before_a_head_that_cannot_be_read_is_whole() {
 #[test]
 fn header_fields_are_bounded_in_number() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         let with = |count: usize| stranger.raw(with_fields(count).as_bytes()).reply();
         with(HEADER_FIELDS).expect(200);
         for count in [HEADER_FIELDS + 1, 100_000] {
-            let reply = with(count).refused(431, "TOO_LARGE");
+            let reply = with(count).expect_refusal(431, "TOO_LARGE");
             assert!(reply.text().contains("100 header fields"), "{}", reply.text());
         }
         let document = stranger.get("/openapi.json").expect(200).json();
@@ -91,7 +91,7 @@ fn header_fields_are_bounded_in_number() {
 #[test]
 fn a_head_is_bounded_by_its_setting_to_the_byte() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         let padded = |before: &str, after: &str, bytes: usize| {
             format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()))
         };
@@ -108,9 +108,9 @@ fn a_head_is_bounded_by_its_setting_to_the_byte() {
         };
         for piece in [usize::MAX, 20_000, HEADER_BYTES] {
             in_pieces(&field(HEADER_BYTES), piece).expect(200);
-            in_pieces(&address(HEADER_BYTES), piece).refused(404, "NOT_FOUND");
+            in_pieces(&address(HEADER_BYTES), piece).expect_refusal(404, "NOT_FOUND");
             for head in [field(HEADER_BYTES + 1), address(HEADER_BYTES + 1), field(60_000)] {
-                let reply = in_pieces(&head, piece).refused(431, "TOO_LARGE");
+                let reply = in_pieces(&head, piece).expect_refusal(431, "TOO_LARGE");
                 assert!(reply.text().contains("http.header_bytes"), "{}", reply.text());
             }
         }
@@ -120,9 +120,9 @@ fn a_head_is_bounded_by_its_setting_to_the_byte() {
 #[test]
 fn a_head_that_does_not_come_in_time_is_refused_and_an_idle_connection_closed() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         for head in ["G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
-            let reply = stranger.raw(head.as_bytes()).reply().refused(408, "DEADLINE_EXCEEDED");
+            let reply = stranger.raw(head.as_bytes()).reply().expect_refusal(408, "DEADLINE_EXCEEDED");
             assert_eq!(reply.json()["details"]["header_timeout_ms"], 700, "{}", reply.text());
         }
         assert_eq!(stranger.raw(b"").all().expect("an end"), b"");
@@ -138,7 +138,7 @@ fn a_head_that_does_not_come_in_time_is_refused_and_an_idle_connection_closed() 
 fn a_head_that_ends_early_is_refused() {
     with_fixture(|fixture| {
         let half_closed = |bytes: &str| {
-            let mut stream = TcpStream::connect(fixture.daemon.stranger().address).expect("a connection");
+            let mut stream = TcpStream::connect(fixture.daemon.anonymous().address).expect("a connection");
             stream.write_all(bytes.as_bytes()).expect("taken");
             stream.shutdown(Shutdown::Write).expect("half a connection");
             let mut answer = String::new();

@@ -58,8 +58,8 @@ impl Fixture {
 
     /// The same process answers.
     fn serves(&mut self) {
-        assert!(self.daemon.lives());
-        self.daemon.stranger().get("/healthz").expect(200);
+        assert!(self.daemon.is_running());
+        self.daemon.anonymous().get("/healthz").expect(200);
     }
 }
 
@@ -93,11 +93,11 @@ fn bodies_that_are_no_sound_json_are_refused() {
         for (case, body) in bodies {
             let reply = session.client.post_text(&path, &body);
             assert_eq!(reply.status, 400, "{case}: {}", reply.text());
-            reply.refused(400, "INVALID_REQUEST");
+            reply.expect_refusal(400, "INVALID_REQUEST");
         }
         let not_utf8 = [b"{\"calls\":[{\"tool\":\"".as_slice(), b"\xff\xfe", b"\"}]}"].concat();
         let headers = [("Content-Type", "application/json")];
-        session.client.send("POST", &path, &headers, &not_utf8).refused(400, "INVALID_REQUEST");
+        session.client.send("POST", &path, &headers, &not_utf8).expect_refusal(400, "INVALID_REQUEST");
         assert!(fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id)).is_empty());
         session.client.post_text(&path, &format!(r#"{{"calls":[{call}]}}"#)).expect(200);
     });
@@ -117,16 +117,16 @@ fn a_body_of_another_kind_is_refused() {
             "application/jsonp",
             "",
         ] {
-            send(&[("Content-Type", kind)]).refused(400, "INVALID_REQUEST");
+            send(&[("Content-Type", kind)]).expect_refusal(400, "INVALID_REQUEST");
         }
-        send(&[]).refused(400, "INVALID_REQUEST");
+        send(&[]).expect_refusal(400, "INVALID_REQUEST");
         send(&[("Content-Type", "application/json; charset=utf-8")]).expect(200);
         let wasm = [("Content-Type", "application/octet-stream")];
         fixture
             .daemon
             .operator()
             .send("PUT", "/v1/plugins/x", &wasm, b"\0asm")
-            .refused(400, "INVALID_REQUEST");
+            .expect_refusal(400, "INVALID_REQUEST");
     });
 }
 
@@ -148,12 +148,12 @@ fn an_encoded_body_is_refused_for_its_encoding() {
             ("PUT", &file, "application/octet-stream"),
         ] {
             for coding in ["gzip", "br", "gzip, identity"] {
-                let reply = send(method, path, kind, coding).refused(400, "INVALID_REQUEST");
+                let reply = send(method, path, kind, coding).expect_refusal(400, "INVALID_REQUEST");
                 let said = format!("encoded as `{coding}`");
                 assert!(reply.json()["detail"].to_string().contains(&said), "{path}: {}", reply.text());
             }
         }
-        session.get_file("encoded").refused(404, "NOT_FOUND");
+        session.get_file("encoded").expect_refusal(404, "NOT_FOUND");
         send("POST", &calls, "application/json", "identity").expect(200);
         send("PUT", &file, "application/octet-stream", "Identity").expect(204);
     });
@@ -182,7 +182,7 @@ fn a_head_is_answered_as_a_get_without_its_body() {
         }
         assert_eq!(asked(&operator, "/v1/orgs/nosuch"), 404);
         assert_eq!(asked(&operator, "/nosuch"), 404);
-        assert_eq!(asked(&fixture.daemon.stranger(), "/v1/plugins"), 401);
+        assert_eq!(asked(&fixture.daemon.anonymous(), "/v1/plugins"), 401);
         assert_eq!(operator.send("HEAD", "/v1/sessions", &[], b"").status, 405);
     });
 }
@@ -190,7 +190,7 @@ fn a_head_is_answered_as_a_get_without_its_body() {
 #[test]
 fn a_request_without_a_good_token_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         let token = fixture.daemon.operator_token();
         let basic = format!("Basic {token}");
         let cut = format!("Bearer {}", &token[..token.len() - 1]);
@@ -200,14 +200,14 @@ fn a_request_without_a_good_token_is_refused() {
         {
             let reply = stranger.send("GET", "/v1/plugins", &[("Authorization", authorization)], b"");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{authorization}");
-            reply.refused(401, "UNAUTHENTICATED");
+            reply.expect_refusal(401, "UNAUTHENTICATED");
         }
-        stranger.get("/v1/plugins").refused(401, "UNAUTHENTICATED");
+        stranger.get("/v1/plugins").expect_refusal(401, "UNAUTHENTICATED");
         let good = format!("Bearer {token}");
         let twice = format!(
             "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {good}\r\nAuthorization: Bearer x\r\n\r\n"
         );
-        stranger.raw(twice.as_bytes()).reply().refused(400, "INVALID_REQUEST");
+        stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         stranger.send("GET", "/v1/plugins", &[("Authorization", &good)], b"").expect(200);
     });
 }
@@ -224,19 +224,19 @@ fn a_role_opens_what_it_is_for() {
             for path in ["/v1/plugins", "/v1/orgs", "/v1/orgs/acme"] {
                 let reply = client.get(path);
                 assert_eq!(reply.status, 403, "{who} {path}");
-                reply.refused(403, "FORBIDDEN");
+                reply.expect_refusal(403, "FORBIDDEN");
             }
-            client.upload("x", b"\0asm").refused(403, "FORBIDDEN");
-            client.post("/v1/tokens", &json!({"role": "operator"})).refused(403, "FORBIDDEN");
+            client.upload("x", b"\0asm").expect_refusal(403, "FORBIDDEN");
+            client.post("/v1/tokens", &json!({"role": "operator"})).expect_refusal(403, "FORBIDDEN");
         }
-        orchestrator.get("/v1/audit").refused(403, "FORBIDDEN");
-        orchestrator.get("/v1/orgs/acme/agents/bot").refused(403, "FORBIDDEN");
+        orchestrator.get("/v1/audit").expect_refusal(403, "FORBIDDEN");
+        orchestrator.get("/v1/orgs/acme/agents/bot").expect_refusal(403, "FORBIDDEN");
         orchestrator
             .post("/v1/tokens", &json!({"role": "orchestrator", "organization": "acme"}))
-            .refused(403, "FORBIDDEN");
-        auditor.post(&calls, &call).refused(403, "FORBIDDEN");
-        auditor.post("/v1/sessions", &json!({"agent": "acme/bot"})).refused(403, "FORBIDDEN");
-        owner.get("/v1/audit/verify").refused(403, "FORBIDDEN");
+            .expect_refusal(403, "FORBIDDEN");
+        auditor.post(&calls, &call).expect_refusal(403, "FORBIDDEN");
+        auditor.post("/v1/sessions", &json!({"agent": "acme/bot"})).expect_refusal(403, "FORBIDDEN");
+        owner.get("/v1/audit/verify").expect_refusal(403, "FORBIDDEN");
         for client in [&owner, &orchestrator] {
             client.post(&calls, &call).expect(200);
         }
@@ -308,7 +308,7 @@ fn another_tenants_things_look_like_nothing() {
             assert!(!list.contains("rival") && !list.contains(&theirs.id), "{path}");
         }
         assert_eq!(theirs.get_file("a.txt").expect(200).text(), "secret");
-        assert_eq!(theirs.look("c1").output(), "secret");
+        assert_eq!(theirs.get_call("c1").output(), "secret");
     });
 }
 
@@ -327,7 +327,7 @@ fn same(client: &Client, method: &str, theirs: &str, nothing: &str) {
 
 /// The two differ in nothing but the name that was asked for, which the caller knew.
 fn alike(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
-    let theirs = theirs.refused(404, "NOT_FOUND");
+    let theirs = theirs.expect_refusal(404, "NOT_FOUND");
     let names: Vec<_> = theirs.headers.iter().map(|(name, _)| name.clone()).collect();
     let no_names: Vec<_> = nothing.headers.iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(names, no_names);
@@ -343,8 +343,8 @@ fn a_token_of_one_agent_speaks_for_no_other() {
         let bound = operator
             .with_new_token(&json!({"role": "orchestrator", "organization": "acme", "agents": ["bot"]}));
         let theirs = operator.open_session("acme/second");
-        bound.post("/v1/sessions", &json!({"agent": "acme/second"})).refused(403, "FORBIDDEN");
-        bound.get(&theirs.path("")).refused(404, "NOT_FOUND");
+        bound.post("/v1/sessions", &json!({"agent": "acme/second"})).expect_refusal(403, "FORBIDDEN");
+        bound.get(&theirs.path("")).expect_refusal(404, "NOT_FOUND");
         let own = bound.open_session("acme/bot");
         assert_eq!(own.call("hostile/echo", json!({"text": "x"})).output(), "x");
     });
@@ -399,7 +399,7 @@ fn a_revoked_token_is_no_longer_good() {
         holder.get("/v1/orgs/acme/agents").expect(200);
         let path = format!("/v1/tokens/{}", made["id"].as_str().expect("an id"));
         operator.delete(&path).expect(204);
-        holder.get("/v1/orgs/acme/agents").refused(401, "UNAUTHENTICATED");
+        holder.get("/v1/orgs/acme/agents").expect_refusal(401, "UNAUTHENTICATED");
         let listed = operator.get("/v1/tokens?limit=1000").expect(200).text();
         assert!(!listed.contains(made["token"].as_str().expect("a token")), "a token is shown once");
     });
@@ -410,7 +410,7 @@ fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let put = |chars: usize| operator.make("/v1/orgs/wordy", &json!({"display_name": "x".repeat(chars)}));
-        let problem = put(201).refused(400, "INVALID_REQUEST").json();
+        let problem = put(201).expect_refusal(400, "INVALID_REQUEST").json();
         assert_eq!(problem["detail"], "`display_name` has 201 characters and may have 200", "{problem}");
         put(200).expect(201);
     });
@@ -427,15 +427,17 @@ fn documents_are_replaced_by_their_tag_only() {
                 [("Content-Type", "application/json")].into_iter().chain(headers.iter().copied()).collect();
             operator.send("PUT", path, &headers, document.as_bytes())
         };
-        put(&[]).refused(428, "INVALID_REQUEST");
+        put(&[]).expect_refusal(428, "INVALID_REQUEST");
         let made = put(&[("If-None-Match", "*")]).expect(201);
-        put(&[("If-None-Match", "*")]).refused(412, "CONFLICT");
-        put(&[("If-Match", "\"999999\"")]).refused(412, "CONFLICT");
+        put(&[("If-None-Match", "*")]).expect_refusal(412, "CONFLICT");
+        put(&[("If-Match", "\"999999\"")]).expect_refusal(412, "CONFLICT");
         put(&[("If-Match", made.header("etag").expect("a tag"))]).expect(200);
-        put(&[("If-Match", made.header("etag").expect("a tag"))]).refused(412, "CONFLICT");
-        operator.make("/v1/orgs/acme/agents/bad", &json!({"enabeld": []})).refused(422, "INVALID_POLICY");
-        operator.get("/v1/orgs/acme/agents/bad").refused(404, "NOT_FOUND");
-        operator.make("/v1/orgs/Bad%20Name", &json!({})).refused(400, "INVALID_REQUEST");
+        put(&[("If-Match", made.header("etag").expect("a tag"))]).expect_refusal(412, "CONFLICT");
+        operator
+            .make("/v1/orgs/acme/agents/bad", &json!({"enabeld": []}))
+            .expect_refusal(422, "INVALID_POLICY");
+        operator.get("/v1/orgs/acme/agents/bad").expect_refusal(404, "NOT_FOUND");
+        operator.make("/v1/orgs/Bad%20Name", &json!({})).expect_refusal(400, "INVALID_REQUEST");
     });
 }
 
@@ -443,20 +445,20 @@ fn documents_are_replaced_by_their_tag_only() {
 fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
-        operator.get("/v1/nosuch").refused(404, "NOT_FOUND");
-        operator.get("/").refused(404, "NOT_FOUND");
-        operator.get("/v1/sessions/%2e%2e/files/x").refused(404, "NOT_FOUND");
-        operator.get("/v1/plugins/nosuch").refused(404, "NOT_FOUND");
-        operator.get("/v1/orgs/nosuch").refused(404, "NOT_FOUND");
-        operator.get("/v1/sessions/nosuch").refused(404, "NOT_FOUND");
-        operator.post("/v1/sessions", &json!({"agent": "acme/nosuch"})).refused(404, "NOT_FOUND");
-        operator.delete("/v1/tokens/nosuch").refused(404, "NOT_FOUND");
-        operator.delete("/healthz").refused(405, "INVALID_REQUEST");
-        operator.post("/v1/sessions", &json!({"agent": "acme"})).refused(400, "INVALID_REQUEST");
+        operator.get("/v1/nosuch").expect_refusal(404, "NOT_FOUND");
+        operator.get("/").expect_refusal(404, "NOT_FOUND");
+        operator.get("/v1/sessions/%2e%2e/files/x").expect_refusal(404, "NOT_FOUND");
+        operator.get("/v1/plugins/nosuch").expect_refusal(404, "NOT_FOUND");
+        operator.get("/v1/orgs/nosuch").expect_refusal(404, "NOT_FOUND");
+        operator.get("/v1/sessions/nosuch").expect_refusal(404, "NOT_FOUND");
+        operator.post("/v1/sessions", &json!({"agent": "acme/nosuch"})).expect_refusal(404, "NOT_FOUND");
+        operator.delete("/v1/tokens/nosuch").expect_refusal(404, "NOT_FOUND");
+        operator.delete("/healthz").expect_refusal(405, "INVALID_REQUEST");
+        operator.post("/v1/sessions", &json!({"agent": "acme"})).expect_refusal(400, "INVALID_REQUEST");
         operator
             .post("/v1/sessions", &json!({"agent": "acme/bot", "user": "\u{7}"}))
-            .refused(400, "INVALID_REQUEST");
-        operator.get("/v1/audit?cursor=nonsense").refused(400, "INVALID_REQUEST");
+            .expect_refusal(400, "INVALID_REQUEST");
+        operator.get("/v1/audit?cursor=nonsense").expect_refusal(400, "INVALID_REQUEST");
     });
 }
 
@@ -469,7 +471,7 @@ fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_ta
         let calls = session.path("/calls");
         let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
         let refused = |reply: Reply, name: &str, taken: &str| {
-            let problem = reply.refused(400, "INVALID_REQUEST").json();
+            let problem = reply.expect_refusal(400, "INVALID_REQUEST").json();
             assert!(problem["detail"].to_string().contains(&format!("`{name}`")), "{problem}");
             assert!(problem["hint"].to_string().contains(taken), "{problem}");
         };
@@ -479,12 +481,12 @@ fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_ta
         refused(operator.post(&format!("{calls}?dry_run=true"), &call), "dry_run", ": none");
         assert_eq!(operator.send("HEAD", "/v1/tokens?cusor=x", &[], b"").status, 400);
         for path in ["/healthz", "/readyz", "/openapi.json"] {
-            refused(fixture.daemon.stranger().get(&format!("{path}?verbose")), "verbose", ": none");
-            fixture.daemon.stranger().get(&format!("{path}?")).expect(200);
+            refused(fixture.daemon.anonymous().get(&format!("{path}?verbose")), "verbose", ": none");
+            fixture.daemon.anonymous().get(&format!("{path}?")).expect(200);
         }
         // Who may not ask learns of nothing else.
-        fixture.daemon.stranger().get("/v1/tokens?cusor=x").refused(401, "UNAUTHENTICATED");
-        fixture.of_role("auditor", "acme").get("/v1/tokens?cusor=x").refused(403, "FORBIDDEN");
+        fixture.daemon.anonymous().get("/v1/tokens?cusor=x").expect_refusal(401, "UNAUTHENTICATED");
+        fixture.of_role("auditor", "acme").get("/v1/tokens?cusor=x").expect_refusal(403, "FORBIDDEN");
         assert!(operator.audit(&format!("kind=call&session={}", session.id)).is_empty());
         operator.post(&calls, &call).expect(200);
         operator.get("/v1/tokens?limit=1").expect(200);

@@ -28,8 +28,8 @@ fn a_body_that_is_too_large_is_refused() {
         let session = operator.open_session("acme/bot");
         let large = vec![b' '; 3 << 20];
         let headers = [("Content-Type", "application/json")];
-        operator.send("POST", &session.path("/calls"), &headers, &large).refused(413, "TOO_LARGE");
-        operator.upload("huge", &vec![0; 5 << 20]).refused(413, "TOO_LARGE");
+        operator.send("POST", &session.path("/calls"), &headers, &large).expect_refusal(413, "TOO_LARGE");
+        operator.upload("huge", &vec![0; 5 << 20]).expect_refusal(413, "TOO_LARGE");
         // The length alone is not believed: a body in pieces meets the same limit.
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
@@ -45,7 +45,7 @@ fn a_body_that_is_too_large_is_refused() {
                 break;
             }
         }
-        pending.reply().refused(413, "TOO_LARGE");
+        pending.reply().expect_refusal(413, "TOO_LARGE");
         // What fits is read.
         let mut fits = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#.to_vec();
         fits.resize(1 << 20, b' ');
@@ -64,7 +64,7 @@ fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
         };
         let asked =
             head(1_000_000_000).replace("POST", "PUT").replace("application/json", "application/wasm");
-        operator.raw(asked.as_bytes()).reply().refused(413, "TOO_LARGE");
+        operator.raw(asked.as_bytes()).reply().expect_refusal(413, "TOO_LARGE");
         let large = vec![0; 32 << 20];
         let mut whole = asked.replace("1000000000", &large.len().to_string()).into_bytes();
         whole.extend_from_slice(&large);
@@ -81,7 +81,7 @@ fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
 #[test]
 fn a_body_that_does_not_come_in_time_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = format!(
@@ -98,7 +98,7 @@ fn a_body_that_does_not_come_in_time_is_refused() {
 #[test]
 fn connections_are_counted_and_idle_ones_make_room() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         // All that there are, and twenty more, none of which says anything.
         let idle: Vec<_> = (0..84).map(|_| stranger.raw(b"")).collect();
         // This one waits until their time is over, and is served.
@@ -137,7 +137,7 @@ fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
 fn clients_that_do_not_read_their_answers_make_room() {
     with_fixture(|fixture| {
         fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
             let held: Vec<_> = (0..64)
                 .map(|_| {
@@ -157,7 +157,7 @@ fn clients_that_do_not_read_their_answers_make_room() {
 fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
     with_fixture(|fixture| {
         fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             let good = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let last = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             let missing = "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -186,7 +186,7 @@ fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
 fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
     with_fixture(|fixture| {
         fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             let all = |text: &str| stranger.raw(text.as_bytes()).all().expect("an end");
             assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200]);
             let kept = "GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
@@ -230,7 +230,7 @@ fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
             |length: usize| format!("{head}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
         fixture.leaves_nothing(|fixture| {
             // Nobody is told to send what is refused anyway.
-            let stranger = fixture.daemon.stranger();
+            let stranger = fixture.daemon.anonymous();
             let refused = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
             assert_eq!(statuses(&stranger.raw(refused.as_bytes()).all().expect("an answer")), [401]);
             // A flood of those that ask and then say nothing: each has its time and makes room.
@@ -250,7 +250,7 @@ fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
 #[test]
 fn a_request_that_two_readers_could_read_differently_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.stranger();
+        let stranger = fixture.daemon.anonymous();
         let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let heads = [
             "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n",
@@ -275,7 +275,7 @@ fn a_request_that_two_readers_could_read_differently_is_refused() {
             "GET\t/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         ];
         for head in heads {
-            stranger.raw(format!("{head}{inner}").as_bytes()).reply().refused(400, "INVALID_REQUEST");
+            stranger.raw(format!("{head}{inner}").as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         }
         // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
         let both = format!(

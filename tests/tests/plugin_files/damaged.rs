@@ -40,7 +40,7 @@ fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
         let (_, alone) = failed();
         assert!(alone["reason"].is_string() && is_listed(), "{alone}");
         operator.delete("/v1/plugins/unasked").expect(204);
-        operator.get("/v1/plugins/unasked").refused(404, "NOT_FOUND");
+        operator.get("/v1/plugins/unasked").expect_refusal(404, "NOT_FOUND");
         assert!(!is_listed());
         operator.load("unasked", &sound);
         let (shown, beside) = failed();
@@ -71,7 +71,7 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
             let state = if loaded_before { &shown["versions"][0]["state"] } else { &shown["state"] };
             assert_eq!(state, "compiling", "{shown}");
             operator.delete(path).expect(204);
-            operator.get(path).refused(404, "NOT_FOUND");
+            operator.get(path).expect_refusal(404, "NOT_FOUND");
             wait::until("the load to end, and to be recorded", || {
                 let rows = operator.audit("kind=admin&limit=2");
                 rows.iter().any(|row| row["admin"]["outcome"] == "CANCELLED").then_some(())
@@ -79,8 +79,8 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
             wait::until("the worker to be gone", || {
                 (process::children(fixture.daemon.pid()) == 0).then_some(())
             });
-            operator.get(path).refused(404, "NOT_FOUND");
-            operator.delete(path).refused(404, "NOT_FOUND");
+            operator.get(path).expect_refusal(404, "NOT_FOUND");
+            operator.delete(path).expect_refusal(404, "NOT_FOUND");
             assert_eq!(fixture.files(), files);
         }
         put(&sound);
@@ -108,7 +108,7 @@ fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
                 assert!(!["INTERNAL", "UNAVAILABLE"].contains(&code), "byte {at}: {}", called.0);
                 operator.delete("/v1/plugins/flipped").expect(204);
             } else {
-                reply.refused(422, "INVALID_PLUGIN");
+                reply.expect_refusal(422, "INVALID_PLUGIN");
             }
         }
         fixture.serves();
@@ -125,9 +125,9 @@ fn a_file_cut_anywhere_is_refused() {
         let operator = fixture.daemon.operator();
         let (leak_check, files) = (LeakCheck::start(&fixture.daemon), fixture.files());
         for end in (0..sound.len()).step_by(sound.len() / 40) {
-            operator.upload("cut", &sound[..end]).refused(422, "INVALID_PLUGIN");
+            operator.upload("cut", &sound[..end]).expect_refusal(422, "INVALID_PLUGIN");
         }
-        operator.get("/v1/plugins/cut").refused(404, "NOT_FOUND");
+        operator.get("/v1/plugins/cut").expect_refusal(404, "NOT_FOUND");
         assert_eq!(fixture.files(), files);
         operator.load("cut", &sound);
         assert_eq!(fixture.good.call("cut/answer", json!({})).output(), 1);
@@ -195,10 +195,10 @@ fn an_exchanged_or_damaged_component_file_is_not_served() {
     let daemon = daemon.crash_and_restart();
     let session = daemon.operator().open_session("acme/bot");
     for gone in ["one/answer", "two/answer"] {
-        session.call(gone, json!({})).failed("TOOL_NOT_FOUND");
+        session.call(gone, json!({})).expect_error("TOOL_NOT_FOUND");
     }
     assert_eq!(session.call("three/answer", json!({})).output(), 3);
-    daemon.logged("why", |line| line.contains("cannot be served any more"));
+    daemon.wait_for_log("why", |line| line.contains("cannot be served any more"));
     daemon.operator().load("one", &one);
     assert_eq!(session.call("one/answer", json!({})).output(), 1);
 }

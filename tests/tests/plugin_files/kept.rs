@@ -59,12 +59,12 @@ fn a_refused_upload_of_what_is_built_in_costs_no_compiled_code() {
     };
     let before = code();
     for built_in in BUILT_IN {
-        operator.upload(built_in.name, built_in.component).refused(409, "CONFLICT");
-        operator.upload("other", built_in.component).refused(422, "INVALID_PLUGIN");
+        operator.upload(built_in.name, built_in.component).expect_refusal(409, "CONFLICT");
+        operator.upload("other", built_in.component).expect_refusal(422, "INVALID_PLUGIN");
         assert_eq!(code(), before, "{}", built_in.name);
     }
     let sound = PluginFile::new("sound").build();
-    operator.upload("other", &sound).refused(422, "INVALID_PLUGIN");
+    operator.upload("other", &sound).expect_refusal(422, "INVALID_PLUGIN");
     assert_eq!(code(), before, "nothing is left of a refused file");
     operator.load("sound", &sound);
     assert!(code().is_superset(&before) && code() != before);
@@ -93,7 +93,9 @@ fn what_a_kill_left_of_a_load_is_removed_by_the_next_start() {
     let kept = [&first, &second].into_iter().cloned().chain(of_others.map(str::to_owned)).collect();
     assert_eq!(names(components.clone()), kept);
     for gone in [orphan.as_str(), ".tmpA1b2C3"] {
-        daemon.logged("what is removed", |line| line.contains("no plugin refers to") && line.contains(gone));
+        daemon.wait_for_log("what is removed", |line| {
+            line.contains("no plugin refers to") && line.contains(gone)
+        });
     }
     let operator = daemon.operator();
     assert_eq!(file_of(&operator.get("/v1/plugins/kept").expect(200).json()["digest"]), first);

@@ -54,7 +54,7 @@ impl Fixture {
         let leak_check = LeakCheck::start(&self.daemon);
         let files = self.files();
         let operator = self.daemon.operator();
-        let reply = operator.upload(namespace, file).refused(422, "INVALID_PLUGIN");
+        let reply = operator.upload(namespace, file).expect_refusal(422, "INVALID_PLUGIN");
         let told = reply.json();
         assert!(told["detail"].as_str().is_some_and(|text| text.contains(words)), "no `{words}`: {told}");
         let text = reply.text();
@@ -65,7 +65,7 @@ impl Fixture {
             "{text}"
         );
         if namespace != "answers" {
-            operator.get(&format!("/v1/plugins/{namespace}")).refused(404, "NOT_FOUND");
+            operator.get(&format!("/v1/plugins/{namespace}")).expect_refusal(404, "NOT_FOUND");
         }
         assert_eq!(self.files(), files, "a refused file is not kept");
         wait::until("the worker to be gone", || (process::children(self.daemon.pid()) == 0).then_some(()));
@@ -260,16 +260,16 @@ fn a_namespace_that_another_publisher_holds_is_taken() {
         operator.load("held", &PluginFile::new("held").build());
         for publisher in [json!("Somebody else"), json!(null)] {
             let theirs = PluginFile::new("held").describing("publisher", publisher).answering("2").build();
-            operator.upload("held", &theirs).refused(409, "CONFLICT");
+            operator.upload("held", &theirs).expect_refusal(409, "CONFLICT");
         }
         assert_eq!(fixture.good.call("held/answer", json!({})).output(), 1);
         let next = PluginFile::new("held").describing("version", json!("2.0.0")).answering("2").build();
         operator.load("held", &next);
         assert_eq!(fixture.good.call("held/answer", json!({})).output(), 2);
         for built_in in ["arithmetic", "files"] {
-            operator.upload(built_in, &PluginFile::new(built_in).build()).refused(409, "CONFLICT");
+            operator.upload(built_in, &PluginFile::new(built_in).build()).expect_refusal(409, "CONFLICT");
         }
-        operator.upload("Not-A-Name", &next).refused(400, "INVALID_REQUEST");
+        operator.upload("Not-A-Name", &next).expect_refusal(400, "INVALID_REQUEST");
     });
 }
 
@@ -279,7 +279,9 @@ fn a_version_that_the_address_names_must_be_the_files() {
         let operator = fixture.daemon.operator();
         let file = PluginFile::new("dated").build();
         let wasm = [("Content-Type", "application/wasm")];
-        operator.send("PUT", "/v1/plugins/dated?version=2.0.0", &wasm, &file).refused(422, "INVALID_PLUGIN");
+        operator
+            .send("PUT", "/v1/plugins/dated?version=2.0.0", &wasm, &file)
+            .expect_refusal(422, "INVALID_PLUGIN");
         operator.send("PUT", "/v1/plugins/dated?version=1.0.0", &wasm, &file).expect(200);
     });
 }
@@ -318,13 +320,13 @@ fn rollback_goes_back_as_far_as_there_are_versions() {
         let answer = || fixture.good.call("versioned/answer", json!({})).output().clone();
         let back = || operator.post("/v1/plugins/versioned/rollback", &json!({}));
         load("1");
-        back().refused(409, "CONFLICT");
+        back().expect_refusal(409, "CONFLICT");
         load("2");
         back().expect(200);
         assert_eq!(answer(), 1);
-        back().refused(409, "CONFLICT");
+        back().expect_refusal(409, "CONFLICT");
         operator.delete("/v1/plugins/versioned").expect(204);
-        back().refused(404, "NOT_FOUND");
+        back().expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -345,7 +347,7 @@ fn schemas_that_take_too_much_together_end_in_their_own_process() {
         let tools = |count: usize| -> Vec<Value> { (0..count).map(tool).collect() };
         let operator = fixture.daemon.operator();
         let bomb = PluginFile::new("patterns").describing("tools", json!(tools(400))).build();
-        let refused = operator.upload("patterns", &bomb).refused(422, "INVALID_PLUGIN");
+        let refused = operator.upload("patterns", &bomb).expect_refusal(422, "INVALID_PLUGIN");
         assert!(refused.text().contains("compiling its schemas"), "{}", refused.text());
         fixture.serves();
         let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();

@@ -12,7 +12,7 @@ fn begin(daemon: &Daemon, namespace: &str, file: &[u8]) {
 
 fn stop(daemon: &Daemon) {
     daemon.terminate();
-    daemon.logged("that it stops", |line| line.contains("stopping"));
+    daemon.wait_for_log("that it stops", |line| line.contains("stopping"));
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_stop_lets_a_load_end() {
     let mut daemon = Daemon::start(PROGRAM, PATIENT);
     begin(&daemon, "answers", &PluginFile::new("answers").build());
     stop(&daemon);
-    assert!(daemon.ended().success());
+    assert!(daemon.wait_for_exit().success());
     let daemon = daemon.crash_and_restart();
     assert_eq!(daemon.operator().get("/v1/plugins/answers").expect(200).json()["state"], "active");
     assert_eq!(daemon.operator().audit("kind=admin&limit=1")[0]["admin"]["action"], "plugin.load");
@@ -33,8 +33,8 @@ fn a_second_signal_waits_for_no_load() {
     begin(&daemon, "bomb", &bombs::compile_bomb());
     stop(&daemon);
     daemon.terminate();
-    assert!(daemon.ended().success());
+    assert!(daemon.wait_for_exit().success());
     assert!(daemon.log_text().contains("changes were still being made"), "{}", daemon.log_text());
     let daemon = daemon.crash_and_restart();
-    daemon.operator().get("/v1/plugins/bomb").refused(404, "NOT_FOUND");
+    daemon.operator().get("/v1/plugins/bomb").expect_refusal(404, "NOT_FOUND");
 }

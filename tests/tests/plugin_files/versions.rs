@@ -64,10 +64,10 @@ fn a_version_that_was_rolled_back_from_stands_in_for_none() {
     versions.act("rollback");
     let versions = versions.restart_with_damaged(&[1]);
     let session = versions.daemon.operator().open_session("acme/bot");
-    session.call("versioned/answer", json!({})).failed("TOOL_NOT_FOUND");
+    session.call("versioned/answer", json!({})).expect_error("TOOL_NOT_FOUND");
     let states: Vec<_> = versions.shown().into_iter().map(|(_, state, _)| state).collect();
     assert_eq!(states, ["failed", "disabled"]);
-    versions.daemon.logged("why", |line| line.contains("a plugin is not served"));
+    versions.daemon.wait_for_log("why", |line| line.contains("a plugin is not served"));
     let versions = versions.restart_with_damaged(&[]);
     versions.serve(1);
     let shown = versions.shown();
@@ -123,10 +123,10 @@ fn a_plugin_of_which_nothing_serves_holds_its_name_until_it_is_loaded_anew() {
     let versions = unserved();
     let operator = versions.daemon.operator();
     let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
-    operator.upload("versioned", &theirs.answering("9").build()).refused(409, "CONFLICT");
+    operator.upload("versioned", &theirs.answering("9").build()).expect_refusal(409, "CONFLICT");
     for action in ["disable", "enable", "rollback"] {
         let refused = operator.post(&format!("/v1/plugins/versioned/{action}"), &json!({}));
-        let told = refused.refused(404, "NOT_FOUND").text();
+        let told = refused.expect_refusal(404, "NOT_FOUND").text();
         assert!(told.contains("could be loaded"), "{told}");
     }
     operator.load("versioned", &file(3));
@@ -144,7 +144,7 @@ fn a_plugin_of_which_nothing_serves_can_be_removed() {
     let versions = unserved();
     let operator = versions.daemon.operator();
     operator.delete("/v1/plugins/versioned").expect(204);
-    operator.get("/v1/plugins/versioned").refused(404, "NOT_FOUND");
+    operator.get("/v1/plugins/versioned").expect_refusal(404, "NOT_FOUND");
     assert!(versions.files.iter().all(|file| !file.exists()), "{:?}", versions.files);
     let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
     operator.load("versioned", &theirs.answering("9").build());

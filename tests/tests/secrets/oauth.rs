@@ -140,7 +140,7 @@ impl Fixture {
     /// The page that the browser comes back to.
     fn come_back(&self, url: &str) -> Reply {
         let path = url.split_once(&self.daemon.address.to_string()).expect("the daemon's address").1;
-        self.daemon.stranger().get(path)
+        self.daemon.anonymous().get(path)
     }
 }
 
@@ -183,7 +183,7 @@ fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_en
         assert_eq!(fixture.state(), "connected");
         assert!(has_tool(&session));
         // The same answer again is none.
-        fixture.come_back(&back).refused(410, "EXPIRED");
+        fixture.come_back(&back).expect_refusal(410, "EXPIRED");
         let version =
             || fixture.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
         let (connected, asked_before) = (version(), fixture.provider.asked());
@@ -202,24 +202,25 @@ fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_en
 fn k3_what_comes_back_without_being_asked_for_connects_nothing() {
     let Some(fixture) = Fixture::start() else { return };
     fixture.put(&fixture.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
-    let page = |query: &str| fixture.daemon.stranger().get(&format!("/v1/oauth/callback?{query}"));
-    page("state=made-up&code=made-up").refused(410, "EXPIRED");
-    page("").refused(400, "INVALID_REQUEST");
-    page(&format!("state={}", "a".repeat(9_000))).refused(400, "INVALID_REQUEST");
+    let page = |query: &str| fixture.daemon.anonymous().get(&format!("/v1/oauth/callback?{query}"));
+    page("state=made-up&code=made-up").expect_refusal(410, "EXPIRED");
+    page("").expect_refusal(400, "INVALID_REQUEST");
+    page(&format!("state={}", "a".repeat(9_000))).expect_refusal(400, "INVALID_REQUEST");
     let state_of = |asked: &Value| {
         let url = asked["url"].as_str().expect("an address");
         url.split("state=").nth(1).and_then(|rest| rest.split('&').next()).expect("a state").to_owned()
     };
     // A code that the provider never gave.
-    page(&format!("state={}&code=made-up", state_of(&fixture.connect()))).refused(424, "CREDENTIAL_MISSING");
+    page(&format!("state={}&code=made-up", state_of(&fixture.connect())))
+        .expect_refusal(424, "CREDENTIAL_MISSING");
     // A person who says no.
     page(&format!("state={}&error=access_denied", state_of(&fixture.connect())))
-        .refused(424, "CREDENTIAL_MISSING");
+        .expect_refusal(424, "CREDENTIAL_MISSING");
     // A code that was given for another address of the daemon's.
     let (first, second) = (fixture.connect(), fixture.connect());
     let back = fixture.say_yes(first["url"].as_str().expect("an address"));
     let other = back.replace(&state_of(&first), &state_of(&second));
-    fixture.come_back(&other).refused(424, "CREDENTIAL_MISSING");
+    fixture.come_back(&other).expect_refusal(424, "CREDENTIAL_MISSING");
     assert_eq!(fixture.state(), "pending");
     // And its twin.
     let back = fixture.say_yes(fixture.connect()["url"].as_str().expect("an address"));
@@ -269,8 +270,8 @@ fn sent_token(upstream: &Upstream) -> String {
 #[test]
 fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_forgets_it() {
     let upstream = Upstream::start();
-    upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
-    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.names.address);
+    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
     let Some(fixture) = Fixture::start_with(&settings) else { return };
     let_machine_in(&fixture, &upstream);
     let session = fixture.operator.open_session("acme/bot");
@@ -299,11 +300,11 @@ fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_
         let reply = fetch();
         (reply.status() != "ok").then_some(reply)
     });
-    let refused = refused.failed("CREDENTIAL_MISSING");
+    let refused = refused.expect_error("CREDENTIAL_MISSING");
     assert_eq!(refused.message(), "the credential of `stripe` was revoked by its provider");
     assert_eq!(fixture.operator.get(STRIPE).expect(200).json()["state"], "revoked");
     let (requests, asked) = (upstream.requests().len(), fixture.provider.asked());
-    fetch().failed("CREDENTIAL_MISSING");
+    fetch().expect_error("CREDENTIAL_MISSING");
     assert_eq!((upstream.requests().len(), fixture.provider.asked()), (requests, asked));
     let renewals = fixture.operator.audit("kind=admin&organization=acme&limit=100");
     let renewals = renewals.iter().filter(|row| row["admin"]["action"] == "credential.renew");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::{compiled, syncs};
+use toolgate_tests::{compiled_code, sync_faults};
 
 use super::*;
 
@@ -20,29 +20,29 @@ fn a_daemon_without_its_root_key_serves_what_needs_no_secret_and_is_unsealed() {
     let with_key = ["env".to_owned(), format!("TOOLGATE_TEST_ROOT={KEY}")];
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
     let start = |under: &[String]| {
         let options = Options { settings: settings.clone(), data: Some(data.clone()), under: under.to_vec() };
         Daemon::start_with(PROGRAM, options)
     };
     let daemon = start(&with_key);
-    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    assert_eq!(daemon.anonymous().get("/readyz").expect(200).json()["status"], "ok");
     prepare(&daemon.operator());
     put(&daemon.operator(), STRIPE, &bearer(CANARY)).expect(201);
     drop(daemon);
 
     let daemon = start(&[]);
     let operator = daemon.operator();
-    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "sealed");
+    assert_eq!(daemon.anonymous().get("/readyz").expect(200).json()["status"], "sealed");
     assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "sealed");
-    put(&operator, STRIPE, &bearer("another")).refused(503, "UNAVAILABLE");
+    put(&operator, STRIPE, &bearer("another")).expect_refusal(503, "UNAVAILABLE");
     let session = operator.open_session("acme/bot");
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "6*7"})).status(), "ok");
-    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+    session.call("pay/answer", json!({})).expect_error("INTEGRATION_MISSING");
 
-    operator.post("/v1/unseal", &json!({"key": OTHER})).refused(400, "INVALID_REQUEST");
+    operator.post("/v1/unseal", &json!({"key": OTHER})).expect_refusal(400, "INVALID_REQUEST");
     operator.post("/v1/unseal", &json!({"key": KEY})).expect(200);
-    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    assert_eq!(daemon.anonymous().get("/readyz").expect(200).json()["status"], "ok");
     assert_eq!(*session.call("pay/answer", json!({})).output(), json!(1));
     assert!(!daemon.log_text().contains(KEY));
 }
@@ -74,7 +74,7 @@ fn k1_the_root_key_is_rotated_while_credentials_are_read_and_written() {
     });
     assert_ne!(before, key());
     let daemon = daemon.crash_and_restart();
-    assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok");
+    assert_eq!(daemon.anonymous().get("/readyz").expect(200).json()["status"], "ok");
     let rotated = daemon.operator().post("/v1/keys/rotate", &json!({})).expect(200).json();
     assert_eq!(rotated["rewrapped"], 301);
 }
@@ -83,9 +83,9 @@ fn k1_the_root_key_is_rotated_while_credentials_are_read_and_written() {
 #[test]
 fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
     let folder = tempfile::tempdir().expect("a folder");
-    let kill_at = syncs::killer(folder.path());
+    let kill_at = sync_faults::kill_at(folder.path());
     let data = folder.path().join("data");
-    compiled::lay_in(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
     let start = |under: Vec<String>| {
         Daemon::try_start_with(PROGRAM, Options { data: Some(data.clone()), under, ..Options::default() })
     };
@@ -103,7 +103,7 @@ fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
         drop(daemon);
         let daemon =
             start(Vec::new()).unwrap_or_else(|| panic!("it does not start after a kill at sync {at}"));
-        assert_eq!(daemon.stranger().get("/readyz").expect(200).json()["status"], "ok", "sync {at}");
+        assert_eq!(daemon.anonymous().get("/readyz").expect(200).json()["status"], "ok", "sync {at}");
         let again = daemon.operator().post("/v1/keys/rotate", &json!({})).expect(200).json();
         assert_eq!((&again["rewrapped"], &again["going"]), (&json!(3), &Value::Null), "sync {at}");
         if rotated.is_ok_and(|reply| reply.status == 200) {

@@ -42,9 +42,9 @@ fn k1_a_secret_is_in_no_answer_log_record_or_file() {
         json!({"provider": "stripe", "kind": "bearer", "secret": {"is": CANARY}, "bound_to": []}),
         json!({"provider": "stripe", "kind": "bearer", "secret": format!("{CANARY}\n"), "bound_to": [{"host": "a.example"}]}),
     ] {
-        note(put(&operator, STRIPE, &wrong)).refused(400, "INVALID_REQUEST");
+        note(put(&operator, STRIPE, &wrong)).expect_refusal(400, "INVALID_REQUEST");
     }
-    note(operator.post("/v1/unseal", &json!({"key": CANARY}))).refused(400, "INVALID_REQUEST");
+    note(operator.post("/v1/unseal", &json!({"key": CANARY}))).expect_refusal(400, "INVALID_REQUEST");
     let records = operator.audit("kind=admin&limit=100");
     let told = Value::Array(records).to_string();
     assert!(told.contains("credential.put") && told.contains("acme/stripe"), "{told}");
@@ -64,13 +64,13 @@ fn k1_a_secret_is_in_no_answer_log_record_or_file() {
 fn g8_a_credential_connects_its_integration_for_open_sessions_at_once() {
     let (_daemon, operator) = daemon("");
     let session = operator.open_session("acme/bot");
-    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+    session.call("pay/answer", json!({})).expect_error("INTEGRATION_MISSING");
     assert!(!has_tool(&session));
     put(&operator, STRIPE, &bearer(CANARY)).expect(201);
     assert!(has_tool(&session));
     assert_eq!(*session.call("pay/answer", json!({})).output(), json!(1));
     operator.delete(STRIPE).expect(204);
-    session.call("pay/answer", json!({})).failed("INTEGRATION_MISSING");
+    session.call("pay/answer", json!({})).expect_error("INTEGRATION_MISSING");
 }
 
 #[test]
@@ -90,13 +90,15 @@ fn g8_an_integration_ends_with_its_credential_without_anybody_asking() {
 #[test]
 fn k2_a_secret_too_short_to_be_blanked_is_refused() {
     let (_daemon, operator) = daemon("[credentials]\nplain_http = [\"localhost:8080\"]");
-    operator.make(STRIPE, &bearer("abc12")).refused(400, "INVALID_REQUEST");
+    operator.make(STRIPE, &bearer("abc12")).expect_refusal(400, "INVALID_REQUEST");
     let mut plain = bearer("abc123");
     plain["bound_to"] = json!([{"scheme": "http", "host": "localhost", "port": 8080}]);
-    operator.make(STRIPE, &plain).refused(400, "INVALID_REQUEST");
-    operator.get(STRIPE).refused(404, "NOT_FOUND");
+    operator.make(STRIPE, &plain).expect_refusal(400, "INVALID_REQUEST");
+    operator.get(STRIPE).expect_refusal(404, "NOT_FOUND");
     operator.make(STRIPE, &bearer("abc123")).expect(201);
-    operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc12"})).refused(400, "INVALID_REQUEST");
+    operator
+        .post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc12"}))
+        .expect_refusal(400, "INVALID_REQUEST");
     operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": "abc124"})).expect(200);
 }
 
@@ -108,8 +110,8 @@ fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
     put(&operator, STRIPE, &bearer("another")).expect(200);
     let headers = [("Content-Type", "application/json"), ("If-Match", tag.as_str())];
     let body = bearer("latest").to_string();
-    operator.send("PUT", STRIPE, &headers, body.as_bytes()).refused(412, "CONFLICT");
-    operator.make(STRIPE, &bearer("latest")).refused(412, "CONFLICT");
+    operator.send("PUT", STRIPE, &headers, body.as_bytes()).expect_refusal(412, "CONFLICT");
+    operator.make(STRIPE, &bearer("latest")).expect_refusal(412, "CONFLICT");
     let shown = operator.replace(STRIPE, &bearer("thirdly")).expect(200).json();
     assert_eq!((&shown["version"], &shown["state"]), (&json!(3), &json!("connected")));
 }
@@ -120,7 +122,7 @@ fn the_credentials_of_a_deleted_organization_are_gone() {
     put(&operator, STRIPE, &bearer(CANARY)).expect(201);
     let tag = operator.get("/v1/orgs/acme").expect(200).header("etag").expect("a tag").to_owned();
     operator.send("DELETE", "/v1/orgs/acme", &[("If-Match", &tag)], b"").expect(204);
-    operator.get(STRIPE).refused(404, "NOT_FOUND");
+    operator.get(STRIPE).expect_refusal(404, "NOT_FOUND");
     operator.make_organization("acme");
-    operator.get(STRIPE).refused(404, "NOT_FOUND");
+    operator.get(STRIPE).expect_refusal(404, "NOT_FOUND");
 }

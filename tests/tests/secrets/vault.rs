@@ -106,7 +106,7 @@ impl Drop for Vault {
 }
 
 fn state(daemon: &Daemon) -> String {
-    daemon.stranger().get("/readyz").expect(200).json()["status"].as_str().expect("a word").to_owned()
+    daemon.anonymous().get("/readyz").expect(200).json()["status"].as_str().expect("a word").to_owned()
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn k1_a_vaults_kv_engine_keeps_the_root_key() {
     let operator = daemon.operator();
     prepare(&operator);
     put(&operator, STRIPE, &bearer(CANARY)).expect(201);
-    operator.post("/v1/keys/rotate", &json!({})).refused(409, "CONFLICT");
+    operator.post("/v1/keys/rotate", &json!({})).expect_refusal(409, "CONFLICT");
     vault.bao(&["kv", "put", "-mount=secret", "toolgate/prod", &format!("root={OTHER}")]);
     let rotated = operator.post("/v1/keys/rotate", &json!({})).expect(200).json();
     assert_eq!((&rotated["rewrapped"], &rotated["going"]), (&json!(1), &Value::Null));
@@ -224,8 +224,8 @@ fn make_tool(operator: &Client, mut grant: Value) -> Session {
 impl Shop {
     fn start() -> Option<Self> {
         let (vault, upstream) = (Vault::start()?, Upstream::start());
-        let names = upstream.names.address;
-        upstream.names.tell("api.upstream.test", &[&[&upstream.address.to_string()]]);
+        let names = upstream.dns.address;
+        upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
         let egress = format!("[egress]\nname_servers = [\"{names}\"]\n[log]\nlevel = \"trace\"\n");
         let settings = format!("{}{egress}", vault.settings(REFERENCES));
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
@@ -266,7 +266,7 @@ fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
     let operator = shop.daemon.operator();
     put(&operator, SHOP, &referring(PLACE)).expect(201);
     // Nothing is there yet.
-    shop.call().failed("CREDENTIAL_MISSING");
+    shop.call().expect_error("CREDENTIAL_MISSING");
     assert_eq!(shop.upstream.requests().len(), 0);
     shop.keep(first);
     wait::until("the secret to be found", || (shop.call().error_type().is_none()).then_some(()));
@@ -289,7 +289,7 @@ fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
     let refused = wait::until("the kept secret to be over", || {
         Some(shop.call()).filter(|reply| reply.error_type().is_some())
     });
-    let refused = refused.failed("UNAVAILABLE");
+    let refused = refused.expect_error("UNAVAILABLE");
     assert!(refused.message().contains("the vault does not give the secret"), "{}", refused.0);
     records += &recorded();
     for place in [shown.text(), records, refused.0.to_string(), shop.daemon.log_text()] {
@@ -307,7 +307,7 @@ fn k4_a_vault_that_nobody_vouches_for_is_not_asked_for_secrets_of_organizations(
         let session = make_tool(&daemon.operator(), json!({}));
         put(&daemon.operator(), SHOP, &referring(PLACE)).expect(201);
         // A request gets its credential before anybody is asked where its host is.
-        let refused = session.call("shop/item", json!({})).failed("UNAVAILABLE");
+        let refused = session.call("shop/item", json!({})).expect_error("UNAVAILABLE");
         assert!(refused.message().contains(why), "{}", refused.0);
     }
 }
@@ -321,12 +321,12 @@ fn k1_an_organization_refers_to_its_own_part_of_the_vault_alone() {
     for reference in
         ["secret/tenants/rival/shop#key", "secret/tenants/acme/../rival/shop#key", "secret/root#key"]
     {
-        put(&owner, SHOP, &referring(reference)).refused(400, "INVALID_REQUEST");
+        put(&owner, SHOP, &referring(reference)).expect_refusal(400, "INVALID_REQUEST");
     }
-    owner.get(SHOP).refused(404, "NOT_FOUND");
+    owner.get(SHOP).expect_refusal(404, "NOT_FOUND");
     put(&owner, SHOP, &referring(PLACE)).expect(201);
     assert_eq!(owner.get(SHOP).expect(200).json()["vault"], PLACE);
-    owner.post(&format!("{SHOP}/rotate"), &json!({"secret": "new-secret"})).refused(409, "CONFLICT");
+    owner.post(&format!("{SHOP}/rotate"), &json!({"secret": "new-secret"})).expect_refusal(409, "CONFLICT");
     // One whose secret is here has no such member, and is rotated.
     put(&owner, STRIPE, &bearer(CANARY)).expect(201);
     assert_eq!(owner.get(STRIPE).expect(200).json().get("vault"), None);
@@ -336,11 +336,11 @@ fn k1_an_organization_refers_to_its_own_part_of_the_vault_alone() {
 #[test]
 fn k1_without_the_operators_word_nothing_refers_to_a_vault() {
     let (_daemon, operator) = daemon("");
-    let refused = put(&operator, SHOP, &referring(PLACE)).refused(400, "INVALID_REQUEST");
+    let refused = put(&operator, SHOP, &referring(PLACE)).expect_refusal(400, "INVALID_REQUEST");
     assert!(refused.text().contains("credentials.vault_references"), "{}", refused.text());
     let mut document = referring(PLACE);
     document["secret"] = json!(CANARY);
-    put(&operator, SHOP, &document).refused(400, "INVALID_REQUEST");
+    put(&operator, SHOP, &document).expect_refusal(400, "INVALID_REQUEST");
     document.as_object_mut().expect("an object").remove("vault");
     put(&operator, SHOP, &document).expect(201);
 }

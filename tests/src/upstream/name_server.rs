@@ -1,31 +1,31 @@
-//! A name server that says what it is told: for each name a row of answers, of which the last stays.
+//! Scripted name server (RFC 1035, UDP). Each name has a list of answers; the last one repeats.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A(ddress) and AAAA, as questions number them.
+/// Query types A and AAAA.
 const KINDS: [u16; 2] = [1, 28];
 
-/// The server. It ends with the process, since nothing waits for it.
+/// Handle of the server. Its thread runs until the process exits.
 #[derive(Clone)]
-pub struct Names {
+pub struct NameServer {
     pub address: SocketAddr,
-    told: Arc<Mutex<HashMap<String, Told>>>,
+    rows: Arc<Mutex<HashMap<String, Row>>>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Row {
     answers: Vec<Vec<IpAddr>>,
-    /// Questions for addresses of IPv4.
-    asked: usize,
+    /// Number of A queries.
+    queries: usize,
 }
 
-impl Names {
+impl NameServer {
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = socket.local_addr().expect("an address");
-        let names = Self { address, told: Arc::default() };
+        let names = Self { address, rows: Arc::default() };
         let answering = names.clone();
         std::thread::spawn(move || {
             let mut question = [0; 512];
@@ -38,21 +38,21 @@ impl Names {
         names
     }
 
-    /// What a name is answered with: the first question with the first of these, and so on.
-    pub fn tell(&self, name: &str, answers: &[&[&str]]) {
+    /// Sets the answers of a name, in the order of its queries.
+    pub fn set_answers(&self, name: &str, answers: &[&[&str]]) {
         let read = |text: &&str| text.parse().expect("an address");
         let answers = answers.iter().map(|answer| answer.iter().map(read).collect()).collect();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.insert(name.to_owned(), Told { answers, asked: 0 });
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.insert(name.to_owned(), Row { answers, queries: 0 });
     }
 
-    /// How often a name was asked for.
-    pub fn asked(&self, name: &str) -> usize {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.get(name).map_or(0, |told| told.asked)
+    /// Number of queries for a name.
+    pub fn query_count(&self, name: &str) -> usize {
+        let rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows.get(name).map_or(0, |rows| rows.queries)
     }
 
-    /// RFC 1035, as little of it as this needs. Answers are not to be kept.
+    /// Builds the reply to a query, with a TTL of 0.
     fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         let (mut name, mut at) = (Vec::new(), 12);
         loop {
@@ -85,12 +85,12 @@ impl Names {
     }
 
     fn addresses(&self, name: &str, kind: u16) -> Option<Vec<IpAddr>> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let told = told.get_mut(name)?;
-        // Both kinds are asked for at once; the row moves on with the first.
-        let turn = if kind == KINDS[0] { told.asked } else { told.asked.saturating_sub(1) };
-        told.asked += usize::from(kind == KINDS[0]);
-        let answer = told.answers.get(turn.min(told.answers.len().checked_sub(1)?))?;
+        let mut rows = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = rows.get_mut(name)?;
+        // A resolver sends A and AAAA at once; the list advances with the A query.
+        let turn = if kind == KINDS[0] { rows.queries } else { rows.queries.saturating_sub(1) };
+        rows.queries += usize::from(kind == KINDS[0]);
+        let answer = rows.answers.get(turn.min(rows.answers.len().checked_sub(1)?))?;
         let is_of_kind = |address: &&IpAddr| address.is_ipv4() == (kind == KINDS[0]);
         Some(answer.iter().filter(is_of_kind).copied().collect())
     }
