@@ -1,5 +1,4 @@
-//! A plugin author's first hour: what the README of a new plugin says is typed here, and the linter is given what it
-//! must find.
+//! A plugin author's first steps: the commands in the README of a new plugin, and the findings of `toolgate check`.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 #![allow(clippy::disallowed_methods, reason = "a shell is given the search path of this terminal")]
@@ -17,19 +16,19 @@ use toolgate_tests::{Daemon, PluginFile, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// T2, T11: from nothing to an answer over HTTP, with the commands that the guide shows.
+/// T2, T11: from `toolgate new` to a call over HTTP, with the commands of the README.
 #[test]
-fn what_the_readme_of_a_new_plugin_says_works_as_it_stands() {
+fn every_command_in_the_readme_of_a_new_plugin_works() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = Daemon::start(PROGRAM, "");
     let shell = Shell::new(folder.path(), &daemon);
-    shell.types("toolgate new my-weather").expect_success();
+    shell.run("toolgate new my-weather").expect_success();
     let readme = fs::read_to_string(folder.path().join("my-weather/README.md")).expect("a README");
     let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     assert!(commands.len() >= 8, "{readme}");
     let outputs: Vec<String> = commands
         .iter()
-        .map(|command| shell.types(&format!("cd my-weather && {command}")).expect_success())
+        .map(|command| shell.run(&format!("cd my-weather && {command}")).expect_success())
         .collect();
     let found = |command: &str, text: &str| {
         let at = commands.iter().position(|typed| typed.starts_with(command)).expect(command);
@@ -40,14 +39,14 @@ fn what_the_readme_of_a_new_plugin_says_works_as_it_stands() {
     found("toolgate run", "Hello, Ada!");
     found("toolgate plugin load", "call_my-weather_greet");
     found("toolgate call", "Hello, Ada!");
-    // Made once, it is not made again over what is there.
-    let again = shell.types("toolgate new my-weather");
+    // A second `new` does not overwrite the project.
+    let again = shell.run("toolgate new my-weather");
     assert_eq!(again.0.status.code(), Some(1));
-    files_are_had_as_it_says(&shell, &readme);
+    assert_file_access_as_documented(&shell, &readme);
 }
 
-/// T2, T11: a tool that reads a file, first of a plugin that does not ask for files, and then as the README shows it.
-fn files_are_had_as_it_says(shell: &Shell, readme: &str) {
+/// T2, T11: file access, first without the capability, then with the capability that the README shows.
+fn assert_file_access_as_documented(shell: &Shell, readme: &str) {
     const READS: &str = r#"
         use toolgate_sdk::{Result, plugin, tool};
 
@@ -66,11 +65,11 @@ fn files_are_had_as_it_says(shell: &Shell, readme: &str) {
     let component = "target/wasm32-wasip2/release/my_weather.wasm";
     let run = format!("toolgate run {component} read '{{\"name\": \"today.txt\"}}' --workspace ../notes");
     let check = format!("toolgate check {component} --workspace ../notes");
-    let types = |line: &str| shell.types(&format!("cd my-weather && {line}"));
+    let in_plugin = |line: &str| shell.run(&format!("cd my-weather && {line}"));
     let build = |facts: &str| {
         fs::write(&source, format!("{READS}\nplugin!(\"my-weather\", {facts}publisher = \"me\", read);"))
             .expect("a source");
-        types("cargo build --target wasm32-wasip2 --release").expect_success();
+        in_plugin("cargo build --target wasm32-wasip2 --release").expect_success();
     };
     fs::create_dir(shell.folder.join("notes")).expect("a folder");
     fs::write(shell.folder.join("notes/today.txt"), "buy milk").expect("a note");
@@ -79,15 +78,15 @@ fn files_are_had_as_it_says(shell: &Shell, readme: &str) {
 
     build("");
     for line in [&run, &check] {
-        let told = types(line).expect_failure();
-        assert!(told.contains(&format!("write `{asking}` in `plugin!`")), "{line}: {told}");
+        let output = in_plugin(line).expect_failure();
+        assert!(output.contains(&format!("write `{asking}` in `plugin!`")), "{line}: {output}");
     }
     build(&format!("{asking}, "));
-    assert!(types(&run).expect_success().contains("buy milk"));
-    let checked = types(&check).expect_success();
+    assert!(in_plugin(&run).expect_success().contains("buy milk"));
+    let checked = in_plugin(&check).expect_success();
     assert!(checked.contains("1 tool, 1 example run, 0 errors, 0 warnings"), "{checked}");
-    let told = types(&format!("toolgate check {component}")).expect_failure();
-    assert!(told.contains("give the files that it needs with `--workspace`"), "{told}");
+    let output = in_plugin(&format!("toolgate check {component}")).expect_failure();
+    assert!(output.contains("give the files that it needs with `--workspace`"), "{output}");
 }
 
 struct Shell {
@@ -97,7 +96,7 @@ struct Shell {
     token: String,
 }
 
-struct Typed(Output);
+struct ShellOutput(Output);
 
 impl Shell {
     fn new(folder: &Path, daemon: &Daemon) -> Self {
@@ -109,8 +108,8 @@ impl Shell {
         Self { folder: folder.to_owned(), path, server, token: daemon.operator_token() }
     }
 
-    /// Runs a line as a person at a terminal would, who knows nothing of the build that runs this test.
-    fn types(&self, line: &str) -> Typed {
+    /// Runs a line as in a new terminal, without the environment of the build that runs this test.
+    fn run(&self, line: &str) -> ShellOutput {
         let mut shell = Command::new("sh");
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy().into_owned();
@@ -120,14 +119,14 @@ impl Shell {
                 shell.env_remove(name);
             }
         }
-        // What it needs was downloaded for this workspace already, and a test needs no network.
+        // The dependencies were downloaded for this workspace, so the network is not needed.
         shell.env("CARGO_NET_OFFLINE", "true").env("PATH", &self.path);
         shell.env("TOOLGATE_SERVER", &self.server).env("TOOLGATE_TOKEN", &self.token);
-        Typed(shell.current_dir(&self.folder).arg("-c").arg(line).output().expect("a shell"))
+        ShellOutput(shell.current_dir(&self.folder).arg("-c").arg(line).output().expect("a shell"))
     }
 }
 
-impl Typed {
+impl ShellOutput {
     #[track_caller]
     fn expect_success(self) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -136,7 +135,7 @@ impl Typed {
         out
     }
 
-    /// What it says of why.
+    /// Standard error.
     #[track_caller]
     fn expect_failure(self) -> String {
         assert_eq!(self.0.status.code(), Some(1), "{:?}", self.0);
@@ -144,7 +143,7 @@ impl Typed {
     }
 }
 
-/// The findings of `toolgate check` for a file: code and place.
+/// Runs `toolgate check` on a file, and returns code and place of each finding.
 #[track_caller]
 fn findings(file: &[u8], status: i32) -> Vec<(String, String)> {
     findings_with(file, &[], Some(status))
@@ -152,7 +151,7 @@ fn findings(file: &[u8], status: i32) -> Vec<(String, String)> {
 
 #[track_caller]
 fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(String, String)> {
-    let ended = given("check", file, &["--json"], options);
+    let ended = run_on_plugin("check", file, &["--json"], options);
     if status.is_some() {
         assert_eq!(ended.status.code(), status, "{}\n{}", ended.stdout, ended.stderr);
     }
@@ -165,23 +164,23 @@ fn findings_with(file: &[u8], options: &[&str], status: Option<i32>) -> Vec<(Str
     all.iter().map(|finding| (text(finding, "code"), text(finding, "place"))).collect()
 }
 
-/// A command that is given a plugin file, and what stands behind that.
-fn given(command: &str, file: &[u8], arguments: &[&str], options: &[&str]) -> ProgramOutput {
+/// Runs a command on a plugin file.
+fn run_on_plugin(command: &str, file: &[u8], arguments: &[&str], options: &[&str]) -> ProgramOutput {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("plugin.wasm"), file).expect("a file");
     run_to_end(PROGRAM, &[&[command, "plugin.wasm"], arguments, options].concat(), folder.path())
 }
 
-/// A plugin that there is nothing to say about.
-fn sound() -> PluginFile {
+/// Plugin without findings.
+fn valid_plugin() -> PluginFile {
     PluginFile::new("sound")
         .with_tool("output_schema", json!({"type": "integer"}))
         .with_tool("examples", json!([{"input": {}, "output": 1}]))
 }
 
 #[test]
-fn t11_a_sound_plugin_has_no_findings() {
-    assert_eq!(findings(&sound().build(), 0), []);
+fn t11_a_valid_plugin_has_no_findings() {
+    assert_eq!(findings(&valid_plugin().build(), 0), []);
 }
 
 #[test]
@@ -193,62 +192,62 @@ fn t11_each_finding_has_its_code_and_place() {
             "DESCRIPTION_INVALID",
             "/tools/0/description",
             1,
-            sound().with_tool("description", json!("")).build(),
+            valid_plugin().with_tool("description", json!("")).build(),
         ),
-        ("DESCRIPTION_INVALID", "/tools/0/usage", 1, sound().with_tool("usage", json!(" ")).build()),
+        ("DESCRIPTION_INVALID", "/tools/0/usage", 1, valid_plugin().with_tool("usage", json!(" ")).build()),
         (
             "DESCRIPTION_INVALID",
             "/tools/0/input_schema",
             1,
-            sound().with_tool("input_schema", json!({"type": "objekt"})).build(),
+            valid_plugin().with_tool("input_schema", json!({"type": "objekt"})).build(),
         ),
         (
             "EXAMPLE_REFUSED",
             "/tools/0/examples/0/input",
             1,
-            sound().with_tool("examples", json!([{"input": {"x": 1}, "output": 1}])).build(),
+            valid_plugin().with_tool("examples", json!([{"input": {"x": 1}, "output": 1}])).build(),
         ),
         (
             "EXAMPLE_DIFFERS",
             "/tools/0/examples/0/output",
             1,
-            sound().with_tool("examples", json!([{"input": {}, "output": 2}])).build(),
+            valid_plugin().with_tool("examples", json!([{"input": {}, "output": 2}])).build(),
         ),
-        ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, sound().answering("\"one\"").build()),
-        ("UNKNOWN_FIELD", "/colour", 0, sound().describing("colour", json!("red")).build()),
+        ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, valid_plugin().answering("\"one\"").build()),
+        ("UNKNOWN_FIELD", "/colour", 0, valid_plugin().describing("colour", json!("red")).build()),
         (
             "UNDECLARED_IMPORT",
             "/capabilities",
             1,
-            sound().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build(),
+            valid_plugin().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build(),
         ),
         (
             "UNUSED_CAPABILITY",
             "/capabilities/filesystem",
             0,
-            sound().describing("capabilities", json!({"filesystem": "workspace"})).build(),
+            valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build(),
         ),
         (
             "LIMIT_WITHOUT_EFFECT",
             "/limits/fuel",
             0,
-            sound().describing("limits", json!({"fuel": 1_000_000_000_001_u64})).build(),
+            valid_plugin().describing("limits", json!({"fuel": 1_000_000_000_001_u64})).build(),
         ),
-        ("NO_EXAMPLES", "/tools/0/examples", 0, sound().with_tool("examples", json!([])).build()),
+        ("NO_EXAMPLES", "/tools/0/examples", 0, valid_plugin().with_tool("examples", json!([])).build()),
         (
             "NO_OUTPUT_SCHEMA",
             "/tools/0/output_schema",
             0,
-            sound().with_tool("output_schema", Value::Null).build(),
+            valid_plugin().with_tool("output_schema", Value::Null).build(),
         ),
         (
             "OPEN_INPUT",
             "/tools/0/input_schema",
             0,
-            sound().with_tool("input_schema", json!({"type": "object", "properties": {}})).build(),
+            valid_plugin().with_tool("input_schema", json!({"type": "object", "properties": {}})).build(),
         ),
-        ("NO_PURPOSE", "/purpose", 0, sound().describing("purpose", Value::Null).build()),
-        ("NO_PUBLISHER", "/publisher", 0, sound().describing("publisher", Value::Null).build()),
+        ("NO_PURPOSE", "/purpose", 0, valid_plugin().describing("purpose", Value::Null).build()),
+        ("NO_PUBLISHER", "/publisher", 0, valid_plugin().describing("publisher", Value::Null).build()),
     ];
     for (code, place, status, file) in cases {
         let found = findings(&file, status);
@@ -256,81 +255,80 @@ fn t11_each_finding_has_its_code_and_place() {
     }
 }
 
-/// Its examples fail too, without a word of why.
+/// The examples fail as well, without naming the cause.
 #[test]
-fn t11_a_limit_with_which_nothing_runs_is_found() {
-    let found = findings(&sound().describing("limits", json!({"fuel": 0})).build(), 1);
+fn t11_a_limit_below_every_call_is_found() {
+    let found = findings(&valid_plugin().describing("limits", json!({"fuel": 0})).build(), 1);
     assert!(found.contains(&("NOTHING_RUNS".to_owned(), "/limits/fuel".to_owned())), "{found:?}");
 }
 
-/// The way out is for the author, and not for one who calls a tool.
+/// The hint addresses the author, not a caller of the tool.
 #[test]
-fn t11_a_plugin_that_crashes_before_it_describes_itself_is_told_how_to() {
+fn t11_a_crash_in_describe_gets_a_hint_for_the_author() {
     const DESCRIBE: &str = r#"(func (export "describe") (result i32)"#;
-    let crashing = sound().text().replace(DESCRIBE, &format!("{DESCRIBE} (unreachable)"));
-    let ended = given("check", &assemble(&crashing), &[], &[]);
+    let crashing = valid_plugin().text().replace(DESCRIBE, &format!("{DESCRIBE} (unreachable)"));
+    let ended = run_on_plugin("check", &assemble(&crashing), &[], &[]);
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
     let says = |text: &str| ended.stderr.contains(text);
     assert!(says("DESCRIBE_FAILED at the file") && says("make `describe` "), "{}", ended.stderr);
     assert!(!says("try other arguments"), "{}", ended.stderr);
 }
 
-/// Not of a plugin that would not see them, and not where they were given.
-/// A hash map has another order in each call, and the same in each of a check that has one seed.
+/// A random example gets a new result in each run, so the check runs with more than one seed.
 #[test]
-fn t11_an_example_whose_output_hangs_on_chance_is_told() {
-    let told = findings_with(guests::HOSTILE, &[], None);
+fn t11_an_example_with_random_output_is_found() {
+    let output = findings_with(guests::HOSTILE, &[], None);
     let place = ("EXAMPLE_BY_CHANCE".to_owned(), "/tools/17/examples/0/output".to_owned());
-    assert!(told.contains(&place), "{told:?}");
-    // By itself it is sound: what it answers is a number.
-    let drawn = given("run", guests::HOSTILE, &["hostile/draw"], &[]);
+    assert!(output.contains(&place), "{output:?}");
+    // The tool itself is valid: it returns a number.
+    let drawn = run_on_plugin("run", guests::HOSTILE, &["hostile/draw"], &[]);
     assert!(drawn.stdout.trim().parse::<u8>().is_ok(), "{}", drawn.stdout);
 }
 
 #[test]
-fn t11_files_are_asked_for_where_they_can_be_given() {
+fn t11_a_failed_example_asks_for_workspace_only_with_the_capability() {
     let folder = tempfile::tempdir().expect("a folder");
     let workspace = ["--workspace", folder.path().to_str().expect("text")];
     let files = json!({"filesystem": "workspace"});
-    let [without, with] =
-        [sound(), sound().describing("capabilities", files)].map(|file| file.answering("\"one\""));
-    let told = |file: &PluginFile, options: &[&str]| {
-        let ended = given("check", &file.build(), &[], options);
+    let [without, with] = [valid_plugin(), valid_plugin().describing("capabilities", files)]
+        .map(|file| file.answering("\"one\""));
+    let output = |file: &PluginFile, options: &[&str]| {
+        let ended = run_on_plugin("check", &file.build(), &[], options);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
         ended.stderr.contains("give the files that it needs with `--workspace`")
     };
-    assert!(told(&with, &[]));
-    assert!(!told(&with, &workspace) && !told(&without, &[]) && !told(&without, &workspace));
+    assert!(output(&with, &[]));
+    assert!(!output(&with, &workspace) && !output(&without, &[]) && !output(&without, &workspace));
 }
 
 #[test]
-fn t11_a_folder_that_the_plugin_does_not_ask_for_is_said_to_be_unused() {
+fn t11_a_workspace_without_the_capability_is_reported_as_unused() {
     let folder = tempfile::tempdir().expect("a folder");
     let workspace = ["--workspace", folder.path().to_str().expect("text")];
-    let files = sound().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    let files = valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build();
     let unused = ("UNUSED_WORKSPACE".to_owned(), "/capabilities/filesystem".to_owned());
-    assert_eq!(findings_with(&sound().build(), &workspace, Some(0)), std::slice::from_ref(&unused));
+    assert_eq!(findings_with(&valid_plugin().build(), &workspace, Some(0)), std::slice::from_ref(&unused));
     assert!(!findings_with(&files, &workspace, Some(0)).contains(&unused));
 
-    let refused = given("run", &sound().build(), &["answer"], &workspace);
+    let refused = run_on_plugin("run", &valid_plugin().build(), &["answer"], &workspace);
     assert_eq!(refused.status.code(), Some(1), "{}", refused.stdout);
     assert!(
         refused.stderr.contains("`capabilities(filesystem = workspace)` in `plugin!`"),
         "{}",
         refused.stderr
     );
-    let ended = given("run", &files, &["answer"], &workspace);
+    let ended = run_on_plugin("run", &files, &["answer"], &workspace);
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), "1\n"), "{}", ended.stderr);
 }
 
-/// Whatever the plugin asks for.
+/// Holds with and without the filesystem capability.
 #[test]
-fn what_is_named_as_the_workspace_has_to_be_a_folder() {
-    let files = sound().describing("capabilities", json!({"filesystem": "workspace"})).build();
-    for plugin in [&sound().build(), &files] {
+fn the_workspace_must_be_a_folder() {
+    let files = valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    for plugin in [&valid_plugin().build(), &files] {
         for (command, arguments) in [("run", &["answer"][..]), ("check", &[])] {
             for named in ["missing", "plugin.wasm"] {
-                let ended = given(command, plugin, arguments, &["--workspace", named]);
+                let ended = run_on_plugin(command, plugin, arguments, &["--workspace", named]);
                 assert_eq!(ended.status.code(), Some(1), "{command} {named}: {}", ended.stdout);
                 let says = |text: &str| ended.stderr.contains(text);
                 assert!(says(&format!("`{named}`")) && says("`--workspace`"), "{command}: {}", ended.stderr);
@@ -339,11 +337,11 @@ fn what_is_named_as_the_workspace_has_to_be_a_folder() {
     }
 }
 
-/// The copy of a folder that holds the place for copies has no end.
+/// A copy into the copied folder would never end.
 #[test]
 fn a_folder_that_cannot_be_copied_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("plugin.wasm"), sound().build()).expect("a file");
+    fs::write(folder.path().join("plugin.wasm"), valid_plugin().build()).expect("a file");
     fs::create_dir(folder.path().join("ws")).expect("a folder");
     let check = |temporary: &Path| {
         let place = [("TMPDIR", temporary.to_str().expect("text"))];
@@ -356,15 +354,15 @@ fn a_folder_that_cannot_be_copied_is_named() {
     assert_eq!(check(folder.path()).status.code(), Some(0));
 }
 
-/// What we ask of others holds for our own: each example of each built-in tool is run here.
+/// T7: the built-in plugins pass `toolgate check`, with every example.
 #[test]
-fn t7_the_built_in_plugins_pass_their_own_check() {
+fn t7_the_built_in_plugins_pass_the_check() {
     assert!(guests::BUILT_IN.len() >= 4);
-    // Those that make plugins of definitions are none without one.
+    // Plugins that read definitions have no tools without one.
     let plugins = guests::BUILT_IN.iter().filter(|plugin| !matches!(plugin.name, "api" | "mcp"));
     for Embedded { name, component, .. } in plugins {
         let errors = findings_with(component, &[], None);
-        // The examples of `files` and `http` speak of files and of a web that only their own tests make up.
+        // The examples of `files` and `http` need files and servers of their own tests.
         let errors: Vec<_> = errors
             .into_iter()
             .filter(|(code, _)| !matches!(*name, "files" | "http") || !code.starts_with("EXAMPLE_"))
@@ -374,9 +372,9 @@ fn t7_the_built_in_plugins_pass_their_own_check() {
 }
 
 #[test]
-fn run_shows_the_result_and_what_it_took() {
+fn run_shows_the_result_and_its_usage() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("plugin.wasm"), sound().build()).expect("a file");
+    fs::write(folder.path().join("plugin.wasm"), valid_plugin().build()).expect("a file");
     let run = |arguments: &[&str]| {
         run_to_end(PROGRAM, &[&["run", "plugin.wasm"], arguments].concat(), folder.path())
     };
@@ -386,9 +384,9 @@ fn run_shows_the_result_and_what_it_took() {
     let ended = run(&["sound/answer", "{}", "--json"]);
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!((&report["status"], &report["output"]), (&json!("ok"), &json!(1)), "{report}");
-    let undeclared = sound().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build();
-    let ended = given("run", &undeclared, &["answer"], &[]);
-    assert_eq!(ended.status.code(), Some(1), "no daemon loads it: {}", ended.stdout);
+    let undeclared = valid_plugin().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build();
+    let ended = run_on_plugin("run", &undeclared, &["answer"], &[]);
+    assert_eq!(ended.status.code(), Some(1), "a daemon would refuse it: {}", ended.stdout);
     assert!(ended.stderr.contains("does not ask for"), "{}", ended.stderr);
     for (arguments, code) in [
         (&["answer", "{\"x\":1}"][..], "INVALID_ARGUMENTS"),

@@ -1,4 +1,4 @@
-//! A call from outside: several at once, the same one again, stopped, refused, and while plugins change under it.
+//! Calls over HTTP: parallel, repeated, cancelled and refused calls, and calls while plugins change.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -24,7 +24,7 @@ impl Fixture {
         Self { daemon, agents: 0 }
     }
 
-    /// A session of an agent of its own, which may call everything.
+    /// Opens a session of a new agent that may call every tool.
     fn session(&mut self) -> Session {
         self.agents += 1;
         self.daemon.session_within(&format!("acme/a{}", self.agents), &json!({}))
@@ -36,7 +36,7 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
 }
 
 #[test]
-fn r4_one_call_goes_through_the_whole_house() {
+fn r4_a_call_passes_every_step_and_is_recorded() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let reply = session.call_as("c1", "call_arithmetic_evaluate", json!({"expression": "1/3 + 1/6"}));
@@ -55,7 +55,7 @@ fn r4_one_call_goes_through_the_whole_house() {
 }
 
 #[test]
-fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
+fn g3_a_denied_tool_is_refused_and_the_other_calls_run() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.make_agent("acme/narrow", &json!({"enabled": ["hostile/*"], "disabled": ["hostile/spin"]}));
@@ -90,9 +90,9 @@ fn g3_a_tool_that_the_agent_may_not_call_is_refused_and_the_others_go_on() {
     });
 }
 
-/// The slow timer would outlast the deadline: that the call ends shows that both were waited for at once.
+/// One timer exceeds the deadline, so the call only ends because both timers run at once.
 #[test]
-fn t2_an_async_tool_waits_for_several_things_at_once() {
+fn t2_an_async_tool_awaits_several_futures_at_once() {
     with_fixture(|fixture| {
         fixture.daemon.operator().load("caller", guests::CALLER);
         let session = fixture.session();
@@ -103,7 +103,7 @@ fn t2_an_async_tool_waits_for_several_things_at_once() {
     });
 }
 
-/// B2: the policy narrows what every agent of the organization has, in sessions that are open, and of no other.
+/// B2: an organization's policy lowers the limits of its agents, also in open sessions, and of no other organization.
 #[test]
 fn b2_the_policy_of_an_organization_narrows_its_limits() {
     with_fixture(|fixture| {
@@ -126,7 +126,7 @@ fn b2_the_policy_of_an_organization_narrows_its_limits() {
         };
         replace(r#"{"limits":{"fual":10}}"#).expect_refusal(422, "INVALID_POLICY");
         assert!(fails(&inside));
-        // A policy can take away, not give.
+        // A policy can lower limits but not raise them.
         replace(r#"{"enabled":"*","limits":{"fuel":1000000000000}}"#).expect(200);
         assert!(!fails(&inside));
         inside.call("hostile/spin", json!({})).expect_error("FUEL_EXHAUSTED");
@@ -152,7 +152,7 @@ fn g1_an_agent_without_tools_gets_no_session() {
 }
 
 #[test]
-fn what_a_session_lists_is_what_it_can_call() {
+fn a_session_lists_the_tools_that_it_can_call() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let listed = session.client.get(&session.path("/tools")).expect(200).json();
@@ -160,7 +160,7 @@ fn what_a_session_lists_is_what_it_can_call() {
         assert!(tools.len() > 10, "{listed}");
         for tool in tools {
             let name = tool["name"].as_str().expect("a name");
-            // Refused by its schema at the latest: the gate let it in.
+            // The gate lets the call in; the schema refuses its arguments.
             let reply = session.call(name, json!({"no such argument": 1}));
             assert_eq!(reply.error_type(), Some("INVALID_ARGUMENTS"), "{name}: {}", reply.0);
         }
@@ -168,7 +168,7 @@ fn what_a_session_lists_is_what_it_can_call() {
 }
 
 #[test]
-fn r2_arguments_that_break_the_schema_are_refused_in_words() {
+fn r2_arguments_that_break_the_schema_are_refused_with_an_explanation() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let cases = [
@@ -189,16 +189,16 @@ fn r2_arguments_that_break_the_schema_are_refused_in_words() {
                 "INVALID_ARGUMENTS"
             );
         }
-        // An integral float is an integer.
+        // JSON Schema: a float without a fraction is an integer.
         let whole = r#"{"calls":[{"tool":"call_hostile_rest","arguments":{"ms":1.0}}]}"#;
         let reply = session.client.post_text(&session.path("/calls"), whole).expect(200).json();
         assert_eq!(reply["results"][0]["status"], "ok", "{reply}");
     });
 }
 
-/// Arguments are the call's own: what is wrong with them is that call's answer, not the request's.
+/// Invalid arguments fail their own call, not the whole request.
 #[test]
-fn arguments_that_are_no_sound_json_are_that_calls_error() {
+fn invalid_arguments_fail_only_their_own_call() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let deep = |levels: usize| format!("{{\"text\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
@@ -240,7 +240,7 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
         let post = json!({"calls": vec![doze.clone(); 32]}).to_string();
         let headers = [("Content-Type", "application/json")];
         let running = session.client.start("POST", &session.path("/calls"), &headers, post.as_bytes());
-        // None of them ends by itself, so when the last begins all of them run.
+        // None ends by itself, so all of them run when the last one begins.
         let mut begun = Vec::new();
         while begun.len() < 32 {
             let (name, event) = events.next().expect("an event");
@@ -261,7 +261,7 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
 }
 
 #[test]
-fn r7_the_same_id_runs_once_and_is_answered_the_same() {
+fn r7_a_repeated_id_runs_once_and_gets_the_same_result() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let write = json!({"path": "log.txt", "content": "once"});
@@ -275,13 +275,13 @@ fn r7_the_same_id_runs_once_and_is_answered_the_same() {
         session.call_as("c1", "call_files_write", other.clone()).expect_error("CONFLICT");
         session.call_as("c1", "call_files_read", write).expect_error("CONFLICT");
         assert_eq!(session.get_file("log.txt").expect(200).text(), "once");
-        // In another session the id is another call.
+        // Ids are scoped to a session.
         assert_eq!(fixture.session().call_as("c1", "call_files_write", other).output()["created"], true);
     });
 }
 
 #[test]
-fn r7_the_same_id_answers_running_while_it_runs() {
+fn r7_a_repeated_id_gets_running_while_the_call_runs() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let running = session.start("c1", "hostile/doze", json!({}));
@@ -323,36 +323,36 @@ fn r6_a_call_is_cancelled_by_its_id() {
         session.cancel("c1").expect(204);
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
-        is_cancelled(fixture, &session, "c1");
+        assert_cancelled(fixture, &session, "c1");
         session.cancel("c1").expect(204);
         session.cancel("never").expect_refusal(404, "NOT_FOUND");
-        // It stays cancelled and does not run again.
+        // A cancelled call is not run again.
         session.call_as("c1", "hostile/doze", json!({})).expect_error("CANCELLED");
         leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 #[test]
-fn r6_a_call_is_cancelled_by_hanging_up() {
+fn r6_a_call_is_cancelled_by_disconnecting() {
     with_fixture(|fixture| {
         let session = fixture.session();
-        let mut hangs_up = |id: &str, running: Pending| {
+        let mut disconnect = |id: &str, running: Pending| {
             let leak_check = LeakCheck::start(&fixture.daemon);
             running.hang_up();
-            wait::until("the call to be over", || (session.get_call(id).status() != "running").then_some(()));
+            wait::until("the call to end", || (session.get_call(id).status() != "running").then_some(()));
             leak_check.assert_none(&mut fixture.daemon);
         };
-        hangs_up("c1", session.start_dozing("c1"));
+        disconnect("c1", session.start_dozing("c1"));
         for (id, tool) in [("c2", "hostile/spin_in_host"), ("c3", "hostile/spin")] {
             let running = session.start(id, tool, json!({}));
             session.wait_until_running(id);
-            hangs_up(id, running);
+            disconnect(id, running);
         }
-        is_cancelled(fixture, &session, "c1");
+        assert_cancelled(fixture, &session, "c1");
     });
 }
 
-/// What a revoked token started stops with it; what others started in the same session goes on.
+/// Revoking a token cancels the calls that it started. Other calls of the session continue.
 #[test]
 fn r6_the_calls_of_a_revoked_token_are_cancelled() {
     with_fixture(|fixture| {
@@ -370,15 +370,15 @@ fn r6_the_calls_of_a_revoked_token_are_cancelled() {
         operator.delete(&format!("/v1/tokens/{}", made["id"].as_str().expect("an id"))).expect(204);
         let answer = running.reply().expect(200).json();
         assert_eq!(answer["results"][0]["error"]["error_type"], "CANCELLED", "{answer}");
-        is_cancelled(fixture, &session, "c1");
+        assert_cancelled(fixture, &session, "c1");
         assert_eq!(session.get_call("c2").status(), "running");
         session.cancel("c2").expect(204);
         other.reply().expect(200);
     });
 }
 
-/// It is recorded as cancelled, with what it used until then, and the answer says the same.
-fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
+/// Asserts that the audit log and the call's result say `cancelled`, with the same usage.
+fn assert_cancelled(fixture: &Fixture, session: &Session, id: &str) {
     let row = wait::until("the outcome", || {
         let row = session.audit_row(&fixture.daemon.operator(), id);
         row["outcome"].is_object().then_some(row)
@@ -387,8 +387,8 @@ fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
     let outcome = &row["outcome"];
     assert_eq!((&outcome["error_type"], &outcome["executed"]), (&json!("CANCELLED"), &json!("yes")), "{row}");
     assert!(outcome["usage"]["fuel"].as_u64() > Some(0), "{row}");
-    let session_lives = session.client.get(&session.path("")).status == 200;
-    if session_lives {
+    let is_open = session.client.get(&session.path("")).status == 200;
+    if is_open {
         let known = session.get_call(id).0;
         assert_eq!((&known["executed"], &known["usage"]["fuel"]), (&json!("yes"), &outcome["usage"]["fuel"]));
         assert_eq!(known["tool"], row["call"]["tool"], "{known}");
@@ -396,7 +396,7 @@ fn is_cancelled(fixture: &Fixture, session: &Session, id: &str) {
 }
 
 #[test]
-fn the_end_of_a_session_ends_its_calls_and_its_files() {
+fn ending_a_session_cancels_its_calls_and_deletes_its_files() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("a.txt", b"x").expect(204);
@@ -408,11 +408,11 @@ fn the_end_of_a_session_ends_its_calls_and_its_files() {
         session.client.get(&session.path("")).expect_refusal(410, "EXPIRED");
         session.post(&json!({"calls": [{"tool": "hostile/count"}]})).expect_refusal(410, "EXPIRED");
         assert!(!folder.exists());
-        is_cancelled(fixture, &session, "c1");
+        assert_cancelled(fixture, &session, "c1");
     });
 }
 
-/// Plugins are loaded, replaced, rolled back and removed while calls of them run: none of them fails for it.
+/// Plugins are loaded, replaced, rolled back and removed while their calls run. No call fails.
 #[test]
 fn o1_no_call_fails_while_its_plugin_changes() {
     with_fixture(|fixture| {
@@ -439,7 +439,7 @@ fn o1_no_call_fails_while_its_plugin_changes() {
                 });
             }
             let since = |mark: usize| {
-                wait::until("calls in between", || {
+                wait::until("calls between two changes", || {
                     (answered.load(Ordering::Relaxed) > mark + 20).then_some(())
                 });
             };
@@ -492,9 +492,9 @@ fn a_policy_change_holds_at_once_for_open_sessions() {
     });
 }
 
-/// Two slots, one place in line for an organization: the fourth call at once is refused, and only it.
+/// Two slots and one queue place for an organization: the fourth concurrent call is refused.
 #[test]
-fn a_full_line_refuses_and_leaves_nothing_behind() {
+fn a_full_queue_refuses_a_call_and_keeps_no_trace_of_it() {
     let settings = "[sandbox]\ninstances = 2\n[queue]\nwaiting_per_organization = 1\nwaiting_total = 2";
     let daemon = Daemon::start(PROGRAM, settings);
     let operator = daemon.operator();
@@ -507,7 +507,7 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
     let refused = session.call_as("full", "hostile/echo", json!({"text": "x"})).expect_error("OVERLOADED");
     assert!(refused.0["error"]["details"]["retry_after_ms"].is_u64(), "{}", refused.0);
     assert_eq!(refused.0["error"]["retryable"], true);
-    // Its id is free again, and nothing was opened.
+    // The refused call left no record, so its id can be used again.
     session.client.get(&session.path("/calls/full")).expect_refusal(404, "NOT_FOUND");
     let waiting = other.start("o1", "hostile/echo", json!({"text": "fair"}));
     for id in ["r1", "r2", "w1"] {
@@ -521,9 +521,9 @@ fn a_full_line_refuses_and_leaves_nothing_behind() {
     assert_eq!(session.call_as("full", "hostile/echo", json!({"text": "x"})).output(), "x");
 }
 
-/// Calls that sleep until their deadlines leave nothing to take turns at, so no tenant has all of the places.
+/// These calls sleep until their deadline and never yield their slot, so an organization may not hold every slot.
 #[test]
-fn a_tenant_whose_calls_take_long_leaves_room_for_others() {
+fn long_calls_of_one_organization_leave_slots_for_others() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4");
     daemon.operator().load("hostile", guests::HOSTILE);
     let noisy = daemon.session_within("noisy/bot", &json!({}));
@@ -544,7 +544,7 @@ fn a_tenant_whose_calls_take_long_leaves_room_for_others() {
 }
 
 #[test]
-fn r6_the_deadline_that_an_agent_has_runs_while_its_call_waits_for_a_place() {
+fn r6_the_deadline_runs_while_a_call_waits_for_a_slot() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1");
     daemon.operator().load("hostile", guests::HOSTILE);
     let busy = daemon.session_within("busy/bot", &json!({}));
@@ -557,18 +557,18 @@ fn r6_the_deadline_that_an_agent_has_runs_while_its_call_waits_for_a_place() {
     }
     busy.cancel("s1").expect(204);
     asleep.reply().expect(200);
-    // It was not the tool that failed.
+    // A missed deadline in the queue does not count as a failure of the tool.
     assert_eq!(hasty.call_as("h4", "hostile/echo", json!({"text": "x"})).output(), "x");
 }
 
 #[test]
-fn an_organizations_rate_is_its_own() {
+fn a_rate_limit_applies_to_one_organization_alone() {
     let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 3");
     let (noisy, quiet) =
         (daemon.session_within("noisy/bot", &json!({})), daemon.session_within("quiet/bot", &json!({})));
     let call = |session: &Session| session.call("arithmetic/evaluate", json!({"expression": "1"}));
     assert_eq!(call(&noisy).status(), "ok");
-    // However slow the machine is: calls that follow each other come faster than one a second.
+    // Consecutive calls exceed one per second, even on a slow machine.
     let limited =
         wait::until("a call over the rate", || Some(call(&noisy)).filter(|reply| reply.status() != "ok"));
     let limited = limited.expect_error("RATE_LIMITED");
@@ -576,22 +576,22 @@ fn an_organizations_rate_is_its_own() {
     assert_eq!(call(&quiet).status(), "ok");
 }
 
-/// Fuel, since it is the same each time: the least multiple of what reading the document takes would do as well.
+/// Measures fuel, which is deterministic. The bound is a multiple of the fuel for reading the document.
 #[test]
-fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
+fn t7_a_filter_costs_little_more_than_reading_its_input() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let fuel = |filter: &str, value: &Value| {
             let reply = session.call("call_text_json_query", json!({"filter": filter, "value": value}));
             assert_eq!(reply.0["status"], "ok", "{filter}: {}", reply.0);
-            reply.0["usage"]["fuel"].as_u64().expect("fuel is told")
+            reply.0["usage"]["fuel"].as_u64().expect("fuel")
         };
         let words: Vec<String> = (0..4_000).map(|number| format!("ab{number}xa")).collect();
         let nested = json!(words.iter().map(|word| json!([word, [word]])).collect::<Vec<_>>());
         let records: Vec<_> =
             words.iter().map(|word| json!({"name": word, "size": [1, 2.5, null]})).collect();
         let (text, words, records) = (json!(words.concat()), json!(words), json!(records));
-        // So many times as much at most. With definitions in the language of jq it was from 15 to 360 times.
+        // Maximum multiples. The jq definitions of these filters needed 15 to 360 times.
         for (filter, value, most) in [
             ("join(\",\") | length", &words, 2),
             ("map([., .] | @csv) | length", &words, 8),
@@ -611,9 +611,9 @@ fn t7_a_filter_over_many_entries_takes_little_more_than_to_read_them() {
     });
 }
 
-/// Ten times as many take ten times as much. Where each looked back over all before it, they took a hundred times as much.
+/// Linear cost: ten times the input needs ten times the fuel. A quadratic scan would need a hundred times.
 #[test]
-fn t7_many_stars_that_are_raised_cost_what_each_of_them_costs() {
+fn t7_the_cost_of_superscripts_grows_linearly() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let fuel = |stars: usize| {
@@ -621,7 +621,7 @@ fn t7_many_stars_that_are_raised_cost_what_each_of_them_costs() {
             let reply = session.call("call_text_html_to_text", json!({"html": page}));
             let text = reply.output().as_str().map(str::len);
             assert_eq!(text, Some(stars + 1), "{}", reply.0["status"]);
-            reply.0["usage"]["fuel"].as_u64().expect("fuel is told")
+            reply.0["usage"]["fuel"].as_u64().expect("fuel")
         };
         let (few, many) = (fuel(2_000), fuel(20_000));
         assert!(many < 12 * few, "{many}, and {few}");

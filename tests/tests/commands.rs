@@ -1,7 +1,6 @@
-//! The gate from the command line: what an operator, an owner and an approver type, the wrong turns included.
+//! Administration by command line: operator, owner and approver, mistakes included.
 //!
-//! Each command is the program itself against a running daemon, so exit status, standard output and standard error are
-//! what a person or a script sees.
+//! Each test runs the program against a running daemon, and checks exit status, standard output and standard error.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -16,15 +15,15 @@ use toolgate_tests::{Daemon, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// A terminal with a daemon to talk to, and the token files of those who sit at it.
+/// A daemon, and a folder with the token files of several principals.
 struct Terminal {
     daemon: Daemon,
     folder: tempfile::TempDir,
-    /// The option that names the daemon.
+    /// Option that names the daemon.
     server: String,
 }
 
-/// A document of an agent that must ask before it changes anything.
+/// Document of an agent that needs approval for every change.
 const SUPERVISED: &str = r#"{"enabled": ["files/*"], "autonomy": "supervised"}"#;
 
 impl Terminal {
@@ -40,14 +39,14 @@ impl Terminal {
         terminal
     }
 
-    /// The same with an organization that has every tool, and an agent.
+    /// Starts a daemon with an organization that enables every tool, and an agent.
     fn with_agent(document: &str) -> Self {
         let terminal = Self::new();
         terminal.file("everything.json", r#"{"enabled": "*"}"#);
         terminal.file("bot.json", document);
-        terminal.does(&["org", "put", "acme"]);
-        terminal.does(&["policy", "put", "acme", "everything.json"]);
-        terminal.does(&["policy", "put", "acme/bot", "bot.json"]);
+        terminal.succeed(&["org", "put", "acme"]);
+        terminal.succeed(&["policy", "put", "acme", "everything.json"]);
+        terminal.succeed(&["policy", "put", "acme/bot", "bot.json"]);
         terminal
     }
 
@@ -55,13 +54,13 @@ impl Terminal {
         fs::write(self.folder.path().join(name), text).expect("a file");
     }
 
-    /// Writes the token of a new principal into a file of that name.
+    /// Creates a token and writes it into the file `name`.
     fn new_token(&self, name: &str, options: &[&str]) {
-        self.file(name, &self.does(&[&["token", "create", "--label", name], options].concat()));
+        self.file(name, &self.succeed(&[&["token", "create", "--label", name], options].concat()));
     }
 
-    /// Types a command as somebody.
-    fn types_as(&self, who: &str, words: &[&str]) -> ProgramOutput {
+    /// Runs a command with the token file `who`.
+    fn run_as(&self, who: &str, words: &[&str]) -> ProgramOutput {
         run_to_end(PROGRAM, &self.line(who, words), self.folder.path())
     }
 
@@ -69,53 +68,53 @@ impl Terminal {
         [words, &["--token-file", who, &self.server]].concat()
     }
 
-    /// Standard output of a command of the operator's that succeeds.
+    /// Runs a command as operator, and returns its standard output. Asserts success.
     #[track_caller]
-    fn does(&self, words: &[&str]) -> String {
-        self.does_as("operator", words)
+    fn succeed(&self, words: &[&str]) -> String {
+        self.succeed_as("operator", words)
     }
 
     #[track_caller]
-    fn does_as(&self, who: &str, words: &[&str]) -> String {
-        let ended = self.types_as(who, words);
+    fn succeed_as(&self, who: &str, words: &[&str]) -> String {
+        let ended = self.run_as(who, words);
         assert_eq!(ended.status.code(), Some(0), "{words:?}: {}\n{}", ended.stdout, ended.stderr);
         ended.stdout
     }
 
-    /// The same as JSON.
+    /// Runs a command with `--json`.
     #[track_caller]
-    fn gets(&self, words: &[&str]) -> Value {
-        let out = self.does(&[words, &["--json"]].concat());
+    fn read_json(&self, words: &[&str]) -> Value {
+        let out = self.succeed(&[words, &["--json"]].concat());
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
     }
 
-    /// Standard error of a command that is refused: a message and a hint.
+    /// Runs a command that must fail, and returns its standard error: a message and a hint.
     #[track_caller]
-    fn fails_as(&self, who: &str, words: &[&str]) -> String {
-        let ended = self.types_as(who, words);
+    fn fail_as(&self, who: &str, words: &[&str]) -> String {
+        let ended = self.run_as(who, words);
         assert_eq!(ended.status.code(), Some(1), "{words:?}: {}\n{}", ended.stdout, ended.stderr);
         assert!(ended.stderr.contains("error: ") && ended.stderr.contains("\n hint: "), "{}", ended.stderr);
         ended.stderr
     }
 
     #[track_caller]
-    fn fails(&self, words: &[&str]) -> String {
-        self.fails_as("operator", words)
+    fn fail(&self, words: &[&str]) -> String {
+        self.fail_as("operator", words)
     }
 
     fn session(&self) -> String {
-        text(&self.gets(&["session", "open", "acme/bot"])["session"])
+        text(&self.read_json(&["session", "open", "acme/bot"])["session"])
     }
 
-    /// The approval that a call waits for.
-    fn asks(&self, session: &str, arguments: &str) -> String {
-        let error = self.fails(&["call", "--session", session, "files/append", arguments]);
-        has(&error, &["the call waits for a person"]);
+    /// Makes a call that needs approval, and returns the approval's id.
+    fn request_approval(&self, session: &str, arguments: &str) -> String {
+        let error = self.fail(&["call", "--session", session, "files/append", arguments]);
+        assert_contains(&error, &["the call waits for a person"]);
         error.split('`').nth(1).expect("the approval's name").to_owned()
     }
 
-    /// Starts a command that goes on, and waits until it listens.
-    fn follows(&self, words: &[&str]) -> Followed {
+    /// Starts a command that streams events, and waits until it listens.
+    fn follow(&self, words: &[&str]) -> EventCommand {
         let mut child = Command::new(PROGRAM)
             .args(self.line("operator", words))
             .current_dir(self.folder.path())
@@ -129,23 +128,23 @@ impl Terminal {
         notes.read_line(&mut first).expect("a note");
         assert!(first.starts_with("listening"), "{first}");
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        Followed { child, out }
+        EventCommand { child, out }
     }
 }
 
-struct Followed {
+struct EventCommand {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
 }
 
-impl Followed {
+impl EventCommand {
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).expect("a line");
         line
     }
 
-    /// What came until the end, and the exit status.
+    /// Reads the rest of the output, and returns it with the exit status.
     fn rest(mut self) -> (String, Option<i32>) {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).expect("text");
@@ -158,118 +157,124 @@ fn text(value: &Value) -> String {
 }
 
 #[track_caller]
-fn has(text: &str, parts: &[&str]) {
+fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "no `{part}`: {text}");
     }
 }
 
 #[test]
-fn a_policy_is_put_shown_and_replaced_and_what_is_odd_about_it_is_said() {
+fn a_policy_is_put_shown_and_replaced_with_its_warnings() {
     let terminal = Terminal::new();
     terminal.file("acme.json", r#"{"enabled": ["files/*", "txet/*"]}"#);
-    has(&terminal.fails(&["policy", "put", "acme", "acme.json"]), &["no organization `acme`"]);
-    has(&terminal.fails(&["policy", "show", "platform"]), &["no policy"]);
-    terminal.does(&["org", "put", "acme"]);
+    assert_contains(&terminal.fail(&["policy", "put", "acme", "acme.json"]), &["no organization `acme`"]);
+    assert_contains(&terminal.fail(&["policy", "show", "platform"]), &["no policy"]);
+    terminal.succeed(&["org", "put", "acme"]);
 
-    let strict = terminal.fails(&["policy", "put", "acme", "acme.json", "--strict"]);
-    has(&strict, &["`txet/*`", "(`/enabled/1`)", "did you mean `text/*`?"]);
-    has(&terminal.fails(&["policy", "show", "acme"]), &["acme"]);
+    let strict = terminal.fail(&["policy", "put", "acme", "acme.json", "--strict"]);
+    assert_contains(&strict, &["`txet/*`", "(`/enabled/1`)", "did you mean `text/*`?"]);
+    assert_contains(&terminal.fail(&["policy", "show", "acme"]), &["acme"]);
 
-    let put = terminal.types_as("operator", &["policy", "put", "acme", "acme.json"]);
+    let put = terminal.run_as("operator", &["policy", "put", "acme", "acme.json"]);
     assert_eq!((put.status.code(), put.stdout.as_str()), (Some(0), "the policy of `acme` is set\n"));
-    has(&put.stderr, &["warning: ", "(`/enabled/1`)", "did you mean `text/*`?"]);
+    assert_contains(&put.stderr, &["warning: ", "(`/enabled/1`)", "did you mean `text/*`?"]);
 
-    let shown = terminal.types_as("operator", &["policy", "show", "acme"]);
+    let shown = terminal.run_as("operator", &["policy", "show", "acme"]);
     assert_eq!(
         serde_json::from_str::<Value>(&shown.stdout).expect("json"),
         json!({"enabled": ["files/*", "txet/*"]})
     );
-    has(&shown.stderr, &["did you mean `text/*`?"]);
-    let machine = terminal.gets(&["policy", "show", "acme"]);
+    assert_contains(&shown.stderr, &["did you mean `text/*`?"]);
+    let machine = terminal.read_json(&["policy", "show", "acme"]);
     assert_eq!(machine["warnings"][0]["nearest"], "text/*");
 
     terminal.file("acme.json", r#"{"enabled": "*"}"#);
-    let replaced = terminal.gets(&["policy", "put", "acme", "acme.json", "--strict"]);
+    let replaced = terminal.read_json(&["policy", "put", "acme", "acme.json", "--strict"]);
     assert_eq!(replaced["warnings"], json!([]));
     assert_ne!(replaced["etag"], machine["etag"]);
-    assert_eq!(terminal.gets(&["policy", "show", "acme"])["document"], json!({"enabled": "*"}));
+    assert_eq!(terminal.read_json(&["policy", "show", "acme"])["document"], json!({"enabled": "*"}));
 }
 
 #[test]
-fn a_document_that_is_not_sound_is_refused_with_its_place_and_the_nearest_name() {
+fn an_invalid_document_is_refused_with_its_place_and_the_nearest_name() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.file("platform.json", r#"{"profiles": {"reader": ["files/read"]}}"#);
-    terminal.does(&["policy", "put", "platform", "platform.json"]);
+    terminal.succeed(&["policy", "put", "platform", "platform.json"]);
     for (document, parts) in [
         (r#"{"profile": "raeder"}"#, ["`raeder` (`/profile`)", "did you mean `reader`?"]),
         (r#"{"enabeld": []}"#, ["`enabeld` (`/enabeld`)", "did you mean `enabled`?"]),
         (r#"{"enabled": }"#, ["is not JSON", "line 1"]),
     ] {
         terminal.file("bot.json", document);
-        has(&terminal.fails(&["policy", "put", "acme/bot", "bot.json"]), &parts);
-        has(&terminal.fails(&["policy", "diff", "acme/bot", "bot.json"]), &parts);
+        assert_contains(&terminal.fail(&["policy", "put", "acme/bot", "bot.json"]), &parts);
+        assert_contains(&terminal.fail(&["policy", "diff", "acme/bot", "bot.json"]), &parts);
     }
     terminal.file("bot.json", r#"{"profile": "reader"}"#);
-    terminal.does(&["policy", "put", "acme/bot", "bot.json", "--strict"]);
-    has(&terminal.fails(&["policy", "put", "acme/bot", "nosuch.json"]), &["cannot read `nosuch.json`"]);
+    terminal.succeed(&["policy", "put", "acme/bot", "bot.json", "--strict"]);
+    assert_contains(
+        &terminal.fail(&["policy", "put", "acme/bot", "nosuch.json"]),
+        &["cannot read `nosuch.json`"],
+    );
 }
 
 #[test]
-fn what_a_policy_would_change_is_shown_and_nothing_is_put_in_force() {
+fn a_policy_diff_shows_changes_and_applies_none() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.file("blocked.json", r#"{"blocked": ["files/delete"]}"#);
-    let diff = terminal.types_as("operator", &["policy", "diff", "platform", "blocked.json"]);
+    let diff = terminal.run_as("operator", &["policy", "diff", "platform", "blocked.json"]);
     assert_eq!(diff.status.code(), Some(0), "{}", diff.stderr);
     let rows: Vec<&str> = diff.stdout.lines().collect();
     assert_eq!(rows.len(), 2, "{}", diff.stdout);
-    has(rows[1], &["acme/bot", "files/delete", "needs approval", "refused", "platform", "blocked", "all"]);
-    terminal.fails(&["policy", "show", "platform"]);
-    let before = terminal.does(&["policy", "explain", "acme/bot", "files/delete"]);
-    has(&before, &["acme/bot calls files/delete: needs approval"]);
+    assert_contains(
+        rows[1],
+        &["acme/bot", "files/delete", "needs approval", "refused", "platform", "blocked", "all"],
+    );
+    terminal.fail(&["policy", "show", "platform"]);
+    let before = terminal.succeed(&["policy", "explain", "acme/bot", "files/delete"]);
+    assert_contains(&before, &["acme/bot calls files/delete: needs approval"]);
 
     assert_eq!(
-        terminal.does(&["policy", "diff", "acme", "everything.json"]),
+        terminal.succeed(&["policy", "diff", "acme", "everything.json"]),
         "nothing changes about who may call what\n"
     );
-    let machine = terminal.gets(&["policy", "diff", "acme/bot", "everything.json"]);
+    let machine = terminal.read_json(&["policy", "diff", "acme/bot", "everything.json"]);
     assert_eq!(machine["agents"][0]["agent"], "acme/bot");
-    terminal.fails(&["policy", "diff", "nosuch", "everything.json"]);
+    terminal.fail(&["policy", "diff", "nosuch", "everything.json"]);
 }
 
 #[test]
-fn the_rule_that_decides_is_marked_and_an_owner_sees_of_the_platform_that_it_decided() {
+fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.file(
         "platform.json",
         r#"{"blocked": ["files/delete"], "channels": {"sms": {"blocked": ["files/write"]}}}"#,
     );
-    terminal.does(&["policy", "put", "platform", "platform.json"]);
+    terminal.succeed(&["policy", "put", "platform", "platform.json"]);
     terminal.new_token("owner", &["--role", "owner", "--organization", "acme"]);
     let marked = |who: &str, words: &[&str]| {
-        let out = terminal.does_as(who, &[&["policy", "explain", "acme/bot"], words].concat());
+        let out = terminal.succeed_as(who, &[&["policy", "explain", "acme/bot"], words].concat());
         let marked: Vec<String> =
             out.lines().filter(|line| line.starts_with('→')).map(str::to_owned).collect();
         assert_eq!(marked.len(), 1, "{out}");
         (out.lines().next().unwrap_or_default().to_owned(), marked[0].clone())
     };
     let (verdict, rule) = marked("operator", &["files/delete"]);
-    has(&verdict, &["acme/bot calls files/delete: refused (TOOL_DISABLED)"]);
-    has(&rule, &["✘", "platform", "blocked", "`files/delete`"]);
+    assert_contains(&verdict, &["acme/bot calls files/delete: refused (TOOL_DISABLED)"]);
+    assert_contains(&rule, &["✘", "platform", "blocked", "`files/delete`"]);
     let (verdict, rule) = marked("owner", &["files/delete"]);
-    has(&verdict, &["refused (TOOL_DISABLED)"]);
-    has(&rule, &["✘", "platform", "-"]);
+    assert_contains(&verdict, &["refused (TOOL_DISABLED)"]);
+    assert_contains(&rule, &["✘", "platform", "-"]);
     assert!(!rule.contains("blocked"), "{rule}");
     let (_, rule) = marked("owner", &["files/write", "--channel", "sms"]);
-    has(&rule, &["✘", "session", "channel", "sms"]);
+    assert_contains(&rule, &["✘", "session", "channel", "sms"]);
     let (verdict, rule) = marked("owner", &["files/append"]);
-    has(&verdict, &["needs approval"]);
-    has(&rule, &["?", "agent", "autonomy"]);
+    assert_contains(&verdict, &["needs approval"]);
+    assert_contains(&rule, &["?", "agent", "autonomy"]);
     let (verdict, rule) = marked("owner", &["files/read"]);
-    has(&verdict, &["allowed"]);
-    has(&rule, &["✔", "agent", "enabled"]);
+    assert_contains(&verdict, &["allowed"]);
+    assert_contains(&rule, &["✔", "agent", "enabled"]);
 
-    let table = terminal.does(&["policy", "explain", "acme/bot"]);
+    let table = terminal.succeed(&["policy", "explain", "acme/bot"]);
     let verdicts: Vec<u8> = table
         .lines()
         .skip(1)
@@ -280,127 +285,149 @@ fn the_rule_that_decides_is_marked_and_an_owner_sees_of_the_platform_that_it_dec
         })
         .collect();
     assert!(verdicts.is_sorted() && verdicts.contains(&0) && verdicts.contains(&2), "{table}");
-    has(&terminal.fails(&["policy", "explain", "acme/nobody"]), &["no such agent"]);
-    has(&terminal.fails_as("owner", &["policy", "put", "platform", "platform.json"]), &["owner"]);
+    assert_contains(&terminal.fail(&["policy", "explain", "acme/nobody"]), &["no such agent"]);
+    assert_contains(&terminal.fail_as("owner", &["policy", "put", "platform", "platform.json"]), &["owner"]);
 }
 
 #[test]
-fn a_call_is_approved_by_somebody_else_as_it_was_shown_and_only_once() {
+fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.new_token("second", &["--role", "operator"]);
     let session = terminal.session();
     let arguments = "{\"path\": \"a.txt\",  \"content\": \"pay \u{202e}eb\u{200b}\"}";
-    let approval = terminal.asks(&session, arguments);
-    has(&terminal.does(&["approval", "list", "--org", "acme", "--state", "pending"]), &[&approval]);
-    assert_eq!(terminal.gets(&["approval", "list", "--state", "denied"]), json!({"items": []}));
+    let approval = terminal.request_approval(&session, arguments);
+    assert_contains(
+        &terminal.succeed(&["approval", "list", "--org", "acme", "--state", "pending"]),
+        &[&approval],
+    );
+    assert_eq!(terminal.read_json(&["approval", "list", "--state", "denied"]), json!({"items": []}));
 
-    let shown = terminal.does(&["approval", "show", &approval]);
-    has(
+    let shown = terminal.succeed(&["approval", "show", &approval]);
+    assert_contains(
         &shown,
         &[r#"{"path": "a.txt",  "content": "pay \u{202e}eb\u{200b}"}"#, "sha256:", "acme/bot", "autonomy"],
     );
-    let machine = terminal.gets(&["approval", "show", &approval]);
+    let machine = terminal.read_json(&["approval", "show", &approval]);
     assert_eq!(machine["arguments"]["content"], "pay \u{202e}eb\u{200b}");
 
-    has(
-        &terminal.fails(&["approval", "approve", &approval]),
+    assert_contains(
+        &terminal.fail(&["approval", "approve", &approval]),
         &["whoever opened the session", "another token"],
     );
-    has(&terminal.fails_as("second", &["approval", "approve", &approval, "--uses", "0"]), &["`uses` is 0"]);
-    let approved = terminal.does_as("second", &["approval", "approve", &approval, "--reason", "fine"]);
-    has(&approved, &["pay \\u{202e}eb", &format!("approval `{approval}` is approved: 1 call, until ")]);
+    assert_contains(
+        &terminal.fail_as("second", &["approval", "approve", &approval, "--uses", "0"]),
+        &["`uses` is 0"],
+    );
+    let approved = terminal.succeed_as("second", &["approval", "approve", &approval, "--reason", "fine"]);
+    assert_contains(
+        &approved,
+        &["pay \\u{202e}eb", &format!("approval `{approval}` is approved: 1 call, until ")],
+    );
     for again in [&["approval", "approve", &approval][..], &["approval", "deny", &approval]] {
-        has(&terminal.fails_as("second", again), &["it is decided already: `approved`"]);
+        assert_contains(&terminal.fail_as("second", again), &["it is decided already: `approved`"]);
     }
-    terminal.does(&["call", "--session", &session, "files/append", arguments]);
-    has(&terminal.does(&["approval", "show", &approval]), &["state         used", "reason        fine"]);
-    assert_ne!(terminal.asks(&session, arguments), approval);
-    has(&terminal.fails(&["approval", "show", "a_nosuch"]), &["no approval `a_nosuch`"]);
+    terminal.succeed(&["call", "--session", &session, "files/append", arguments]);
+    assert_contains(
+        &terminal.succeed(&["approval", "show", &approval]),
+        &["state         used", "reason        fine"],
+    );
+    assert_ne!(terminal.request_approval(&session, arguments), approval);
+    assert_contains(&terminal.fail(&["approval", "show", "a_nosuch"]), &["no approval `a_nosuch`"]);
 }
 
 #[test]
-fn calls_of_a_shape_are_approved_and_others_are_asked_about_and_denied() {
+fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.new_token("second", &["--role", "operator"]);
     let session = terminal.session();
     let append = |content: &str| format!(r#"{{"path": "a.txt", "content": "{content}"}}"#);
-    let approval = terminal.asks(&session, &append("one"));
+    let approval = terminal.request_approval(&session, &append("one"));
     let shape = r#"{"/content": {"type": "string", "maxLength": 5}}"#;
     let approve = ["approval", "approve", &approval, "--uses", "2", "--expires-in", "600", "--arguments"];
-    let misspelt = terminal.fails_as("second", &[&approve[..], &[r#"{"/contnt": {}}"#]].concat());
-    has(&misspelt, &["`/contnt`"]);
-    has(&terminal.does_as("second", &[&approve[..], &[shape]].concat()), &["approved: 2 calls"]);
-    terminal.does(&["call", "--session", &session, "files/append", &append("one")]);
-    terminal.does(&["call", "--session", &session, "files/append", &append("two")]);
-    let other = terminal.asks(&session, &append("three and more"));
+    let misspelt = terminal.fail_as("second", &[&approve[..], &[r#"{"/contnt": {}}"#]].concat());
+    assert_contains(&misspelt, &["`/contnt`"]);
+    assert_contains(
+        &terminal.succeed_as("second", &[&approve[..], &[shape]].concat()),
+        &["approved: 2 calls"],
+    );
+    terminal.succeed(&["call", "--session", &session, "files/append", &append("one")]);
+    terminal.succeed(&["call", "--session", &session, "files/append", &append("two")]);
+    let other = terminal.request_approval(&session, &append("three and more"));
     assert_ne!(other, approval);
 
-    let denied = terminal.does_as("second", &["approval", "deny", &other, "--reason", "wrong file"]);
+    let denied = terminal.succeed_as("second", &["approval", "deny", &other, "--reason", "wrong file"]);
     assert_eq!(denied, format!("approval `{other}` is denied\n"));
-    has(&terminal.does(&["approval", "show", &other]), &["state         denied", "reason        wrong file"]);
+    assert_contains(
+        &terminal.succeed(&["approval", "show", &other]),
+        &["state         denied", "reason        wrong file"],
+    );
 }
 
 #[test]
-fn a_session_is_opened_shown_and_ended_and_its_tools_are_switched() {
+fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     let terminal = Terminal::with_agent(r#"{"enabled": ["files/*"], "autonomy": "autonomous"}"#);
-    let opened = terminal.does(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
-    has(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
+    let opened =
+        terminal.succeed(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
+    assert_contains(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
     let session = terminal.session();
-    has(&terminal.does(&["session", "show", &session]), &[&session, "call_files_read"]);
-    has(&terminal.does(&["session", "tools", &session]), &["call_files_read"]);
-    let selected = terminal.does(&["session", "tools", &session, "--message", "read a file"]);
-    has(&selected, &["call_files_read", "broker is off"]);
-    let form = terminal.does(&["session", "tools", &session, "--format", "openai"]);
+    assert_contains(&terminal.succeed(&["session", "show", &session]), &[&session, "call_files_read"]);
+    assert_contains(&terminal.succeed(&["session", "tools", &session]), &["call_files_read"]);
+    let selected = terminal.succeed(&["session", "tools", &session, "--message", "read a file"]);
+    assert_contains(&selected, &["call_files_read", "broker is off"]);
+    let form = terminal.succeed(&["session", "tools", &session, "--format", "openai"]);
     assert_eq!(serde_json::from_str::<Value>(&form).expect("json")[0]["type"], "function");
 
     let list = ["call", "--session", &session, "files/list"];
-    terminal.does(&["session", "disable", &session, "files/list"]);
-    has(&terminal.fails(&list), &["TOOL_DISABLED"]);
-    let out = terminal.gets(&["policy", "explain", "acme/bot", "files/list", "--session", &session]);
+    terminal.succeed(&["session", "disable", &session, "files/list"]);
+    assert_contains(&terminal.fail(&list), &["TOOL_DISABLED"]);
+    let out = terminal.read_json(&["policy", "explain", "acme/bot", "files/list", "--session", &session]);
     assert_eq!(
         (&out["tools"][0]["layer"], &out["tools"][0]["rule"]),
         (&json!("session"), &json!("disabled"))
     );
-    terminal.does(&["session", "enable", &session, "files/list"]);
-    terminal.does(&list);
-    has(&terminal.fails(&["session", "disable", &session, "files/lsit"]), &["no such tool"]);
+    terminal.succeed(&["session", "enable", &session, "files/list"]);
+    terminal.succeed(&list);
+    assert_contains(&terminal.fail(&["session", "disable", &session, "files/lsit"]), &["no such tool"]);
 
-    terminal.does(&["session", "end", &session]);
+    terminal.succeed(&["session", "end", &session]);
     for gone in
         [&["session", "show", &session][..], &["session", "end", &session], &["session", "tools", &session]]
     {
-        terminal.fails(gone);
+        terminal.fail(gone);
     }
-    has(&terminal.fails(&["session", "open", "acme/nobody"]), &["no such agent"]);
-    has(&terminal.fails(&["session", "open", "acme/bot", "--channel", "fax"]), &["no channel `fax`"]);
+    assert_contains(&terminal.fail(&["session", "open", "acme/nobody"]), &["no such agent"]);
+    assert_contains(
+        &terminal.fail(&["session", "open", "acme/bot", "--channel", "fax"]),
+        &["no channel `fax`"],
+    );
 }
 
 #[test]
-fn events_are_followed_until_the_session_or_the_person_ends_it() {
+fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
     let terminal = Terminal::with_agent(r#"{"enabled": ["files/*"], "autonomy": "autonomous"}"#);
     let session = terminal.session();
-    let mut of_all = terminal.follows(&["events", "acme", "--json"]);
-    let of_session = terminal.follows(&["session", "events", &session]);
-    terminal.does(&["call", "--session", &session, "files/list"]);
+    let mut of_all = terminal.follow(&["events", "acme", "--json"]);
+    let of_session = terminal.follow(&["session", "events", &session]);
+    terminal.succeed(&["call", "--session", &session, "files/list"]);
     let first: Value = serde_json::from_str(&of_all.line()).expect("a document a line");
     assert_eq!((&first["event"], &first["tool"]), (&json!("tool_call"), &json!("files/list")));
 
-    terminal.does(&["session", "end", &session]);
+    terminal.succeed(&["session", "end", &session]);
     let (lines, status) = of_session.rest();
     assert_eq!(status, Some(0), "{lines}");
-    has(&lines, &["tool_call", "tool_result", "acme/bot", "files/list", "ok"]);
+    assert_contains(&lines, &["tool_call", "tool_result", "acme/bot", "files/list", "ok"]);
 
-    // Whoever runs the tests in the background has them ignore Ctrl-C.
+    // SIGTERM, since a background process group may ignore SIGINT.
     kill_process(Pid::from_child(&of_all.child), Signal::TERM).expect("a process");
     assert_eq!(of_all.rest().1, None, "it ends by the signal");
-    has(&terminal.fails(&["events", "nosuch"]), &["no such organization"]);
-    has(&terminal.fails(&["session", "events", "s_nosuch"]), &["session"]);
+    assert_contains(&terminal.fail(&["events", "nosuch"]), &["no such organization"]);
+    assert_contains(&terminal.fail(&["session", "events", "s_nosuch"]), &["session"]);
 }
 
-/// A document of an API with two operations, of which one can be taken.
+/// OpenAPI document with two operations, one of them unsupported.
 const SHOP: &str = "\
 openapi: 3.1.0
-info: {title: Shop, description: What the shop has., version: '2'}
+info: {title: Shop, description: What the shop assert_contains., version: '2'}
 servers: [{url: 'https://api.upstream.test:8443/shop'}]
 components:
   securitySchemes: {key: {type: apiKey, in: header, name: X-Api-Key}}
@@ -422,38 +449,41 @@ paths:
 ";
 
 #[test]
-fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed() {
+fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     let upstream = Upstream::start();
     upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
     upstream.answer(|_| answer(200, &[("Content-Type", "application/json")], br#"{"orders": ["o_1"]}"#));
     let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
     let terminal = Terminal::with_settings(&settings);
-    terminal.does(&["org", "put", "acme", "--enabled", "shop/*"]);
-    terminal.does(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
+    terminal.succeed(&["org", "put", "acme", "--enabled", "shop/*"]);
+    terminal.succeed(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
     terminal.file("shop.yaml", SHOP);
 
     let import = ["plugin", "import", "openapi", "shop.yaml"];
-    has(
-        &terminal.fails(&[&import[..], &["acme/shop", "--select", "tag:ordres"]].concat()),
+    assert_contains(
+        &terminal.fail(&[&import[..], &["acme/shop", "--select", "tag:ordres"]].concat()),
         &["none of the 2 operations is selected"],
     );
-    let wrong = terminal.types_as("operator", &[&import[..], &["acme"]].concat());
+    let wrong = terminal.run_as("operator", &[&import[..], &["acme"]].concat());
     assert_eq!(wrong.status.code(), Some(2), "{}", wrong.stderr);
-    // Without a place the definition is shown, and nothing is made.
-    let shown: Value = serde_json::from_str(&terminal.does(&import)).expect("a definition");
+    // Without a target, the definition is printed and nothing is created.
+    let shown: Value = serde_json::from_str(&terminal.succeed(&import)).expect("a definition");
     assert_eq!(shown["actions"][0]["name"], "listOrders");
-    assert_eq!(terminal.gets(&["tool", "list", "acme"])["items"], json!([]));
-    // The agent is supervised: without the flag it would be asked about a call that only reads.
+    assert_eq!(terminal.read_json(&["tool", "list", "acme"])["items"], json!([]));
+    // The agent is supervised, so without `--safe-methods` a GET would need approval.
     let options = ["acme/shop", "--select", "tag:orders", "--safe-methods"];
-    let made = terminal.types_as("operator", &[&import[..], &options].concat());
-    has(
+    let made = terminal.run_as("operator", &[&import[..], &options].concat());
+    assert_contains(
         &made.stdout,
-        &["shop is active: call_shop_list_orders; asks for https://api.upstream.test:8443/shop"],
+        &["shop is active: call_shop_list_orders; request_approval for https://api.upstream.test:8443/shop"],
     );
-    has(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
+    assert_contains(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
 
     let tried = ["tool", "try", "acme/shop/list_orders", r#"{"state": "open"}"#];
-    has(&terminal.fails(&tried), &["INTEGRATION_MISSING", "the integration `shop` is not connected"]);
+    assert_contains(
+        &terminal.fail(&tried),
+        &["INTEGRATION_MISSING", "the integration `shop` is not connected"],
+    );
     terminal.file("key", "sk_live_of_the_shop_77a1");
     terminal.file(
         "grant.json",
@@ -463,8 +493,8 @@ fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed(
         })
         .to_string(),
     );
-    terminal.does(&["tool", "grant", "acme/shop", "grant.json"]);
-    terminal.does(&[
+    terminal.succeed(&["tool", "grant", "acme/shop", "grant.json"]);
+    terminal.succeed(&[
         "credential",
         "put",
         "acme/shop",
@@ -479,22 +509,22 @@ fn c2_c3_a_tool_is_made_of_an_openapi_document_granted_tried_called_and_removed(
         "--secret-file",
         "key",
     ]);
-    let sent = terminal.types_as("operator", &tried);
+    let sent = terminal.run_as("operator", &tried);
     assert_eq!(serde_json::from_str::<Value>(&sent.stdout).expect("a result"), json!({"orders": ["o_1"]}));
-    has(
+    assert_contains(
         &sent.stderr,
         &["> GET https://api.upstream.test:8443/shop/orders?state=open", "> x-api-key: ***", "< 200"],
     );
 
-    let list = terminal.does(&["tool", "list", "acme"]);
-    has(&list, &["NAMESPACE", "shop", "http", "active"]);
-    terminal.does(&["call", "acme/bot", "shop/list_orders", "{}"]);
-    terminal.does(&["tool", "remove", "acme/shop"]);
-    has(&terminal.fails(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
+    let list = terminal.succeed(&["tool", "list", "acme"]);
+    assert_contains(&list, &["NAMESPACE", "shop", "http", "active"]);
+    terminal.succeed(&["call", "acme/bot", "shop/list_orders", "{}"]);
+    terminal.succeed(&["tool", "remove", "acme/shop"]);
+    assert_contains(&terminal.fail(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
 }
 
 #[test]
-fn a_command_that_is_not_understood_is_wrong_usage() {
+fn an_invalid_command_is_a_usage_error() {
     let terminal = Terminal::new();
     for words in [
         &["policy", "show"][..],
@@ -506,7 +536,7 @@ fn a_command_that_is_not_understood_is_wrong_usage() {
         &["session", "open", "acme"],
         &["session", "tools", "s_1", "--format", "yaml"],
     ] {
-        let ended = terminal.types_as("operator", words);
+        let ended = terminal.run_as("operator", words);
         assert_eq!(ended.status.code(), Some(2), "{words:?}: {}", ended.stderr);
         assert!(!ended.stderr.is_empty() && ended.stdout.is_empty(), "{words:?}");
     }

@@ -1,13 +1,13 @@
-//! Who may do what: every operation of the OpenAPI document, asked with every kind of token.
+//! Access rights: every operation of the OpenAPI document, with every kind of token.
 //!
-//! What is expected is read from the document itself (`security`, `x-toolgate-roles`), which the daemon makes from the
-//! guards that hold it. So this finds a guard that does not hold, a handler that forgets whose a thing is, and, by the
-//! reviewed file `rights/matrix.txt`, every change of rights. Write that file anew with `TOOLGATE_BLESS=1`.
+//! Expectations come from the document (`security`, `x-toolgate-roles`), which the daemon derives from its guards. The
+//! test finds a guard without effect, a handler that ignores ownership and, through the reviewed_path file
+//! `rights/matrix.txt`, every change of rights. `TOOLGATE_BLESS=1` rewrites that file.
 //!
-//! - No token, or an unknown one: 401. A role that is not in the list: 403.
-//! - A role that is in the list: let in, and what it asked for is done.
-//! - Such a role of another organization: the answer for what does not exist at all, but for the name asked for.
-//!   Where an operation names nothing of anybody, `rights/names-nothing.txt` says why that is as it should be.
+//! - No token or an unknown token: 401. A role that the document does not list: 403.
+//! - A listed role: success.
+//! - A listed role of another organization: the response for a missing target, except for the name. Operations without
+//!   a target need a reason in `rights/names-nothing.txt`.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -20,40 +20,40 @@ use toolgate_tests::{Client, Daemon, PluginFile, Reply, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Whose things are asked for.
+/// Organization that owns the targets.
 const ORGANIZATION: &str = "acme";
 
-/// Who asks.
+/// A kind of caller.
 struct Caller {
     name: &'static str,
     client: Client,
-    /// None without a token that the daemon knows.
+    /// `None` without a valid token.
     role: Option<&'static str>,
     reach: Reach,
 }
 
-/// What a caller can see of the things that are asked for.
+/// Whether the caller may see the targets.
 #[derive(Clone, Copy, PartialEq)]
 enum Reach {
-    /// They are its own, or it sees all.
+    /// The targets are the caller's own, or the caller sees all.
     Own,
     /// They are another organization's, or another agent's.
     Foreign,
 }
 
-/// An operation of the document.
+/// An operation of the OpenAPI document.
 struct Operation {
     id: String,
     method: String,
     path: String,
-    /// None where no token is needed.
+    /// `None` for operations without a token.
     roles: Option<Vec<String>>,
     responses: Value,
 }
 
-/// What an operation is asked about: names of what is there, or of nothing.
+/// Names in a request, existing or missing.
 #[derive(Clone)]
-struct Things {
+struct Targets {
     organization: String,
     agent: String,
     session: String,
@@ -61,7 +61,7 @@ struct Things {
     namespace: String,
     approval: String,
     credential: String,
-    /// In hexadecimal digits.
+    /// Hexadecimal.
     root_key: String,
 }
 
@@ -74,14 +74,14 @@ struct Request {
 struct Fixture {
     daemon: Daemon,
     operator: Client,
-    /// Makes calls that somebody else decides about.
+    /// Makes calls that another token decides about.
     orchestrator: Client,
-    /// Makes names that were not there before.
+    /// Counter for unused names.
     made: u32,
 }
 
 #[test]
-fn every_operation_holds_for_every_caller_what_the_document_says() {
+fn every_operation_answers_every_caller_as_documented() {
     let mut fixture = Fixture::start();
     let callers = fixture.callers();
     let operations = operations(&fixture.daemon.anonymous().get("/openapi.json").expect(200).json());
@@ -92,14 +92,14 @@ fn every_operation_holds_for_every_caller_what_the_document_says() {
         let mut row = format!("{:<52}", format!("{} {}", operation.method, operation.path));
         for caller in &callers {
             let reply = fixture.ask(operation, caller, &mut names_nothing);
-            operation.documents(&reply, caller);
+            operation.assert_documented(&reply, caller);
             write!(row, " {:>width$}", reply.status, width = caller.name.len()).expect("text");
         }
         matrix += row.trim_end();
         matrix.push('\n');
     }
-    is_reviewed("matrix.txt", &matrix);
-    are_reasoned("names-nothing.txt", &names_nothing);
+    assert_reviewed("matrix.txt", &matrix);
+    assert_reasons("names-nothing.txt", &names_nothing);
 }
 
 impl Fixture {
@@ -118,7 +118,7 @@ impl Fixture {
         let token = |request: Value| self.operator.with_new_token(&request);
         let of = |role: &str, organization: &str| token(json!({"role": role, "organization": organization}));
         let mut unknown = self.operator.clone();
-        // The same form with another secret.
+        // The same format with another secret.
         unknown.token = unknown.token.map(|token| {
             let (start, end) = token.split_at(token.len() - 10);
             let other = if end.starts_with('A') { 'B' } else { 'A' };
@@ -141,14 +141,14 @@ impl Fixture {
         ]
     }
 
-    /// Asks about things that are there, and holds the answer to what the document says of such a caller.
+    /// Sends a request about existing targets, and checks the response against the document.
     fn ask(&mut self, operation: &Operation, caller: &Caller, names_nothing: &mut BTreeSet<String>) -> Reply {
-        let things = self.things(operation);
-        let asked = request(&operation.id, &things);
-        let reply = asked.send(&caller.client, &operation.method);
+        let targets = self.targets(operation);
+        let sent = request(&operation.id, &targets);
+        let reply = sent.send(&caller.client, &operation.method);
         let who = format!("{} {} by {}: {}", operation.method, operation.path, caller.name, reply.text());
         match (&operation.roles, caller.role) {
-            // What a browser comes back with is good once, and nobody was sent away here.
+            // The callback of an OAuth flow works once, and no flow was started here.
             (None, _) if operation.id == "finish_connecting" => return reply.expect_refusal(410, "EXPIRED"),
             (None, _) => assert_eq!(reply.status, 200, "{who}"),
             (Some(_), None) => {
@@ -159,38 +159,38 @@ impl Fixture {
                 assert_eq!(reply.status, 403, "{who}");
                 return reply.expect_refusal(403, "FORBIDDEN");
             }
-            // No server is mounted here; `egress/mounted.rs` has one.
-            _ if caller.reach == Reach::Own && is_about_a_mount(&operation.id) => {
+            // No MCP server is mounted here; `mounts.rs` has one.
+            _ if caller.reach == Reach::Own && needs_mcp_server(&operation.id) => {
                 return reply.expect_refusal(409, "CONFLICT");
             }
             _ if caller.reach == Reach::Own => {
                 assert!((200..300).contains(&reply.status), "{who}");
             }
             _ => {
-                let nothing = things.nothing(&operation.id);
-                if request(&operation.id, &nothing) == asked {
+                let missing = targets.missing(&operation.id);
+                if request(&operation.id, &missing) == sent {
                     names_nothing.insert(operation.id.clone());
                 } else if operation.id == "open_session" && caller.name == "acme:other-agent" {
-                    // That its organization has the agent is nothing that it may not know.
+                    // A token bound to another agent may know that its organization has this one.
                     assert_eq!(reply.status, 403, "{who}");
                 } else {
-                    let answer = request(&operation.id, &nothing).send(&caller.client, &operation.method);
-                    are_alike(&who, &reply, &answer, &things, &nothing);
+                    let answer = request(&operation.id, &missing).send(&caller.client, &operation.method);
+                    assert_same_response(&who, &reply, &answer, &targets, &missing);
                 }
             }
         }
         reply
     }
 
-    /// Things that the operation may change or destroy without harm to the next one.
-    fn things(&mut self, operation: &Operation) -> Things {
+    /// Creates targets that the operation may change or delete.
+    fn targets(&mut self, operation: &Operation) -> Targets {
         self.made += 1;
         let agent = format!("bot-{}", self.made);
         self.operator.make_agent(&format!("{ORGANIZATION}/{agent}"), &json!({"enabled": ["*"]}));
         let session = self.operator.open_session(&format!("{ORGANIZATION}/{agent}"));
         session.put_file("a.txt", b"text").expect(204);
         session.call_as("c1", "arithmetic/evaluate", json!({"expression": "6*7"}));
-        session.call_as("asked", "user/ask", json!({"question": "Which?"}));
+        session.call_as("sent", "user/ask", json!({"question": "Which?"}));
         let supervised = format!("{ORGANIZATION}/asker-{}", self.made);
         self.operator.make_agent(&supervised, &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
         let write = json!({"path": "b.txt", "content": "b"});
@@ -207,7 +207,7 @@ impl Fixture {
         };
         let credential = format!("stripe-{}", self.made);
         let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
-        let document = if operation.id == "connect_credential" { of_a_person() } else { secret() };
+        let document = if operation.id == "connect_credential" { user_credential() } else { secret() };
         self.operator.make(&place, &document).expect(201);
         if operation.path.contains("/tools/{namespace}") {
             let tool = format!("/v1/orgs/{ORGANIZATION}/tools/shop");
@@ -218,7 +218,7 @@ impl Fixture {
             }
         }
         if operation.path.starts_with("/v1/plugins/{namespace}") {
-            // Two versions, so that there is one to go back to.
+            // Two versions, for a rollback.
             for version in ["1.0.0", "1.0.1"] {
                 self.operator.load("answer", &plugin(version));
             }
@@ -227,7 +227,7 @@ impl Fixture {
                 self.operator.make(grant, &json!({})).expect(201);
             }
         }
-        Things {
+        Targets {
             organization,
             agent,
             session: session.id,
@@ -240,13 +240,13 @@ impl Fixture {
     }
 }
 
-impl Things {
-    /// NameServer of the same form that nothing has. What belongs to all is the same.
-    fn nothing(&self, operation: &str) -> Self {
+impl Targets {
+    /// Missing names of the same form. Names shared by all organizations stay the same.
+    fn missing(&self, operation: &str) -> Self {
         let other = |name: &str| -> String {
             name.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { 'q' }).collect()
         };
-        // The session of another organization is asked for with its own id; the agent of one, with the organization's.
+        // A session is addressed by its own id, an agent through its organization.
         let agent = if operation.ends_with("_agent") { other(&self.agent) } else { self.agent.clone() };
         Self {
             organization: "nosuch".into(),
@@ -260,28 +260,28 @@ impl Things {
         }
     }
 
-    fn hidden_in(&self, text: &str) -> String {
+    fn mask_names(&self, text: &str) -> String {
         [&self.session, &self.token, &self.approval, &self.credential, &self.agent, &self.organization]
             .into_iter()
             .fold(text.to_owned(), |text, name| text.replace(name.as_str(), "?"))
     }
 }
 
-/// How an operation is asked about things. One that is not here fails the test: say how it is asked.
-fn request(operation: &str, things: &Things) -> Request {
-    let Things { organization, agent, session, token, namespace, approval, credential, root_key } = things;
+/// Builds the request of an operation. A new operation must be added here.
+fn request(operation: &str, targets: &Targets) -> Request {
+    let Targets { organization, agent, session, token, namespace, approval, credential, root_key } = targets;
     let of = |path: String| Request { path, headers: Vec::new(), body: Vec::new() };
     let json = |path: String, body: Value| Request {
         path,
         headers: vec![("Content-Type", "application/json")],
         body: body.to_string().into_bytes(),
     };
-    let documents = |path: String, body: Value| {
+    let put = |path: String, body: Value| {
         let mut request = json(path, body);
         request.headers.push(("If-Match", "*"));
         request
     };
-    let deleted = |path: String| Request { headers: vec![("If-Match", "*")], ..of(path) };
+    let delete = |path: String| Request { headers: vec![("If-Match", "*")], ..of(path) };
     let organizations = format!("/v1/orgs/{organization}");
     let agents = format!("/v1/orgs/{organization}/agents");
     let plugins = format!("/v1/plugins/{namespace}");
@@ -300,20 +300,20 @@ fn request(operation: &str, things: &Things) -> Request {
             body: plugin("1.0.2"),
         },
         "get_plugin_grant" => of(format!("{plugins}/grant")),
-        "put_plugin_grant" => documents(format!("{plugins}/grant"), json!({"filesystem": "none"})),
+        "put_plugin_grant" => put(format!("{plugins}/grant"), json!({"filesystem": "none"})),
         "rollback_plugin" => of(format!("{plugins}/rollback")),
         "disable_plugin" => of(format!("{plugins}/disable")),
         "enable_plugin" => of(format!("{plugins}/enable")),
         "list_organizations" => of("/v1/orgs".into()),
         "get_organization" => of(organizations),
-        "put_organization" => documents(organizations, json!({"display_name": "Acme"})),
-        "delete_organization" => deleted(organizations),
+        "put_organization" => put(organizations, json!({"display_name": "Acme"})),
+        "delete_organization" => delete(organizations),
         "get_organization_policy" => of(format!("{organizations}/policy")),
-        "put_organization_policy" => documents(format!("{organizations}/policy"), json!({"enabled": "*"})),
+        "put_organization_policy" => put(format!("{organizations}/policy"), json!({"enabled": "*"})),
         "get_organization_policy_warnings" => of(format!("{organizations}/policy/warnings")),
         "preview_organization_policy" => json(format!("{organizations}/policy/diff"), json!({"enabled": []})),
         "get_platform_policy" => of("/v1/platform/policy".into()),
-        "put_platform_policy" => documents("/v1/platform/policy".into(), json!({})),
+        "put_platform_policy" => put("/v1/platform/policy".into(), json!({})),
         "get_platform_policy_warnings" => of("/v1/platform/policy/warnings".into()),
         "preview_platform_policy" => json("/v1/platform/policy/diff".into(), json!({"allowed": []})),
         "list_agents" => of(agents),
@@ -329,7 +329,7 @@ fn request(operation: &str, things: &Things) -> Request {
         "select_session_tools" => json(format!("{sessions}/tools/select"), json!({"message": "what is 6*7"})),
         "switch_session_tool" => json(format!("{sessions}/tools/call_time_now"), json!({"disabled": true})),
         "post_client_result" => {
-            json(format!("{sessions}/calls/asked/result"), json!({"status": "error", "message": "no"}))
+            json(format!("{sessions}/calls/sent/result"), json!({"status": "error", "message": "no"}))
         }
         "import_custom_tool" => {
             let paths = json!({"/items": {"get": {"operationId": "items", "responses": {}}}});
@@ -340,14 +340,14 @@ fn request(operation: &str, things: &Things) -> Request {
         }
         "list_custom_tools" => of(tools),
         "get_custom_tool" => of(format!("{tools}/shop")),
-        "put_custom_tool" => documents(format!("{tools}/shop"), shop()),
-        "delete_custom_tool" => deleted(format!("{tools}/shop")),
+        "put_custom_tool" => put(format!("{tools}/shop"), shop()),
+        "delete_custom_tool" => delete(format!("{tools}/shop")),
         "refresh_custom_tool" => of(format!("{tools}/shop/refresh")),
         "approve_custom_tool" => {
             json(format!("{tools}/shop/approve"), json!({"digest": format!("sha256:{}", "0".repeat(64))}))
         }
         "get_custom_tool_grant" => of(format!("{tools}/shop/grant")),
-        "put_custom_tool_grant" => documents(format!("{tools}/shop/grant"), json!({})),
+        "put_custom_tool_grant" => put(format!("{tools}/shop/grant"), json!({})),
         "try_tool" => {
             let arguments = json!({"expression": "6*7"});
             json(
@@ -364,8 +364,8 @@ fn request(operation: &str, things: &Things) -> Request {
         "rotate_root_key" => json("/v1/keys/rotate".into(), json!({})),
         "unseal" => json("/v1/unseal".into(), json!({"key": root_key})),
         "get_agent" => of(format!("{agents}/{agent}")),
-        "put_agent" => documents(format!("{agents}/{agent}"), json!({"enabled": "*"})),
-        "delete_agent" => deleted(format!("{agents}/{agent}")),
+        "put_agent" => put(format!("{agents}/{agent}"), json!({"enabled": "*"})),
+        "delete_agent" => delete(format!("{agents}/{agent}")),
         "list_tokens" => of("/v1/tokens".into()),
         "create_token" => {
             json("/v1/tokens".into(), json!({"role": "orchestrator", "organization": organization}))
@@ -384,27 +384,27 @@ fn request(operation: &str, things: &Things) -> Request {
         "write_file" => Request { body: b"other text".to_vec(), ..of(format!("{sessions}/files/a.txt")) },
         "search_audit" => of(format!("/v1/audit?organization={organization}&limit=1")),
         "verify_audit" => of("/v1/audit/verify".into()),
-        other => panic!("say in `request` how `{other}` is asked"),
+        other => panic!("add `{other}` to `request`"),
     }
 }
 
-/// A credential, as one is written.
+/// Credential document.
 fn secret() -> Value {
     json!({"provider": "stripe", "kind": "bearer", "secret": "sk_test", "bound_to": [{"host": "api.stripe.com"}]})
 }
 
-/// A tool of an organization.
+/// Custom tool document.
 fn shop() -> Value {
     let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
     json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]})
 }
 
-fn is_about_a_mount(operation: &str) -> bool {
+fn needs_mcp_server(operation: &str) -> bool {
     ["refresh_custom_tool", "approve_custom_tool"].contains(&operation)
 }
 
-/// One that a person connects.
-fn of_a_person() -> Value {
+/// Credential that a user connects.
+fn user_credential() -> Value {
     json!({
         "provider": "drive", "kind": "oauth2_authorization_code", "client_id": "toolgate",
         "token_url": "https://idp.example/token", "authorization_url": "https://idp.example/authorize",
@@ -412,7 +412,7 @@ fn of_a_person() -> Value {
     })
 }
 
-/// The key that the daemon made for itself: one that is not sealed takes it again.
+/// The root key that the daemon generated. An unsealed daemon accepts it again.
 fn root_key(daemon: &Daemon) -> String {
     let key = fs::read(daemon.data().join("keys/root")).expect("a root key");
     key.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -421,7 +421,7 @@ fn root_key(daemon: &Daemon) -> String {
 impl Request {
     fn send(&self, client: &Client, method: &str) -> Reply {
         let pending = client.start(method, &self.path, &self.headers, &self.body);
-        // A stream of events has no end.
+        // An event stream does not end.
         if self.path.ends_with("/events") { pending.head() } else { pending.reply() }
     }
 }
@@ -433,11 +433,11 @@ impl PartialEq for Request {
 }
 
 impl Operation {
-    /// The answer is one that the document has, with its code.
-    fn documents(&self, reply: &Reply, caller: &Caller) {
+    /// Asserts that the document lists the status and the code of the response.
+    fn assert_documented(&self, reply: &Reply, caller: &Caller) {
         let response = &self.responses[reply.status.to_string()];
         let who = format!("{} {} by {}", self.method, self.path, caller.name);
-        assert!(response.is_object(), "{who}: the document has no {}", reply.status);
+        assert!(response.is_object(), "{who}: the document does not list {}", reply.status);
         if reply.status >= 400 {
             let codes = response["x-toolgate-error-types"].as_array().expect("codes");
             assert!(codes.iter().any(|code| *code == reply.error_type()), "{who}: {}", reply.text());
@@ -451,7 +451,11 @@ fn operations(document: &Value) -> Vec<Operation> {
         for (method, operation) in item.as_object().expect("operations") {
             let needs_token = operation["security"].as_array().is_some_and(|schemes| !schemes.is_empty());
             let roles = operation["x-toolgate-roles"].as_array();
-            assert_eq!(needs_token, roles.is_some(), "{method} {path}: `security` and roles say two things");
+            assert_eq!(
+                needs_token,
+                roles.is_some(),
+                "{method} {path}: `security` and `x-toolgate-roles` disagree"
+            );
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             operations.push(Operation {
                 id: text(&operation["operationId"]),
@@ -465,18 +469,18 @@ fn operations(document: &Value) -> Vec<Operation> {
     operations
 }
 
-/// The two answers differ in nothing but the names that were asked for, which the caller knew.
-fn are_alike(who: &str, theirs: &Reply, nothing: &Reply, things: &Things, no_things: &Things) {
-    assert_eq!((theirs.status, nothing.status), (404, 404), "{who}, and of nothing: {}", nothing.text());
+/// Asserts that two responses differ only in the requested names, which the caller knew.
+fn assert_same_response(who: &str, theirs: &Reply, other: &Reply, targets: &Targets, missing: &Targets) {
+    assert_eq!((theirs.status, other.status), (404, 404), "{who}, of a missing target: {}", other.text());
     let names = |reply: &Reply| reply.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    assert_eq!(names(theirs), names(nothing), "{who}");
-    assert_eq!(things.hidden_in(&theirs.text()), no_things.hidden_in(&nothing.text()), "{who}");
+    assert_eq!(names(theirs), names(other), "{who}");
+    assert_eq!(targets.mask_names(&theirs.text()), missing.mask_names(&other.text()), "{who}");
 }
 
 fn heading(callers: &[Caller]) -> String {
     let mut text = "\
-# What each operation answers to each kind of caller, about things of the organization `acme`: the HTTP status.
-# Made by `rights.rs`, which says what must be where; write it anew with `TOOLGATE_BLESS=1` and read the difference.
+# HTTP status of each operation for each kind of caller, on targets of the organization `acme`.
+# Generated by `rights.rs`, which defines the expectations. Rewrite with `TOOLGATE_BLESS=1` and review the difference.
 "
     .to_owned();
     let mut row = format!("{:<52}", "");
@@ -488,9 +492,9 @@ fn heading(callers: &[Caller]) -> String {
     text
 }
 
-/// The text is that of the reviewed file.
-fn is_reviewed(file: &str, text: &str) {
-    let path = reviewed(file);
+/// Asserts that the text equals the reviewed_path file.
+fn assert_reviewed(file: &str, text: &str) {
+    let path = reviewed_path(file);
     if std::env::var_os("TOOLGATE_BLESS").is_some() {
         fs::write(&path, text).expect("the file is written");
     }
@@ -509,17 +513,17 @@ fn is_reviewed(file: &str, text: &str) {
     assert!(known == text, "rights have changed against `{}`:\n{}", path.display(), differences.join("\n"));
 }
 
-/// Each of these, and no other, is in the file, with a reason.
-fn are_reasoned(file: &str, found: &BTreeSet<String>) {
-    let text = fs::read_to_string(reviewed(file)).expect("a file of reasons");
+/// Asserts that the file has a reason for each of these, and no others.
+fn assert_reasons(file: &str, found: &BTreeSet<String>) {
+    let text = fs::read_to_string(reviewed_path(file)).expect("a file of reasons");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let reasons: BTreeMap<&str, &str> = lines.filter_map(|line| line.split_once(": ")).collect();
     let known: BTreeSet<String> = reasons.keys().map(|id| (*id).to_owned()).collect();
     assert!(reasons.values().all(|reason| reason.len() > 20), "a reason is missing in `{file}`");
-    assert_eq!(*found, known, "`{file}` has too much or too little (left: found, right: in the file)");
+    assert_eq!(*found, known, "`{file}` differs (left: found, right: in the file)");
 }
 
-fn reviewed(file: &str) -> PathBuf {
+fn reviewed_path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rights").join(file)
 }
 

@@ -1,7 +1,7 @@
-//! Schemas that a plugin brings and arguments that a model sends, each of which may be made to cost the other dear.
+//! Schemas from plugins and arguments from models that try to exhaust the daemon.
 //!
-//! A schema is refused when the plugin is loaded, and nothing of the plugin is left. Arguments are refused before
-//! anything runs, and are that call's answer alone.
+//! A bad schema is refused when the plugin is loaded, without a trace of the plugin. Bad arguments are refused before
+//! the call runs, and fail only that call.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -11,8 +11,8 @@ use toolgate_tests::{Daemon, LeakCheck, PluginFile, Session, Shared, Value, json
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Longer than a check of anything may take, on a machine that does other things meanwhile.
-const SOON: Duration = Duration::from_secs(5);
+/// Maximum time of a validation, generous enough for a loaded machine.
+const VALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 static FIXTURE: Shared<Fixture> = Shared::new();
 
@@ -34,15 +34,15 @@ impl Fixture {
         fixture
     }
 
-    /// Loads a plugin whose tool takes this.
+    /// Loads a plugin whose tool has this input schema.
     fn load(&self, namespace: &str, schema: &Value) {
         let file = PluginFile::new(namespace).with_room(2 << 20).with_tool("input_schema", schema.clone());
         self.daemon.operator().load(namespace, &file.build());
     }
 
-    /// Uploads a plugin whose tool takes, or answers, what must be refused.
+    /// Uploads plugins with this schema as input and as output schema, and asserts that they are refused.
     #[track_caller]
-    fn refuses(&mut self, case: &str, schema: &Value) {
+    fn assert_schema_refused(&mut self, case: &str, schema: &Value) {
         let leak_check = LeakCheck::start(&self.daemon);
         let operator = self.daemon.operator();
         for member in ["input_schema", "output_schema"] {
@@ -51,7 +51,7 @@ impl Fixture {
             let reply = operator.upload("refused", &file);
             assert_eq!(reply.status, 422, "{case} as {member}: {}", reply.text());
             reply.expect_refusal(422, "INVALID_PLUGIN");
-            assert!(began.elapsed() < 2 * SOON, "{case} took {:?}", began.elapsed());
+            assert!(began.elapsed() < 2 * VALIDATION_TIMEOUT, "{case} took {:?}", began.elapsed());
             operator.get("/v1/plugins/refused").expect_refusal(404, "NOT_FOUND");
             let row = &operator.audit("kind=admin&limit=1")[0];
             assert_eq!(row["admin"]["outcome"], "INVALID_PLUGIN", "{row}");
@@ -60,30 +60,30 @@ impl Fixture {
         leak_check.assert_none(&mut self.daemon);
     }
 
-    /// Makes a call with arguments as text, and one beside it that is sound.
+    /// Makes a call with arguments as text, in one request with a valid call.
     #[track_caller]
-    fn with_arguments(&mut self, tool: &str, arguments: &str) -> Value {
+    fn call_with(&mut self, tool: &str, arguments: &str) -> Value {
         let leak_check = LeakCheck::start(&self.daemon);
         let began = Instant::now();
         let calls = format!(
             r#"{{"calls":[{{"tool":"{tool}","arguments":{arguments}}},{{"tool":"any/answer","arguments":{{}}}}]}}"#
         );
         let reply = self.good.client.post_text(&self.good.path("/calls"), &calls).expect(200).json();
-        assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
-        let (asked, beside) = (&reply["results"][0], &reply["results"][1]);
+        assert!(began.elapsed() < VALIDATION_TIMEOUT, "{:?}", began.elapsed());
+        let (called, beside) = (&reply["results"][0], &reply["results"][1]);
         assert_eq!(beside["output"], 1, "{reply}");
-        let id = asked["id"].as_str().expect("an id");
-        // Whatever was sent, the log of it can be read.
+        let id = called["id"].as_str().expect("an id");
+        // The audit log stays readable, whatever the arguments.
         let row = self.good.audit_row(&self.daemon.operator(), id);
-        assert_eq!(row["outcome"]["error_type"], asked["error"]["error_type"], "{row}");
+        assert_eq!(row["outcome"]["error_type"], called["error"]["error_type"], "{row}");
         assert!(row["call"]["arguments_sha256"].is_string(), "{row}");
         leak_check.assert_none(&mut self.daemon);
-        asked.clone()
+        called.clone()
     }
 
     #[track_caller]
-    fn refuses_arguments(&mut self, case: &str, tool: &str, arguments: &str) -> Value {
-        let refused = self.with_arguments(tool, arguments);
+    fn assert_arguments_refused(&mut self, case: &str, tool: &str, arguments: &str) -> Value {
+        let refused = self.call_with(tool, arguments);
         assert_eq!(refused["error"]["error_type"], "INVALID_ARGUMENTS", "{case}: {refused}");
         assert_eq!(refused["executed"], "no", "{case}: {refused}");
         let message = refused["error"]["message"].as_str().unwrap_or_default();
@@ -96,12 +96,12 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
     FIXTURE.with(Fixture::start, test);
 }
 
-/// An object with one property.
+/// Object schema with one property.
 fn with_property(property: Value) -> Value {
     json!({"type": "object", "properties": {"a": property}})
 }
 
-/// A chain of definitions, each made from the one before.
+/// Chain of definitions, each built from the one before.
 fn chain(links: usize, first: Value, next: impl Fn(Value) -> Value) -> Value {
     let mut definitions = serde_json::Map::new();
     definitions.insert("d0".into(), first);
@@ -112,9 +112,9 @@ fn chain(links: usize, first: Value, next: impl Fn(Value) -> Value) -> Value {
     json!({"type": "object", "properties": {"a": {"$ref": last}}, "$defs": definitions})
 }
 
-/// Nothing is fetched: somebody listens, and nobody comes.
+/// A listener shows that nothing is fetched.
 #[test]
-fn references_that_leave_the_schema_are_refused_and_not_followed() {
+fn external_references_are_refused_and_not_fetched() {
     with_fixture(|fixture| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
         listener.set_nonblocking(true).expect("not waiting");
@@ -135,33 +135,39 @@ fn references_that_leave_the_schema_are_refused_and_not_followed() {
             "#/%zz",
             "",
         ] {
-            fixture.refuses(reference, &with_property(json!({"$ref": reference})));
+            fixture.assert_schema_refused(reference, &with_property(json!({"$ref": reference})));
         }
-        fixture.refuses("id", &json!({"type": "object", "properties": {"a": {"$id": away, "$ref": "#/x"}}}));
-        fixture.refuses("dialect", &json!({"$schema": away, "type": "object"}));
+        fixture.assert_schema_refused(
+            "id",
+            &json!({"type": "object", "properties": {"a": {"$id": away, "$ref": "#/x"}}}),
+        );
+        fixture.assert_schema_refused("dialect", &json!({"$schema": away, "type": "object"}));
         for keyword in ["$dynamicRef", "$recursiveRef"] {
-            fixture.refuses(keyword, &with_property(json!({keyword: "#"})));
+            fixture.assert_schema_refused(keyword, &with_property(json!({keyword: "#"})));
         }
-        assert!(listener.accept().is_err(), "somebody came to fetch");
+        assert!(listener.accept().is_err(), "a reference was fetched");
         let inside = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"type": "integer"}}});
         fixture.load("inside", &inside);
-        assert_eq!(fixture.with_arguments("inside/answer", r#"{"a":1}"#)["output"], 1);
-        fixture.refuses_arguments("inside", "inside/answer", r#"{"a":"1"}"#);
+        assert_eq!(fixture.call_with("inside/answer", r#"{"a":1}"#)["output"], 1);
+        fixture.assert_arguments_refused("inside", "inside/answer", r#"{"a":"1"}"#);
     });
 }
 
 #[test]
-fn schemas_that_multiply_are_refused() {
+fn schemas_with_exponential_cost_are_refused() {
     with_fixture(|fixture| {
         let string = || json!({"type": "string"});
         for keyword in ["allOf", "anyOf", "oneOf"] {
-            fixture.refuses(keyword, &chain(40, string(), |before| json!({keyword: [before, before]})));
+            fixture.assert_schema_refused(
+                keyword,
+                &chain(40, string(), |before| json!({keyword: [before, before]})),
+            );
         }
         let properties = chain(40, string(), |before| json!({"properties": {"a": before, "b": before}}));
-        fixture.refuses("properties", &properties);
-        fixture.refuses("in place", &json!({"type": "object", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}));
+        fixture.assert_schema_refused("properties", &properties);
+        fixture.assert_schema_refused("in place", &json!({"type": "object", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}));
         let both = json!({"anyOf": [{"items": {"$ref": "#/$defs/n"}}, {"items": {"$ref": "#/$defs/n"}}]});
-        fixture.refuses(
+        fixture.assert_schema_refused(
             "each level doubles",
             &json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": both}}),
         );
@@ -169,9 +175,9 @@ fn schemas_that_multiply_are_refused() {
         let tree = json!({"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "integer"}}, "additionalProperties": false});
         fixture.load("tree", &tree);
         let deep = (0..60).fold("{}".to_owned(), |inner, _| format!(r#"{{"left":{inner}}}"#));
-        assert_eq!(fixture.with_arguments("tree/answer", &deep)["output"], 1);
+        assert_eq!(fixture.call_with("tree/answer", &deep)["output"], 1);
         fixture.load("chained", &chain(6, string(), |before| json!({"allOf": [before]})));
-        fixture.refuses_arguments("chained", "chained/answer", r#"{"a":1}"#);
+        fixture.assert_arguments_refused("chained", "chained/answer", r#"{"a":1}"#);
     });
 }
 
@@ -179,62 +185,65 @@ fn schemas_that_multiply_are_refused() {
 fn schemas_that_are_too_large_in_any_direction_are_refused() {
     with_fixture(|fixture| {
         let nested = (0..200).fold(json!({}), |inner, _| json!({"items": inner}));
-        fixture.refuses("deep", &with_property(nested));
-        fixture.refuses("long", &with_property(json!({"description": "x".repeat(300 << 10)})));
+        fixture.assert_schema_refused("deep", &with_property(nested));
+        fixture.assert_schema_refused("long", &with_property(json!({"description": "x".repeat(300 << 10)})));
         let many: serde_json::Map<_, _> = (0..11_000).map(|at| (format!("p{at}"), json!({}))).collect();
-        fixture.refuses("wide", &json!({"type": "object", "properties": many}));
+        fixture.assert_schema_refused("wide", &json!({"type": "object", "properties": many}));
         let unique = vec![json!({"type": "array", "uniqueItems": true}); 40];
-        fixture.refuses("unique", &with_property(json!({"prefixItems": unique})));
+        fixture.assert_schema_refused("unique", &with_property(json!({"prefixItems": unique})));
         let patterns: serde_json::Map<_, _> = (0..70).map(|at| (format!("^p{at}"), json!({}))).collect();
-        fixture.refuses("patterns", &json!({"type": "object", "patternProperties": patterns}));
+        fixture.assert_schema_refused("patterns", &json!({"type": "object", "patternProperties": patterns}));
         let references: Vec<_> = (0..2_100).map(|_| json!({"$ref": "#/$defs/x"})).collect();
-        fixture.refuses(
+        fixture.assert_schema_refused(
             "references",
             &json!({"type": "object", "properties": {"a": {"prefixItems": references}}, "$defs": {"x": {}}}),
         );
         let few: serde_json::Map<_, _> =
             (0..100).map(|at| (format!("p{at}"), json!({"type": "integer"}))).collect();
         fixture.load("wide", &json!({"type": "object", "properties": few}));
-        assert_eq!(fixture.with_arguments("wide/answer", r#"{"p7":7}"#)["output"], 1);
+        assert_eq!(fixture.call_with("wide/answer", r#"{"p7":7}"#)["output"], 1);
     });
 }
 
-/// Patterns are matched in linear time, so those that only backtracking could match are refused.
+/// Matching takes linear time, so patterns that need backtracking are refused.
 #[test]
-fn patterns_that_would_blow_up_are_refused_or_harmless() {
+fn patterns_that_need_backtracking_are_refused_or_linear() {
     with_fixture(|fixture| {
         for pattern in [r"(a)\1", "(?=a)b", "(?<!a)b", "((a{100}){100}){100}", "(", "[z-a]", r"\u{110000}"] {
-            fixture.refuses(pattern, &with_property(json!({"type": "string", "pattern": pattern})));
+            fixture.assert_schema_refused(
+                pattern,
+                &with_property(json!({"type": "string", "pattern": pattern})),
+            );
         }
-        // The classic of backtracking: here it takes as long as the text is.
+        // Exponential with backtracking, linear here.
         fixture.load("evil", &with_property(json!({"type": "string", "pattern": "^(a+)+$"})));
         let text = "a".repeat(500_000);
-        let matched = fixture.with_arguments("evil/answer", &format!(r#"{{"a":"{text}"}}"#));
+        let matched = fixture.call_with("evil/answer", &format!(r#"{{"a":"{text}"}}"#));
         assert_eq!(matched["output"], 1, "{matched}");
-        fixture.refuses_arguments("evil", "evil/answer", &format!(r#"{{"a":"{text}!"}}"#));
+        fixture.assert_arguments_refused("evil", "evil/answer", &format!(r#"{{"a":"{text}!"}}"#));
     });
 }
 
-/// What a schema costs is bounded, and so is what an argument is: their product is too.
+/// Bounds the cost of validation: schema size times argument size.
 #[test]
-fn a_check_that_would_take_long_is_refused_before_it_begins() {
+fn a_validation_that_would_take_long_is_refused_before_it_starts() {
     with_fixture(|fixture| {
         let branch = |at: usize| json!({"properties": {"k": {"const": at}}, "required": ["k"]});
         let branches: Vec<_> = (0..600).map(branch).collect();
         let schema = with_property(json!({"type": "array", "items": {"anyOf": branches}}));
         fixture.load("branching", &schema);
         let of = |items: usize| format!(r#"{{"a":[{}]}}"#, vec![r#"{"k":599}"#; items].join(","));
-        // They would fit, if somebody looked for long enough.
-        let refused = fixture.refuses_arguments("many", "branching/answer", &of(60_000));
+        // They would match, after a long search.
+        let refused = fixture.assert_arguments_refused("many", "branching/answer", &of(60_000));
         assert!(
             refused["error"]["message"].as_str().is_some_and(|text| text.contains("too large")),
             "{refused}"
         );
-        assert_eq!(fixture.with_arguments("branching/answer", &of(10))["output"], 1);
+        assert_eq!(fixture.call_with("branching/answer", &of(10))["output"], 1);
         fixture.load("unique", &with_property(json!({"type": "array", "uniqueItems": true})));
         let items: Vec<_> = (0..100_000).map(|at| at.to_string()).collect();
-        fixture.with_arguments("unique/answer", &format!(r#"{{"a":[{}]}}"#, items.join(",")));
-        fixture.refuses_arguments("twice", "unique/answer", r#"{"a":[1,1]}"#);
+        fixture.call_with("unique/answer", &format!(r#"{{"a":[{}]}}"#, items.join(",")));
+        fixture.assert_arguments_refused("twice", "unique/answer", r#"{"a":[1,1]}"#);
     });
 }
 
@@ -244,26 +253,26 @@ fn arguments_that_are_too_deep_or_too_large_are_refused() {
         let nested = |open: &str, close: &str, levels: usize| {
             format!(r#"{{"a":{}1{}}}"#, open.repeat(levels), close.repeat(levels))
         };
-        assert_eq!(fixture.with_arguments("any/answer", &nested("[", "]", 63))["output"], 1);
+        assert_eq!(fixture.call_with("any/answer", &nested("[", "]", 63))["output"], 1);
         for levels in [64, 127, 128, 1_000, 100_000] {
-            fixture.refuses_arguments("arrays", "any/answer", &nested("[", "]", levels));
+            fixture.assert_arguments_refused("arrays", "any/answer", &nested("[", "]", levels));
         }
         for levels in [64, 1_000, 50_000] {
-            fixture.refuses_arguments("objects", "any/answer", &nested(r#"{"a":"#, "}", levels));
+            fixture.assert_arguments_refused("objects", "any/answer", &nested(r#"{"a":"#, "}", levels));
         }
         let long = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes));
-        assert_eq!(fixture.with_arguments("any/answer", &long((1 << 20) - 10))["output"], 1);
+        assert_eq!(fixture.call_with("any/answer", &long((1 << 20) - 10))["output"], 1);
         for bytes in [1 << 20, 7 << 20] {
-            fixture.refuses_arguments("long", "any/answer", &long(bytes));
+            fixture.assert_arguments_refused("long", "any/answer", &long(bytes));
         }
         let keys: Vec<_> = (0..80_000).map(|at| format!(r#""k{at}":0"#)).collect();
-        assert_eq!(fixture.with_arguments("any/answer", &format!("{{{}}}", keys.join(",")))["output"], 1);
+        assert_eq!(fixture.call_with("any/answer", &format!("{{{}}}", keys.join(",")))["output"], 1);
     });
 }
 
-/// Two honest parsers would read these differently, so neither gets to.
+/// JSON parsers disagree about these texts, so they are refused.
 #[test]
-fn arguments_that_can_be_read_in_two_ways_are_refused() {
+fn ambiguous_arguments_are_refused() {
     with_fixture(|fixture| {
         for (case, arguments) in [
             ("same key", r#"{"a":1,"a":2}"#),
@@ -282,7 +291,7 @@ fn arguments_that_can_be_read_in_two_ways_are_refused() {
             ("lone surrogate in a key", r#"{"\ud800":1}"#),
             ("high surrogate and a letter", r#"{"a":"\ud800a"}"#),
         ] {
-            fixture.refuses_arguments(case, "any/answer", arguments);
+            fixture.assert_arguments_refused(case, "any/answer", arguments);
         }
         for (case, arguments) in [
             ("2^53+1", r#"{"a":9007199254740993}"#),
@@ -296,33 +305,33 @@ fn arguments_that_can_be_read_in_two_ways_are_refused() {
             ("not a character", r#"{"a":"\uffff"}"#),
             ("two keys", r#"{"a":1,"A":2}"#),
         ] {
-            assert_eq!(fixture.with_arguments("any/answer", arguments)["output"], 1, "{case}");
+            assert_eq!(fixture.call_with("any/answer", arguments)["output"], 1, "{case}");
         }
     });
 }
 
-/// What a schema says of numbers holds for those that a double would round.
+/// Comparisons are exact where a double would round.
 #[test]
 fn numbers_beyond_the_integers_of_a_double_are_compared_exactly() {
     with_fixture(|fixture| {
         let most = json!({"type": "integer", "maximum": 9_007_199_254_740_992_i64});
         fixture.load("bounded", &with_property(most));
-        assert_eq!(fixture.with_arguments("bounded/answer", r#"{"a":9007199254740992}"#)["output"], 1);
-        fixture.refuses_arguments("2^53+1", "bounded/answer", r#"{"a":9007199254740993}"#);
+        assert_eq!(fixture.call_with("bounded/answer", r#"{"a":9007199254740992}"#)["output"], 1);
+        fixture.assert_arguments_refused("2^53+1", "bounded/answer", r#"{"a":9007199254740993}"#);
         fixture.load("exactly", &with_property(json!({"const": 9_007_199_254_740_993_i64})));
-        assert_eq!(fixture.with_arguments("exactly/answer", r#"{"a":9007199254740993}"#)["output"], 1);
-        fixture.refuses_arguments("rounded", "exactly/answer", r#"{"a":9007199254740992}"#);
+        assert_eq!(fixture.call_with("exactly/answer", r#"{"a":9007199254740993}"#)["output"], 1);
+        fixture.assert_arguments_refused("rounded", "exactly/answer", r#"{"a":9007199254740992}"#);
         fixture.load("whole", &with_property(json!({"type": "integer"})));
-        assert_eq!(fixture.with_arguments("whole/answer", r#"{"a":1.0}"#)["output"], 1);
+        assert_eq!(fixture.call_with("whole/answer", r#"{"a":1.0}"#)["output"], 1);
         for number in ["1.5", "9007199254740993.5e-1"] {
-            fixture.refuses_arguments(number, "whole/answer", &format!(r#"{{"a":{number}}}"#));
+            fixture.assert_arguments_refused(number, "whole/answer", &format!(r#"{{"a":{number}}}"#));
         }
     });
 }
 
-/// What is no JSON at all makes the request unsound: nobody can say where the arguments end.
+/// Text that is not JSON makes the whole request invalid, since the end of the arguments is unknown.
 #[test]
-fn arguments_that_are_no_json_make_the_request_unsound() {
+fn arguments_that_are_not_json_make_the_request_invalid() {
     with_fixture(|fixture| {
         let leak_check = LeakCheck::start(&fixture.daemon);
         let path = fixture.good.path("/calls");
@@ -355,7 +364,7 @@ fn arguments_that_are_no_json_make_the_request_unsound() {
             fixture.good.client.send("POST", &path, &headers, &text).expect_refusal(400, "INVALID_REQUEST");
         }
         assert_eq!(fixture.daemon.operator().audit("limit=1"), newest, "a refused request was recorded");
-        assert_eq!(fixture.with_arguments("any/answer", " {\t\"a\" :\n1 } ")["output"], 1);
+        assert_eq!(fixture.call_with("any/answer", " {\t\"a\" :\n1 } ")["output"], 1);
         leak_check.assert_none(&mut fixture.daemon);
     });
 }

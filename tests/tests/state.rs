@@ -1,4 +1,4 @@
-//! What the daemon remembers, whatever ends it: kill -9, a full disk, a second daemon, a wrong setting.
+//! Durable state after kill -9, on a full disk, with a second daemon and with invalid settings.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -10,11 +10,11 @@ use std::time::Duration;
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled, guests, json, wait};
+use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled_code, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-fn started() -> (Daemon, Session) {
+fn start() -> (Daemon, Session) {
     let daemon = Daemon::start(PROGRAM, "");
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
@@ -22,12 +22,13 @@ fn started() -> (Daemon, Session) {
 }
 
 #[test]
-fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
-    let (daemon, session) = started();
+fn a_call_that_was_running_at_a_crash_is_unknown_and_not_run_again() {
+    let (daemon, session) = start();
     let done = session.call_as("done", "hostile/echo", json!({"text": "x"}));
     assert_eq!(done.status(), "ok");
     let running = session.start("running", "hostile/doze", json!({}));
-    // A search has the log synced, so the intent is on disk before the crash. The id is known a moment before it.
+    // A search waits until the log is synced, so the intent is on disk before the crash. The id is known slightly
+    // earlier.
     wait::until("its intent", || {
         let query = format!("kind=call&status=running&session={}", session.id);
         (!daemon.operator().audit(&query).is_empty()).then_some(())
@@ -36,10 +37,10 @@ fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
     drop(running);
     let operator = daemon.operator();
     let session = Session { client: operator.clone(), id: session.id };
-    let look = session.get_call("running");
-    assert_eq!(look.status(), "unknown", "{}", look.0);
-    assert_eq!(look.error_type(), Some("UNKNOWN"));
-    assert_eq!(look.0["executed"], "unknown");
+    let reply = session.get_call("running");
+    assert_eq!(reply.status(), "unknown", "{}", reply.0);
+    assert_eq!(reply.error_type(), Some("UNKNOWN"));
+    assert_eq!(reply.0["executed"], "unknown");
     let row = session.audit_row(&operator, "running");
     assert_eq!(row["status"], "unknown", "{row}");
     assert_eq!(row["outcome"]["error_type"], "UNKNOWN", "{row}");
@@ -57,7 +58,7 @@ fn a_call_that_ran_when_the_daemon_died_is_unknown_and_not_run_again() {
 
 #[test]
 fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
-    let (daemon, session) = started();
+    let (daemon, session) = start();
     let write = json!({"path": "a.txt", "content": "once"});
     assert_eq!(session.call_as("c1", "files/write", write.clone()).output()["created"], true);
     let daemon = daemon.crash_and_restart();
@@ -71,16 +72,17 @@ fn r7_an_id_that_ran_before_a_crash_never_runs_again() {
     assert_eq!(session.call_as("c2", "files/read", json!({"path": "a.txt"})).error_type(), Some("CONFLICT"));
 }
 
-/// One flipped byte in an old segment of the audit log, first under an index that knows the place, then without one.
+/// Flips one byte in an old segment of the audit log. The daemon restarts first with an index that covers it, then
+/// without.
 #[test]
-fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
+fn r7_an_id_with_a_damaged_record_does_not_run_again() {
     let mut daemon = Daemon::start(PROGRAM, "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144");
     let session = daemon.session_within("acme/bot", &json!({}));
     let write = json!({"path": "a.txt", "content": "x".repeat(100_000)});
     for number in 0..25 {
         session.call_as(&format!("c{number}"), "files/write", write.clone()).output();
     }
-    // The index is written behind the calls; a search waits for it. Had it not come to the place yet, it would be without.
+    // The index follows the log asynchronously; a search waits for it.
     session.audit_row(&daemon.operator(), "c24");
     let folder = daemon.data().join("audit");
     let first = folder.join("00000001.segment");
@@ -113,7 +115,7 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
         let damaged: Vec<_> = rows.iter().filter(|row| row["damaged"].is_object()).collect();
         assert_eq!(damaged.len(), 1, "{damaged:?}");
         assert_eq!((&damaged[0]["damaged"]["segment"], &damaged[0]["call"]), (&json!(1), &json!(null)));
-        // Whose organization it may have been learns that something is missing, and not where in everybody's log.
+        // An owner learns that records are missing, but not their position in the shared log.
         let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
         let rows = owner.audit("limit=500");
         let damaged: Vec<_> = rows.iter().filter_map(|row| row.get("damaged")).collect();
@@ -130,7 +132,7 @@ fn r7_an_id_whose_record_is_damaged_does_not_run_again() {
 
 #[test]
 fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
-    let (daemon, session) = started();
+    let (daemon, session) = start();
     let running = session.start("c1", "hostile/doze", json!({}));
     session.wait_until_running("c1");
     session.cancel("c1").expect(204);
@@ -142,8 +144,8 @@ fn r7_a_cancelled_call_stays_cancelled_after_a_crash() {
 }
 
 #[test]
-fn r7_a_call_that_waited_for_approval_stays_what_it_was_after_a_crash() {
-    let (daemon, session) = started();
+fn r7_a_call_that_waits_for_approval_survives_a_crash() {
+    let (daemon, session) = start();
     let operator = daemon.operator();
     operator.make_agent("acme/careful", &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
     let owner = json!({"role": "owner", "organization": "acme", "label": "owner"});
@@ -159,14 +161,14 @@ fn r7_a_call_that_waited_for_approval_stays_what_it_was_after_a_crash() {
     let daemon = daemon.crash_and_restart();
     let session = Session { client: daemon.operator(), id: session.id };
     session.call_as("cancelled", "files/write", write.clone()).expect_error("CANCELLED");
-    // Its id is of this call and of no other.
+    // The id belongs to this call and cannot be used for another one.
     session.call_as("waits", "files/write", write).expect_error("CONFLICT");
     assert_eq!(session.call_as("waits", "files/write", waits).status(), "approval_required");
 }
 
 #[test]
-fn everything_that_was_acknowledged_is_there_after_a_crash() {
-    let (daemon, session) = started();
+fn acknowledged_changes_survive_a_crash() {
+    let (daemon, session) = start();
     let operator = daemon.operator();
     let version =
         |answer: &str| PluginFile::new("kept").describing("version", json!(answer)).answering(answer).build();
@@ -184,7 +186,7 @@ fn everything_that_was_acknowledged_is_there_after_a_crash() {
     let token = daemon.operator_token();
 
     let daemon = daemon.crash_and_restart();
-    assert_eq!(daemon.operator_token(), token, "the first start's token stays the only one");
+    assert_eq!(daemon.operator_token(), token, "the restart created another token");
     let operator = daemon.operator();
     let session = Session { client: operator.clone(), id: session.id };
     assert_eq!(session.call("kept/answer", json!({})).output(), 1);
@@ -198,15 +200,15 @@ fn everything_that_was_acknowledged_is_there_after_a_crash() {
 }
 
 #[test]
-fn the_log_holds_against_being_killed_again_and_again() {
-    let (mut daemon, session) = started();
+fn the_audit_log_stays_valid_after_repeated_kills() {
+    let (mut daemon, session) = start();
     for round in 0..4 {
         let session = Session { client: daemon.operator(), id: session.id.clone() };
         let mut running = Vec::new();
         for at in 0..8 {
             running.push(session.start(&format!("r{round}-{at}"), "hostile/rest", json!({"ms": at * 10})));
         }
-        // Known, whether it still runs or has ended: the kill meets each call at whatever it is at.
+        // The kill meets the calls in different states, running or finished.
         let last = session.path(&format!("/calls/r{round}-7"));
         wait::until("the last call to be known", || (session.client.get(&last).status == 200).then_some(()));
         daemon = daemon.crash_and_restart();
@@ -216,15 +218,15 @@ fn the_log_holds_against_being_killed_again_and_again() {
     assert_eq!(verified["ok"], true, "{verified}");
     let rows = operator.audit(&format!("kind=call&session={}&limit=100", session.id));
     for row in &rows {
-        assert!(row["outcome"].is_object(), "an intent without an end: {row}");
+        assert!(row["outcome"].is_object(), "an intent without an outcome: {row}");
         let status = row["status"].as_str().unwrap_or_default();
         assert!(matches!(status, "ok" | "unknown" | "cancelled"), "{row}");
     }
 }
 
 #[test]
-fn a_folder_is_held_by_one_daemon() {
-    let (daemon, session) = started();
+fn a_data_folder_is_locked_by_one_daemon() {
+    let (daemon, session) = start();
     let data = daemon.data().display().to_string();
     let second =
         run_to_end(PROGRAM, &["serve", "--data", &data, "--listen", "127.0.0.1:0"], daemon.folder.path());
@@ -232,7 +234,7 @@ fn a_folder_is_held_by_one_daemon() {
     assert!(second.stderr.contains("is held by another daemon"), "{}", second.stderr);
     assert!(second.stderr.contains(&daemon.pid().to_string()), "{}", second.stderr);
     assert!(second.stderr.contains("--data"), "a hint: {}", second.stderr);
-    // Nor with a folder of its own, where it is given the same store.
+    // A separate data folder does not help with the same store.
     let store = format!("sqlite:{data}/state.db");
     let own = daemon.folder.path().join("own").display().to_string();
     let third = ["serve", "--data", &own, "--store", &store, "--listen", "127.0.0.1:0"];
@@ -241,13 +243,13 @@ fn a_folder_is_held_by_one_daemon() {
     let held = format!("state.db` is held by another daemon (process {})", daemon.pid());
     assert!(third.stderr.contains(&held) && third.stderr.contains("--store"), "{}", third.stderr);
     assert_eq!(session.call("hostile/echo", json!({"text": "x"})).output(), "x");
-    // A crash leaves nothing to clear away.
+    // A crash leaves nothing to clean up.
     let daemon = daemon.crash_and_restart();
     daemon.anonymous().get("/readyz").expect(200);
 }
 
 #[test]
-fn a_port_in_use_is_said() {
+fn a_port_in_use_is_reported() {
     let daemon = Daemon::start(PROGRAM, "");
     let folder = tempfile::tempdir().expect("a folder");
     let address = daemon.address.to_string();
@@ -273,20 +275,20 @@ fn a_wrong_setting_names_its_line_and_the_right_one() {
         assert_eq!(ended.status.code(), Some(1), "{settings}: {ended:?}");
         assert!(ended.stderr.contains(place) && ended.stderr.contains(fix), "{settings}: {}", ended.stderr);
     }
-    assert!(!folder.path().join("toolgate-data").exists(), "nothing is made before the settings are sound");
+    assert!(!folder.path().join("toolgate-data").exists(), "a data folder was created with invalid settings");
     let ended = run_to_end(PROGRAM, &["serve", "--no-such-option"], folder.path());
     assert_eq!(ended.status.code(), Some(2), "{ended:?}");
 }
 
 #[test]
-fn what_is_secret_is_private_on_disk() {
-    let (daemon, _) = started();
+fn secrets_are_private_on_disk() {
+    let (daemon, _) = start();
     let mode =
         |path: std::path::PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(daemon.data()), 0o700);
     assert_eq!(mode(daemon.data().join("operator.token")), 0o600);
     assert_eq!(mode(daemon.data().join("keys").join("cache.key")) & 0o077, 0);
-    // Only a hash of a token is stored.
+    // The store has only the hash of a token.
     let token = daemon.operator_token();
     let secret = &token[token.len() - 20..];
     for file in ["state.db", "state.db-wal"] {
@@ -297,8 +299,8 @@ fn what_is_secret_is_private_on_disk() {
 }
 
 #[test]
-fn stopping_lets_a_running_call_end_and_takes_no_new_ones() {
-    let (mut daemon, session) = started();
+fn stopping_drains_running_calls_and_accepts_no_new_ones() {
+    let (mut daemon, session) = start();
     let of_session = session.path("/events");
     let operator = daemon.operator();
     let streams =
@@ -320,10 +322,10 @@ fn stopping_lets_a_running_call_end_and_takes_no_new_ones() {
     assert_eq!(session.audit_row(&daemon.operator(), "c1")["status"], "ok");
 }
 
-/// What is left to the client is lost with the daemon, and its answer is told so, whichever way one asks.
+/// A pending client call is lost on restart, and both reads and results are answered with `EXPIRED`.
 #[test]
-fn t3_a_call_that_was_left_to_the_client_has_expired_after_a_restart() {
-    let (mut daemon, session) = started();
+fn t3_a_pending_client_call_has_expired_after_a_restart() {
+    let (mut daemon, session) = start();
     assert_eq!(session.call_as("c1", "user/ask", json!({"question": "Which?"})).status(), "client_required");
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
@@ -336,22 +338,22 @@ fn t3_a_call_that_was_left_to_the_client_has_expired_after_a_restart() {
 }
 
 #[test]
-fn stopping_waits_no_longer_than_it_was_told() {
-    ends_a_call("drain_seconds = 1", |daemon| daemon.terminate());
+fn stopping_waits_no_longer_than_drain_seconds() {
+    assert_stop_cancels_call("drain_seconds = 1", |daemon| daemon.terminate());
 }
 
-/// Whoever asks twice does not want to wait.
+/// A second signal skips the drain.
 #[test]
-fn a_second_signal_ends_the_wait() {
-    ends_a_call("drain_seconds = 600", |daemon| {
+fn a_second_signal_ends_the_drain() {
+    assert_stop_cancels_call("drain_seconds = 600", |daemon| {
         daemon.terminate();
         wait::until("it to stop", || daemon.log_text().contains("stopping").then_some(()));
         daemon.terminate();
     });
 }
 
-/// A stop ends a call that would run for ever: its caller is told, and it is recorded with what it did.
-fn ends_a_call(settings: &str, stop: impl FnOnce(&Daemon)) {
+/// Asserts that a stop cancels an endless call: the caller gets `CANCELLED`, and the audit log has its usage.
+fn assert_stop_cancels_call(settings: &str, stop: impl FnOnce(&Daemon)) {
     let mut daemon = Daemon::start(PROGRAM, settings);
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
@@ -368,15 +370,15 @@ fn ends_a_call(settings: &str, stop: impl FnOnce(&Daemon)) {
     assert_eq!((&row["status"], &row["outcome"]["executed"]), (&json!("cancelled"), &json!("yes")), "{row}");
 }
 
-/// A disk that is full: what cannot be recorded does not run, what cannot be written is not half there.
+/// On a full disk a call that cannot be recorded does not run, and no partial file remains.
 #[test]
-fn a_full_disk_refuses_and_leaves_nothing_half_done() {
-    // With room for compiled code, that of plugins before they were changed included; what the filler gives back must hold a
+fn a_full_disk_refuses_and_leaves_nothing_partial() {
+    // Large enough for the compiled_code code of all plugins, before and after a change. `make_room` must free a whole
     // segment.
     let Some(disk) = SmallDisk::mount("256m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let data = disk.path().join("data");
-    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
     let options = Options { settings, data: Some(data), ..Options::default() };
     let mut daemon = Daemon::start_with(PROGRAM, options);
     let operator = daemon.operator();
@@ -390,12 +392,12 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("full")), "{problem}");
         assert!(problem["hint"].as_str().is_some_and(|hint| hint.starts_with("free space")), "{problem}");
     };
-    // Calls that are open go on for as long as the log has room, but nothing new can be written down.
+    // Open calls continue while the log has reserved space, but nothing new is stored.
     names_the_disk(daemon.anonymous().get("/readyz"));
     names_the_disk(operator.upload("late", &PluginFile::new("late").build()));
     operator.get("/v1/plugins/late").expect_refusal(404, "NOT_FOUND");
     let kept = fs::read_dir(daemon.data().join("components")).expect("a folder").count();
-    assert_eq!(kept, 0, "nothing is half there");
+    assert_eq!(kept, 0, "a partial file remains");
     let file = || session.put_file("folder/late.txt", b"here");
     names_the_disk(file());
     let write =
@@ -414,13 +416,13 @@ fn a_full_disk_refuses_and_leaves_nothing_half_done() {
     });
     refused.expect_error("UNAVAILABLE");
     assert!(daemon.is_running());
-    let stranger = daemon.anonymous();
-    stranger.get("/healthz").expect(200);
-    let unready = stranger.get("/readyz").expect_refusal(503, "UNAVAILABLE");
+    let anonymous = daemon.anonymous();
+    anonymous.get("/healthz").expect(200);
+    let unready = anonymous.get("/readyz").expect_refusal(503, "UNAVAILABLE");
     assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
     disk.make_room();
-    // By itself: a load balancer that heeds it sends no call that could ask for the room.
-    wait::until("it to take work again", || (stranger.get("/readyz").status == 200).then_some(()));
+    // Readiness returns without a call: a load balancer sends no call to an unready daemon.
+    wait::until("it to take work again", || (anonymous.get("/readyz").status == 200).then_some(()));
     wait::until("calls to run again", || (call().status() == "ok").then_some(()));
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);
