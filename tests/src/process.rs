@@ -43,7 +43,7 @@ pub struct MemoryPressure {
 
 impl MemoryPressure {
     /// Moves a process into a new group; `None` if this user may not create one.
-    pub fn around(pid: u32) -> Option<Self> {
+    pub fn new(pid: u32) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
         let of = |wanted: &str| {
             groups.lines().find_map(|line| {
@@ -59,13 +59,13 @@ impl MemoryPressure {
         };
         let folder = root.join(group).join(format!("toolgate-test-{pid}"));
         fs::create_dir(&folder).ok()?;
-        let press = Self { folder, limit };
-        fs::write(press.folder.join("cgroup.procs"), pid.to_string()).ok()?;
-        press.folder.join(limit).is_file().then_some(press)
+        let pressure = Self { folder, limit };
+        fs::write(pressure.folder.join("cgroup.procs"), pid.to_string()).ok()?;
+        pressure.folder.join(limit).is_file().then_some(pressure)
     }
 
     /// Pushes memory above this limit out to swap.
-    pub fn down_to(&self, bytes: u64) {
+    pub fn push_out_above(&self, bytes: u64) {
         // The kernel may find pages busy, so the caller checks the result.
         let _ = fs::write(self.folder.join(self.limit), bytes.to_string());
     }

@@ -1,7 +1,7 @@
-//! kill -9 at a sync: what was acknowledged is there afterwards, what was not is not half there, and nobody has to
-//! clear anything away.
+//! Crash consistency: kill -9 at every sync. Acknowledged changes survive, others leave no partial state, and no
+//! clean-up is needed.
 //!
-//! The daemon is killed as it enters its n-th sync of a file, for every n until it gets through all of it.
+//! The daemon is killed as it enters its n-th sync, for each n until it completes the work.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -12,48 +12,48 @@ use toolgate_tests::{Client, Daemon, Session, Value, compiled_code, json, sync_f
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// More syncs than a start and the work below take.
+/// Upper bound on the syncs of a start and the work below.
 const SYNCS: usize = 400;
 
-/// What a client knows to have happened.
+/// Changes that the daemon has acknowledged.
 #[derive(Default)]
 struct Acknowledged {
     documents: Vec<String>,
     session: Option<String>,
-    /// Calls by id, with the file that each wrote.
+    /// Call ids, with the file that each call wrote.
     calls: Vec<(String, String)>,
-    /// The call that was on its way when the daemon died.
+    /// Call without a response at the time of the kill.
     in_flight: Option<String>,
-    everything: bool,
+    is_complete: bool,
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_kill_at_any_sync() {
+fn acknowledged_changes_survive_a_kill_at_any_sync() {
     let folder = tempfile::tempdir().expect("a folder");
     let kill_at = sync_faults::kill_at(folder.path());
     for at in 1..SYNCS {
         let data = folder.path().join(format!("data-{at}"));
         let acknowledged = work_until_killed(&data, kill_at(at));
-        survives(&data, &acknowledged, at);
-        if acknowledged.everything {
-            assert!(at > 20, "it was hardly ever killed");
+        assert_survives(&data, &acknowledged, at);
+        if acknowledged.is_complete {
+            assert!(at > 20, "only {at} syncs were tested");
             return;
         }
     }
-    panic!("it never got through");
+    panic!("the work is never completed");
 }
 
 fn work_until_killed(data: &Path, under: Vec<String>) -> Acknowledged {
-    compiled_code::restore(Path::new(PROGRAM), data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), data).expect("the compiled code is copied");
     let options = Options { data: Some(data.to_owned()), under, ..Options::default() };
     let mut acknowledged = Acknowledged::default();
     if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
-        acknowledged.everything = work(&daemon.operator(), &mut acknowledged).is_some();
+        acknowledged.is_complete = work(&daemon.operator(), &mut acknowledged).is_some();
     }
     acknowledged
 }
 
-/// Makes documents and calls until an answer does not come.
+/// Creates documents and makes calls until a response is missing.
 fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
     let json_body = [("Content-Type", "application/json"), ("If-None-Match", "*")];
     let ask = |method: &str, path: &str, body: &Value| {
@@ -83,7 +83,7 @@ fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
     Some(())
 }
 
-fn survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
+fn assert_survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
     let options = Options { data: Some(PathBuf::from(data)), ..Options::default() };
     let daemon = Daemon::start_with(PROGRAM, options);
     let operator = daemon.operator();

@@ -1,11 +1,10 @@
-//! The OpenAPI document is true and says what a client needs: the daemon is tried with what the document promises.
+//! The OpenAPI document is correct and complete.
 //!
-//! Whether it is true is asked by schemathesis (schemathesis.readthedocs.io), which makes requests from the document,
-//! sound and unsound ones, and holds the answers to it: statuses, codes, content types, schemas, headers, missing and
-//! wrong tokens, methods. `.ci/run` installs it; where it is not installed those tests say so and pass. What it is told
-//! of the daemon is in `tests/schemathesis`.
+//! schemathesis (schemathesis.readthedocs.io) tests correctness: it sends valid and invalid requests built from the
+//! document, and checks status, code, content type, schema, headers, authentication and methods of each response.
+//! `.ci/run` installs it; without it those tests print a note and pass. Its settings are in `tests/schemathesis`.
 //!
-//! Whether it is complete is asked here.
+//! The tests below check completeness.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -18,13 +17,13 @@ use toolgate_tests::{Client, Daemon, Options, PluginFile, Session, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Any number; the same one tries the same requests.
+/// Fixed seed, so that every run sends the same requests.
 const SEED: &str = "7300";
-/// Requests made up for each operation, beside those that its schema suggests by itself.
+/// Generated requests per operation, in addition to the schema's examples.
 const EXAMPLES: &str = "6";
 
 #[test]
-fn an_operators_requests_are_answered_as_the_document_says() {
+fn an_operators_requests_get_documented_responses() {
     let Some(schemathesis) = schemathesis() else { return };
     let fixture = Fixture::start();
     let operator = fixture.operator.clone();
@@ -32,7 +31,7 @@ fn an_operators_requests_are_answered_as_the_document_says() {
 }
 
 #[test]
-fn an_orchestrators_requests_are_answered_as_the_document_says() {
+fn an_orchestrators_requests_get_documented_responses() {
     let Some(schemathesis) = schemathesis() else { return };
     let fixture = Fixture::start();
     let token = json!({"role": "orchestrator", "organization": "tenant"});
@@ -40,11 +39,11 @@ fn an_orchestrators_requests_are_answered_as_the_document_says() {
     fixture.run(&schemathesis, &orchestrator, false);
 }
 
-/// The root key of the daemon, which it can be unsealed with, and one to rotate to.
+/// Root key of the daemon, to unseal it, and another one to rotate to.
 const ROOT_KEY: &str = "6b1f0c5a9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e5";
 const OTHER_ROOT_KEY: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
 
-/// What schemathesis is pointed at: one of each thing to use, and one to delete.
+/// Daemon with one resource of each kind to use, and one to delete.
 struct Fixture {
     daemon: Daemon,
     operator: Client,
@@ -56,9 +55,9 @@ struct Fixture {
 
 impl Fixture {
     fn start() -> Self {
-        // Bodies that do not come are waited for.
+        // Missing request bodies run into the timeout.
         let options = Options {
-            // Nobody answers for names, so that nothing that is made up is looked for outside.
+            // Unreachable name server: no generated host name is resolved.
             settings: "[http]\nbody_timeout_ms = 2000\n[credentials]\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n"
                 .into(),
             under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
@@ -85,7 +84,7 @@ impl Fixture {
         for path in ["a.txt", "folder/b.txt", "spare.txt"] {
             session.put_file(path, b"text").expect(204);
         }
-        // Under way until the variable holds the new key, so that asking again is always answered.
+        // The rotation stays in progress until the variable has the new key, so that repeated requests succeed.
         operator.post("/v1/keys/rotate", &json!({"key": OTHER_ROOT_KEY})).expect(200);
         for tool in ["shop", "spare-shop"] {
             let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
@@ -109,11 +108,11 @@ impl Fixture {
         Self { daemon, operator, session, spare_session, spare_token, approval }
     }
 
-    /// Runs schemathesis to its end; what it found fails the test, in its own words.
-    fn run(mut self, schemathesis: &Path, client: &Client, reaches_all: bool) {
+    /// Runs schemathesis. Its report is the message of a failure.
+    fn run(mut self, schemathesis: &Path, client: &Client, sees_all: bool) {
         let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis");
         let folder = self.daemon.folder.path();
-        let mut how = fs::read_to_string(settings.join("schemathesis.toml")).expect("settings");
+        let mut settings_text = fs::read_to_string(settings.join("schemathesis.toml")).expect("settings");
         for (variable, id) in [
             ("${TOOLGATE_SESSION}", &*self.session.id),
             ("${TOOLGATE_SPARE_SESSION}", &*self.spare_session.id),
@@ -122,9 +121,9 @@ impl Fixture {
             ("${TOOLGATE_ROOT_KEY}", ROOT_KEY),
             ("${TOOLGATE_OTHER_ROOT_KEY}", OTHER_ROOT_KEY),
         ] {
-            how = how.replace(variable, id);
+            settings_text = settings_text.replace(variable, id);
         }
-        fs::write(folder.join("schemathesis.toml"), how).expect("the settings are written");
+        fs::write(folder.join("schemathesis.toml"), settings_text).expect("the settings are written");
         let component = folder.join("answer.wasm");
         fs::write(&component, plugin("answer", "1.0.2")).expect("the plugin file is written");
         let token = client.token.as_deref().expect("a token");
@@ -141,9 +140,9 @@ impl Fixture {
             .env("TOOLGATE_TOKEN_ID", token.split('_').nth(1).unwrap_or_default())
             .env("TOOLGATE_COMPONENT", &component)
             .env("TOOLGATE_SESSION", &self.session.id)
-            // Compiled hooks beside their source would be files in the tree.
+            // Keeps compiled Python files out of the source tree.
             .env("PYTHONDONTWRITEBYTECODE", "1");
-        if reaches_all {
+        if sees_all {
             command.env("TOOLGATE_REACHES_ALL", "1");
         }
         let done = command.output().expect("schemathesis runs");
@@ -155,15 +154,14 @@ impl Fixture {
     }
 }
 
-/// The installed program; none where there is none, which is said.
+/// Path of schemathesis. Prints a note and returns `None` if it is missing.
 fn schemathesis() -> Option<PathBuf> {
-    // `.ci/run` installs it beside what cargo builds.
     let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
     let installed = target.join("schemathesis/bin/schemathesis");
     if installed.exists() {
         return Some(installed);
     }
-    eprintln!("schemathesis is not installed at `{}`, see `.ci/run`: not tried", installed.display());
+    eprintln!("schemathesis is not installed at `{}`, see `.ci/run`: SKIPPED", installed.display());
     None
 }
 
@@ -172,21 +170,21 @@ fn plugin(namespace: &str, version: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_operation_says_what_a_client_needs() {
+fn every_operation_is_described() {
     let document = document();
     let tags: BTreeSet<&str> = list(&document["tags"]).map(|tag| text(&tag["name"])).collect();
     let mut ids = BTreeSet::new();
     for (place, operation) in operations(&document) {
         let id = text(&operation["operationId"]);
-        assert!(!id.is_empty() && ids.insert(id.to_owned()), "{place}: `{id}` is no operation id of its own");
+        assert!(
+            !id.is_empty() && ids.insert(id.to_owned()),
+            "{place}: the operation id `{id}` is empty or not unique"
+        );
         let (summary, description) = (text(&operation["summary"]), text(&operation["description"]));
         assert!(!summary.is_empty() && summary.len() < 80, "{place}: no short summary");
         assert!(!description.is_empty() && description != summary, "{place}: no description");
-        assert!(
-            list(&operation["tags"]).any(|tag| tags.contains(text(tag))),
-            "{place}: no tag that is described"
-        );
-        assert!(operation["security"].is_array(), "{place}: whether it needs a token is not said");
+        assert!(list(&operation["tags"]).any(|tag| tags.contains(text(tag))), "{place}: no described tag");
+        assert!(operation["security"].is_array(), "{place}: no `security`");
         for parameter in list(&operation["parameters"]) {
             let name = text(&parameter["name"]);
             assert!(!text(&parameter["description"]).is_empty(), "{place}: `{name}` is not described");
@@ -200,7 +198,7 @@ fn every_operation_says_what_a_client_needs() {
     }
 }
 
-/// A refusal has the one schema that all have, and names its codes.
+/// Asserts that a refusal uses the problem schema and lists its codes.
 fn assert_refusal(place: &str, response: &Value) {
     let schema = &response["content"]["application/problem+json"]["schema"]["$ref"];
     assert_eq!(schema, "#/components/schemas/Problem", "{place}");
@@ -208,7 +206,10 @@ fn assert_refusal(place: &str, response: &Value) {
     let codes: Vec<&str> = list(&response["x-toolgate-error-types"]).map(text).collect();
     assert!(!codes.is_empty(), "{place}: no code");
     let description = text(&response["description"]);
-    assert!(codes.iter().all(|code| description.contains(code)), "{place}: {codes:?} are not told");
+    assert!(
+        codes.iter().all(|code| description.contains(code)),
+        "{place}: {codes:?} are not in the description"
+    );
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn every_member_of_every_schema_is_described() {
     for (name, schema) in members(&document["components"]["schemas"]) {
         let parts = std::iter::once(schema).chain(list(&schema["oneOf"])).chain(list(&schema["allOf"]));
         for (member, property) in parts.flat_map(|part| members(&part["properties"])) {
-            // One that can be null is one of its schema, described there, and null.
+            // A nullable member is described at its non-null alternative.
             let alternatives = list(&property["oneOf"]).map(|part| text(&part["description"]));
             let description =
                 alternatives.chain([text(&property["description"])]).collect::<Vec<_>>().concat();
@@ -231,28 +232,28 @@ fn every_member_of_every_schema_is_described() {
             let is_limit = name == "Limits";
             assert!(
                 is_limit || description.to_lowercase().contains(unit),
-                "`{name}.{member}` does not say its unit"
+                "`{name}.{member}` does not name its unit"
             );
         }
     }
 }
 
-/// Whatever the document refers to is in it, and nothing is in it that is not referred to.
+/// Every reference resolves, and every schema is referenced.
 #[test]
-fn every_schema_is_there_and_used() {
+fn every_schema_is_defined_and_used() {
     let document = document();
     let mut used = BTreeSet::new();
     references(&document, &mut used);
     let defined =
         members(&document["components"]["schemas"]).map(|(name, _)| format!("#/components/schemas/{name}"));
     let defined: BTreeSet<String> = defined.collect();
-    let alone: Vec<&String> = used.symmetric_difference(&defined).collect();
-    assert!(alone.is_empty(), "{alone:?}");
+    let unmatched: Vec<&String> = used.symmetric_difference(&defined).collect();
+    assert!(unmatched.is_empty(), "{unmatched:?}");
 }
 
-/// Each link leads to an operation, and gives it parameters that it has.
+/// Each link names an existing operation and parameters of it.
 #[test]
-fn every_link_leads_somewhere() {
+fn every_link_names_an_operation() {
     let document = document();
     let mut links = 0;
     for (place, operation) in operations(&document) {
@@ -261,7 +262,7 @@ fn every_link_leads_somewhere() {
                 let target = operations(&document)
                     .find(|(_, operation)| operation["operationId"] == link["operationId"]);
                 let (_, target) =
-                    target.unwrap_or_else(|| panic!("{place}: the link `{name}` leads nowhere"));
+                    target.unwrap_or_else(|| panic!("{place}: the link `{name}` names no operation"));
                 for (parameter, _) in members(&link["parameters"]) {
                     let known = list(&target["parameters"]).any(|known| text(&known["name"]) == parameter);
                     assert!(known, "{place}: the target of the link `{name}` has no `{parameter}`");
@@ -277,7 +278,7 @@ fn document() -> Value {
     Daemon::start(PROGRAM, "").anonymous().get("/openapi.json").expect(200).json()
 }
 
-/// Every operation with its method and path.
+/// Operations, each with method and path.
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     members(&document["paths"]).flat_map(|(path, item)| {
         members(item).map(move |(method, operation)| (format!("{} {path}", method.to_uppercase()), operation))

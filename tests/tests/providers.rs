@@ -1,7 +1,7 @@
-//! The providers' own client libraries against a real daemon (R1, M3): their types take our lists and answers, and their
-//! clients carry a conversation with tools from end to end, with a small server that plays the model.
+//! Client libraries of the model providers against a real daemon (R1, M3): their types accept the tool lists and
+//! results, and their clients complete a conversation with tools. A small server plays the model.
 //!
-//! The libraries are installed by `.ci/run`, beside what cargo builds. Without them this says so and passes.
+//! `.ci/run` installs the libraries. Without them, the test prints a note and passes.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -12,8 +12,8 @@ use toolgate_tests::{Daemon, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Where `.ci/run` puts the libraries: beside the folder of the profile that this program was built with.
-fn installed(what: &str) -> Option<PathBuf> {
+/// Path of a library that `.ci/run` installed beside the target's profile folder.
+fn installed_path(what: &str) -> Option<PathBuf> {
     let target = Path::new(PROGRAM).parent()?.parent()?;
     Some(target.join("providers").join(what)).filter(|path| path.exists())
 }
@@ -23,9 +23,9 @@ fn script(name: &str) -> PathBuf {
 }
 
 #[test]
-fn r1_m3_the_providers_own_libraries_take_lists_and_answers_and_carry_a_conversation() {
-    let (Some(python), Some(node)) = (installed("python/bin/python"), installed("node")) else {
-        eprintln!("the providers' libraries are not installed (see `.ci/run`): nothing was tried");
+fn r1_m3_the_providers_libraries_accept_tool_lists_and_results() {
+    let (Some(python), Some(node)) = (installed_path("python/bin/python"), installed_path("node")) else {
+        eprintln!("the providers' libraries are not installed (see `.ci/run`): SKIPPED");
         return;
     };
     let daemon = Daemon::start(PROGRAM, "");

@@ -1,4 +1,4 @@
-//! The tour that a new user takes first.
+//! The `quickstart` command.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -12,19 +12,19 @@ use toolgate_tests::daemon::{run_to_end, run_to_end_in};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 #[test]
-fn quickstart_comes_out_as_it_should() {
+fn quickstart_makes_its_four_calls_and_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run_to_end(PROGRAM, &["quickstart", "--once"], folder.path());
     assert!(ended.status.success(), "{ended:?}");
     for code in ["ACCESS_DENIED", "INVALID_ARGUMENTS", "FUEL_EXHAUSTED"] {
         assert!(ended.stdout.contains(code), "no `{code}`: {}", ended.stdout);
     }
-    assert!(!ended.stdout.contains('\x1b'), "no colours where there is no terminal: {:?}", ended.stdout);
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "it leaves nothing behind");
+    assert!(!ended.stdout.contains('\x1b'), "colours without a terminal: {:?}", ended.stdout);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "files remain");
 }
 
 #[test]
-fn an_interrupt_while_plugins_are_compiled_leaves_nothing_behind() {
+fn an_interrupt_during_compilation_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(PROGRAM)
         .args(["quickstart", "--once"])
@@ -40,12 +40,15 @@ fn an_interrupt_while_plugins_are_compiled_leaves_nothing_behind() {
     let more: Vec<_> = lines.map_while(Result::ok).collect();
     let ended = child.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(!more.iter().any(|line| line.contains("serving")), "it was in the midst of it: {more:?}");
+    assert!(
+        !more.iter().any(|line| line.contains("serving")),
+        "the interrupt came after compilation: {more:?}"
+    );
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
 }
 
 #[test]
-fn without_a_folder_for_temporary_files_the_variable_is_named() {
+fn a_missing_temporary_folder_is_reported_with_its_variable() {
     let folder = tempfile::tempdir().expect("a folder");
     let nowhere = folder.path().join("nowhere").display().to_string();
     let environment = [("TMPDIR", nowhere.as_str())];

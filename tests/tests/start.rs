@@ -1,4 +1,4 @@
-//! What an operator reads of a start: where the first token is, and of one that fails the cause and the way out.
+//! Messages of a start: the path of the first token, and cause and fix of a failure.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -8,28 +8,32 @@ use std::path::Path;
 
 use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{Daemon, compiled};
+use toolgate_tests::{Daemon, compiled_code};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// A start that fails, on a free port and `data` in `folder`.
+/// Runs a start that must fail.
 #[track_caller]
-fn fails(folder: &Path, options: &[&str]) -> ProgramOutput {
+fn start_fails(folder: &Path, options: &[&str]) -> ProgramOutput {
     let ended = run_to_end(PROGRAM, &[&["serve", "--listen", "127.0.0.1:0"], options].concat(), folder);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     ended
 }
 
-/// The message and the hint of a failure, behind what was logged before.
+/// Message and hint of a failure, after the log lines.
 #[track_caller]
-fn told(ended: &ProgramOutput) -> (&str, &str) {
-    let told = ended.stderr.split_once("error: ").and_then(|(_, told)| told.split_once("\n hint: "));
-    let (message, hint) = told.unwrap_or_else(|| panic!("no message with a hint: {}", ended.stderr));
+fn message_and_hint(ended: &ProgramOutput) -> (&str, &str) {
+    let message_and_hint = ended
+        .stderr
+        .split_once("error: ")
+        .and_then(|(_, message_and_hint)| message_and_hint.split_once("\n hint: "));
+    let (message, hint) =
+        message_and_hint.unwrap_or_else(|| panic!("no message with a hint: {}", ended.stderr));
     (message, hint.trim_end())
 }
 
 #[test]
-fn options_that_make_no_sense_are_wrong_usage() {
+fn invalid_options_are_usage_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     for (words, hint) in [
         (&["serve", "--listen", "nonsense"][..], "127.0.0.1:7300"),
@@ -40,26 +44,26 @@ fn options_that_make_no_sense_are_wrong_usage() {
     ] {
         let ended = run_to_end(PROGRAM, words, folder.path());
         assert_eq!(ended.status.code(), Some(2), "{words:?}: {}", ended.stderr);
-        assert!(told(&ended).1.contains(hint), "{words:?}: {}", ended.stderr);
+        assert!(message_and_hint(&ended).1.contains(hint), "{words:?}: {}", ended.stderr);
     }
     let ended = run_to_end(PROGRAM, &["token", "create", "--role", "owner"], folder.path());
     assert_eq!(ended.status.code(), Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("--organization <ORG>"), "{}", ended.stderr);
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is made");
-    // What is in a file is no usage.
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "files were created");
+    // An invalid value in a settings file is no usage error.
     fs::write(folder.path().join("t.toml"), "store = \"postgres://x\"").expect("settings");
-    fails(folder.path(), &["--config", "t.toml"]);
+    start_fails(folder.path(), &["--config", "t.toml"]);
 }
 
-/// Whatever the umask says: a copy of the folder, or one that was made before and is open, shows nothing to others.
+/// Holds for every umask: a later copy of the folder, or a folder opened before, is private too.
 #[test]
-fn nothing_in_the_data_folder_is_open_to_other_users() {
+fn the_data_folder_is_private() {
     let daemon = Daemon::start(PROGRAM, "");
     let (mut folders, mut seen) = (vec![daemon.data().to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("a folder") {
             let entry = entry.expect("an entry");
-            // What the daemon writes anew is gone under its old name.
+            // Files that the daemon has replaced no longer exist.
             let Ok(about) = entry.metadata() else { continue };
             assert_eq!(about.permissions().mode() & 0o077, 0, "{}", entry.path().display());
             if about.is_dir() {
@@ -74,7 +78,7 @@ fn nothing_in_the_data_folder_is_open_to_other_users() {
 }
 
 #[test]
-fn the_first_start_says_where_the_token_is_and_no_other_does() {
+fn only_the_first_start_logs_the_path_of_the_token() {
     let daemon = Daemon::start(PROGRAM, "");
     let file = daemon.data().join("operator.token").display().to_string();
     let token = daemon.operator_token();
@@ -86,7 +90,7 @@ fn the_first_start_says_where_the_token_is_and_no_other_does() {
 }
 
 #[test]
-fn the_log_has_colours_where_commands_have_them() {
+fn the_log_follows_the_colour_settings_of_the_commands() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = |environment: &[(&str, &str)]| {
         let words = ["serve", "--listen", "127.0.0.1:0", "--store", "sqlite:missing/state.db"];
@@ -101,80 +105,80 @@ fn the_log_has_colours_where_commands_have_them() {
 }
 
 #[test]
-fn a_store_in_a_folder_that_is_not_there_is_told_to_be_given_one() {
+fn a_missing_folder_of_the_store_is_named_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ended = fails(folder.path(), &["--store", "sqlite:nowhere/state.db"]);
-    let (message, hint) = told(&ended);
+    let ended = start_fails(folder.path(), &["--store", "sqlite:nowhere/state.db"]);
+    let (message, hint) = message_and_hint(&ended);
     assert!(message.starts_with("the folder of the store is not there: `nowhere/state.db`"), "{message}");
     assert!(hint.contains("make it"), "{hint}");
 }
 
 #[test]
-fn a_cause_is_told_once() {
+fn a_cause_is_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let ended = fails(folder.path(), &["--data", "/proc/toolgate"]);
-    let (message, hint) = told(&ended);
+    let ended = start_fails(folder.path(), &["--data", "/proc/toolgate"]);
+    let (message, hint) = message_and_hint(&ended);
     assert_eq!(message.matches("os error").count(), 1, "{message}");
     assert!(hint.contains("`--data`"), "{hint}");
 }
 
 #[test]
-fn a_full_disk_is_told_to_be_made_room_on() {
+fn a_full_disk_gets_a_hint_to_free_space() {
     let Some(disk) = SmallDisk::mount("16m") else { return };
     let data = disk.path().join("data").display().to_string();
-    // Whichever file the start writes first finds it full: the lock, or the index of the store's log.
+    // The first file that the start writes may be the lock or the WAL of the store.
     disk.fill();
-    let ended = fails(disk.path(), &["--data", &data]);
-    assert!(told(&ended).1.starts_with("free space on the disk"), "{}", ended.stderr);
+    let ended = start_fails(disk.path(), &["--data", &data]);
+    assert!(message_and_hint(&ended).1.starts_with("free space on the disk"), "{}", ended.stderr);
 }
 
 #[test]
-fn a_start_at_a_port_in_use_leaves_nothing_behind() {
+fn a_start_at_a_port_in_use_creates_no_files() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let folder = tempfile::tempdir().expect("a folder");
     let ended = run_to_end(PROGRAM, &["serve", "--data", "data", "--listen", &address], folder.path());
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(told(&ended).0.contains(&address), "{}", ended.stderr);
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is made");
+    assert!(message_and_hint(&ended).0.contains(&address), "{}", ended.stderr);
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "files were created");
 }
 
-/// What has the name of something that the daemon keeps there, whoever put it there.
+/// Files and folders of other types at the paths that the daemon needs.
 #[test]
-fn what_stands_in_the_way_in_the_data_folder_is_named_with_the_way_out() {
+fn a_wrong_file_in_the_data_folder_is_named_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let data = data.to_str().expect("text");
-    let in_the_way = |name: &str, put: fn(&Path)| {
+    let assert_reported = |name: &str, put: fn(&Path)| {
         let path = Path::new(data).join(name);
         let parent = path.parent().expect("a folder");
         DirBuilder::new().recursive(true).mode(0o700).create(parent).expect("a folder");
         put(&path);
-        let ended = fails(folder.path(), &["--data", data]);
-        let (message, hint) = told(&ended);
+        let ended = start_fails(folder.path(), &["--data", data]);
+        let (message, hint) = message_and_hint(&ended);
         assert!(message.contains(&format!("`{}`", path.display())), "{name}: {message}");
         assert_eq!(message.matches("os error").count(), 1, "{name}: {message}");
         assert!(hint.starts_with("move"), "{name}: {hint}");
         fs::remove_dir_all(data).expect("removed");
     };
-    let file = |path: &Path| fs::write(path, "in the way").expect("written");
+    let file = |path: &Path| fs::write(path, "wrong").expect("written");
     for name in ["components", "workspaces", "keys", "audit", "cache"] {
-        in_the_way(name, file);
+        assert_reported(name, file);
     }
     let directory = |path: &Path| fs::create_dir(path).expect("made");
     for name in ["lock", "state.db", "operator.token", "keys/cache.key", "keys/audit.key"] {
-        in_the_way(name, directory);
+        assert_reported(name, directory);
     }
 }
 
 #[test]
-fn a_setting_that_names_no_certificates_is_told_the_setting() {
+fn a_missing_certificate_file_is_reported_with_its_setting() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
     fs::write(folder.path().join("t.toml"), "[credentials]\nca_file = \"missing.pem\"").expect("settings");
-    let ended = fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
-    let (message, hint) = told(&ended);
+    let ended = start_fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
+    let (message, hint) = message_and_hint(&ended);
     assert!(message.contains("`missing.pem`"), "{message}");
     assert!(hint.contains("`credentials.ca_file`"), "{hint}");
 }

@@ -1,4 +1,4 @@
-//! What must stay true of the source: which crate may depend on which, and that each hostile tool is called.
+//! Checks of the source tree: crate dependencies, code map, coverage of the guests' tools, no sleeping tests.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -12,22 +12,22 @@ use toolgate_tests::{Daemon, Value};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// What each crate of the host names among its dependencies, those of its tests apart. One more is a decision, to be made here.
+/// Allowed dependencies of each host crate, without dev-dependencies. Adding one is a design decision, made here.
 const HOST: &[(&str, &str)] = &[
-    // Decides and does nothing else: no runtime, no engine, no store, no network, no files.
+    // Decides without I/O: no runtime, engine, store, network or files.
     ("toolgate-admission", "hashbrown jsonschema regex rust-stemmers serde serde_json thiserror"),
-    // Components are made with it too.
+    // Also compiled into components.
     ("toolgate-naming", ""),
-    // As `admission`, which it asks.
+    // Like `toolgate-admission`, on which it depends.
     ("toolgate-openapi", "serde-saphyr serde_json thiserror toolgate-admission toolgate-naming"),
-    // The only one with an engine. No door and no store; it speaks HTTP to upstreams.
+    // The only crate with the engine. No HTTP server and no store; HTTP client for upstreams.
     (
         "toolgate-sandbox",
         "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr \
          rand_chacha rand_core rustix rustls serde_json thiserror tokio tokio-rustls toolgate-admission \
          tracing wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
     ),
-    // All else, and nothing of the engine.
+    // Everything else, without the engine.
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
@@ -38,32 +38,32 @@ const HOST: &[(&str, &str)] = &[
     ),
 ];
 
-/// What no crate but the sandbox may name.
+/// Dependencies that only the sandbox may have.
 const ENGINE: &[&str] = &["wasmtime", "wasmtime-wasi", "wasmtime-wasi-http", "wasmtime-wasi-io", "cap-std"];
 
 #[test]
-fn each_crate_of_the_host_depends_on_what_it_is_allowed_and_no_more() {
+fn each_host_crate_has_exactly_its_allowed_dependencies() {
     let dependencies = dependencies();
     for (package, allowed) in HOST {
-        let named = dependencies.get(*package).unwrap_or_else(|| panic!("no package `{package}`"));
+        let dependency_names = dependencies.get(*package).unwrap_or_else(|| panic!("no package `{package}`"));
         let allowed: BTreeSet<String> = allowed.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(*named, allowed, "what `{package}` depends on, and what it may");
+        assert_eq!(*dependency_names, allowed, "dependencies of `{package}` (left), allowed (right)");
     }
 }
 
 #[test]
-fn nobody_else_depends_on_the_engine_and_no_plugin_on_the_host() {
-    for (package, named) in dependencies() {
-        let engine = ENGINE.iter().find(|engine| named.contains(**engine));
+fn only_the_sandbox_depends_on_the_engine_and_no_plugin_on_the_host() {
+    for (package, dependency_names) in dependencies() {
+        let engine = ENGINE.iter().find(|engine| dependency_names.contains(**engine));
         assert!(package == "toolgate-sandbox" || engine.is_none(), "`{package}` depends on {engine:?}");
         let is_plugin = !package.starts_with("toolgate") || package.starts_with("toolgate-sdk");
         let mut host = HOST.iter().map(|(host, _)| *host).filter(|host| *host != "toolgate-naming");
-        let found = host.find(|host| named.contains(*host));
+        let found = host.find(|host| dependency_names.contains(*host));
         assert!(!is_plugin || found.is_none(), "the plugin `{package}` depends on {found:?}");
     }
 }
 
-/// What each package of the workspace names, dependencies of its tests and of its build script apart.
+/// Dependencies of each workspace package, without dev-dependencies and build-dependencies.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let cargo = option_env!("CARGO").unwrap_or("cargo");
     let done = Command::new(cargo)
@@ -73,10 +73,10 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
         .expect("cargo runs");
     let metadata: Value = serde_json::from_slice(&done.stdout).expect("metadata");
     let packages = metadata["packages"].as_array().expect("packages");
-    packages.iter().map(|package| (text(&package["name"]), named(package))).collect()
+    packages.iter().map(|package| (text(&package["name"]), dependency_names(package))).collect()
 }
 
-fn named(package: &Value) -> BTreeSet<String> {
+fn dependency_names(package: &Value) -> BTreeSet<String> {
     let all = package["dependencies"].as_array().expect("dependencies");
     all.iter()
         .filter(|dependency| dependency["kind"].is_null())
@@ -85,7 +85,7 @@ fn named(package: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_map_of_the_code_names_every_module_of_the_daemon() {
+fn the_code_map_names_every_module_of_the_daemon() {
     let map = read(&workspace().join("daemon/ARCHITECTURE.md"));
     let modules = read(&workspace().join("daemon/src/lib.rs"));
     for module in modules.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')) {
@@ -109,11 +109,11 @@ fn every_tool_of_every_guest_is_called_by_a_test() {
     }
 }
 
-/// A pause hides what it waits for: it is too short on a slow machine and too long on a fast one.
+/// A fixed pause is too short on a slow machine and too long on a fast one.
 #[test]
 fn no_test_sleeps() {
     let folders = ["tests/src", "tests/tests", "daemon/src", "daemon/admission/src", "daemon/sandbox/src"];
-    // The ticker of epochs, the pause after a refused accept, the end of idle connections, and what they are named in.
+    // The epoch ticker, the pause after a failed accept, the timeout of idle connections, and this file.
     let known = ["engine.rs", "listener.rs", "pool.rs", "tidy.rs"];
     for file in folders.iter().flat_map(|folder| files(&workspace().join(folder))) {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -1,40 +1,41 @@
-//! Work that a guest has done for it, at the price of an instruction: by the host, or by the engine.
+//! Host calls and instructions that do much work for little fuel.
 
 use super::*;
 
 #[test]
-fn a_huge_list_for_the_host_is_refused() {
+fn a_huge_list_in_a_host_call_is_refused() {
     with_fixture(|fixture| {
         let pairs = |count: usize| json!({"count": count});
-        assert_eq!(fixture.after(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
-        let reply =
-            fixture.after(json!({}), "hostile/shout_pairs", pairs(200_000)).expect_error("RESOURCE_EXCEEDED");
+        assert_eq!(fixture.call_and_check(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
+        let reply = fixture
+            .call_and_check(json!({}), "hostile/shout_pairs", pairs(200_000))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
 
-/// One call to the host that waits for a crowd: for many, or for the same one many times.
+/// One `poll` with many handles, or with one handle many times.
 #[test]
-fn waiting_for_a_crowd_is_refused_or_stopped() {
+fn polling_many_handles_is_refused_or_stopped() {
     with_fixture(|fixture| {
-        let crowd = |handles: usize, times: usize| json!({"handles": handles, "times": times});
-        assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(100, 1)).output(), 100);
-        assert_eq!(fixture.after(json!({}), "hostile/wait_for", crowd(1, 100)).output(), 100);
+        let poll = |handles: usize, times: usize| json!({"handles": handles, "times": times});
+        assert_eq!(fixture.call_and_check(json!({}), "hostile/wait_for", poll(100, 1)).output(), 100);
+        assert_eq!(fixture.call_and_check(json!({}), "hostile/wait_for", poll(1, 100)).output(), 100);
         let reply = fixture
-            .after(json!({}), "hostile/wait_for", crowd(1, 5_000_000))
+            .call_and_check(json!({}), "hostile/wait_for", poll(1, 5_000_000))
             .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
-        fixture.after(json!({}), "hostile/wait_for", crowd(0, 0)).expect_error("TOOL_CRASHED");
+        fixture.call_and_check(json!({}), "hostile/wait_for", poll(0, 0)).expect_error("TOOL_CRASHED");
         let limits = json!({"deadline_ms": 1_000});
-        let reply = fixture.after(limits, "hostile/wait_again", json!({"handles": 200}));
+        let reply = fixture.call_and_check(limits, "hostile/wait_again", json!({"handles": 200}));
         assert!(matches!(reply.error_type(), Some("DEADLINE_EXCEEDED" | "RESOURCE_EXCEEDED")), "{}", reply.0);
         assert!(reply.usage("duration_us") < 3_000_000, "{}", reply.0);
     });
 }
 
-/// One instruction fills all of memory, and fuel sees one instruction.
+/// One bulk instruction fills all memory for the fuel of one instruction.
 #[test]
-fn an_instruction_that_does_much_ends_at_the_deadline_and_holds_nobody_up() {
+fn a_bulk_instruction_ends_at_the_deadline_and_delays_no_call() {
     with_fixture(|fixture| {
         let grown = "(drop (memory.grow (i32.const 900)))";
         for (namespace, again) in [
@@ -45,8 +46,10 @@ fn an_instruction_that_does_much_ends_at_the_deadline_and_holds_nobody_up() {
                 .doing(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
             fixture.daemon.operator().load(namespace, &file.build());
             let tool = format!("{namespace}/answer");
-            fixture.after(json!({"deadline_ms": 300}), &tool, json!({})).expect_error("DEADLINE_EXCEEDED");
-            stops_in_time(fixture, &tool, 300);
+            fixture
+                .call_and_check(json!({"deadline_ms": 300}), &tool, json!({}))
+                .expect_error("DEADLINE_EXCEEDED");
+            assert_stops_in_time(fixture, &tool, 300);
             let session = fixture.session(&json!({"deadline_ms": 2_000}));
             let busy = session.start("b1", &tool, json!({}));
             session.wait_until_running("b1");

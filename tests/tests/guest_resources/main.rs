@@ -1,12 +1,11 @@
-//! What a guest may use up, and how it ends when it wants more (B1, B2).
+//! Resource limits of guests (B1, B2).
 //!
-//! After each: the code is the documented one, the audit log has one intent and one outcome with that code, every
-//! instance slot of the pool is free again (there are two, and two calls at once must find them), and the same process
-//! has its memory and its open files back.
+//! Each test checks the documented error code, one audit row with that code, free instance slots (two concurrent
+//! calls must find the two slots), and that the daemon's memory and open files are back.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-mod ends;
+mod failures;
 mod host;
 mod slots;
 
@@ -17,7 +16,7 @@ use toolgate_tests::{CallReply, Daemon, LeakCheck, Session, Shared, Value, guest
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Two slots, so that a lost one is missed at once. Fuel is raised so that a test can take it out of the way.
+/// Two slots, so that a leaked slot is noticed at once. The high fuel limit lets a test reach other limits first.
 const SETTINGS: &str = "
 [sandbox]
 instances = 2
@@ -28,7 +27,7 @@ fuel = 1_000_000_000_000
 /// Slots in the pool.
 const INSTANCES: usize = 2;
 
-/// The closed list of `interfaces.md`, as far as a call can end with it.
+/// Codes of `interfaces.md` with which a call may end.
 const DOCUMENTED: &[&str] = &[
     "FUEL_EXHAUSTED",
     "MEMORY_EXCEEDED",
@@ -56,7 +55,7 @@ impl Fixture {
         operator.load("hostile", guests::HOSTILE);
         let good = daemon.session_within("acme/good", &json!({}));
         let mut fixture = Self { daemon, agents: 0, good };
-        // What is grown once and kept is not a leak: the pool's first pages, connections to the store, file threads.
+        // Warm-up: the pool's first pages, store connections and file threads are kept, and are no leaks.
         let warm = fixture.session(&json!({"memory_bytes": 67_108_864}));
         for tool in ["hostile/swallow", "hostile/log_flood"] {
             warm.calls(&[
@@ -69,24 +68,24 @@ impl Fixture {
         fixture
     }
 
-    /// A session of an agent of its own.
+    /// Opens a session of a new agent.
     fn session(&mut self, limits: &Value) -> Session {
         self.agents += 1;
         self.daemon.session_within(&format!("acme/a{}", self.agents), limits)
     }
 
-    /// Makes one call and looks at everything that must hold after it.
-    fn after(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
+    /// Makes one call and checks audit row, slots, memory and files.
+    fn call_and_check(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
         let session = self.session(&limits);
         let leak_check = LeakCheck::start(&self.daemon);
         let reply = session.call_as("c1", tool, arguments);
-        self.is_recorded(&session, &reply);
-        self.pool_is_whole();
+        self.assert_recorded(&session, &reply);
+        self.assert_slots_free();
         leak_check.assert_none(&mut self.daemon);
         reply
     }
 
-    fn is_recorded(&self, session: &Session, reply: &CallReply) {
+    fn assert_recorded(&self, session: &Session, reply: &CallReply) {
         let row = session.audit_row(&self.daemon.operator(), reply.id());
         let outcome = &row["outcome"];
         assert_eq!(outcome["error_type"].as_str(), reply.error_type(), "{row}");
@@ -98,8 +97,8 @@ impl Fixture {
         }
     }
 
-    /// As many calls at once as there are slots; one that finds none is refused.
-    fn pool_is_whole(&self) {
+    /// Makes as many concurrent calls as there are slots.
+    fn assert_slots_free(&self) {
         for reply in self.good.calls(&vec![rest(); INSTANCES]) {
             assert_eq!(reply.output(), 20);
         }
@@ -115,9 +114,9 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
 }
 
 #[test]
-fn a_tool_that_behaves_is_answered_with_what_it_used() {
+fn a_result_has_its_usage() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "call_hostile_echo", json!({"text": "hello"}));
+        let reply = fixture.call_and_check(json!({}), "call_hostile_echo", json!({"text": "hello"}));
         assert_eq!(reply.output(), "hello");
         for measure in ["fuel", "memory_bytes", "duration_us"] {
             assert!(reply.usage(measure) > 0, "{measure}: {}", reply.0);
@@ -129,7 +128,7 @@ fn a_tool_that_behaves_is_answered_with_what_it_used() {
 fn an_endless_loop_ends_by_fuel() {
     with_fixture(|fixture| {
         let reply = fixture
-            .after(json!({"fuel": 100_000_000}), "hostile/spin", json!({}))
+            .call_and_check(json!({"fuel": 100_000_000}), "hostile/spin", json!({}))
             .expect_error("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
@@ -139,32 +138,34 @@ fn an_endless_loop_ends_by_fuel() {
 }
 
 #[test]
-fn an_endless_loop_ends_by_the_epoch_alone() {
+fn an_endless_loop_ends_at_the_deadline() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 300});
-        let reply =
-            fixture.after(limits.clone(), "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
+        let reply = fixture
+            .call_and_check(limits.clone(), "hostile/spin", json!({}))
+            .expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.limit(), Some("deadline_ms"));
-        stops_in_time(fixture, "hostile/spin", 300);
+        assert_stops_in_time(fixture, "hostile/spin", 300);
     });
 }
 
-/// What ends a turn is no call of the guest's, and what it computes is known although it never calls the host.
+/// Preemption is not a host call, and the fuel of a guest that makes no host calls is still counted.
 #[test]
-fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_called_nobody() {
+fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_no_host_calls() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 1_000, "host_calls": 0});
-        let reply = fixture.after(limits, "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
+        let reply =
+            fixture.call_and_check(limits, "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.usage("host_calls"), 0);
         let slice = 20_000_000;
         assert!(reply.usage("fuel") >= slice, "{}", reply.0);
         let limits = json!({"host_calls": 0});
-        fixture.after(limits, "hostile/rest", json!({"ms": 1})).expect_error("RESOURCE_EXCEEDED");
+        fixture.call_and_check(limits, "hostile/rest", json!({"ms": 1})).expect_error("RESOURCE_EXCEEDED");
     });
 }
 
 #[test]
-fn a_busy_guest_does_not_hold_up_the_others() {
+fn a_busy_guest_does_not_delay_other_calls() {
     with_fixture(|fixture| {
         let session = fixture.session(&json!({"deadline_ms": 2000}));
         let busy = [session.start("b1", "hostile/spin", json!({}))];
@@ -183,62 +184,63 @@ fn a_busy_guest_does_not_hold_up_the_others() {
 fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
     with_fixture(|fixture| {
         let reply = fixture
-            .after(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
+            .call_and_check(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
             .expect_error("DEADLINE_EXCEEDED");
         assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
-        stops_in_time(fixture, "hostile/doze", 300);
+        assert_stops_in_time(fixture, "hostile/doze", 300);
     });
 }
 
-/// A hundred milliseconds after its deadline a call has ended. On a machine that does other things meanwhile one try
-/// proves nothing, so one of five must.
-fn stops_in_time(fixture: &mut Fixture, tool: &str, deadline_ms: u64) {
+/// Asserts that a call ends within 100 ms of its deadline, in one of five attempts on a loaded machine.
+fn assert_stops_in_time(fixture: &mut Fixture, tool: &str, deadline_ms: u64) {
     let session = fixture.session(&json!({"deadline_ms": deadline_ms}));
     let took: Vec<u64> = (0..5).map(|_| session.call(tool, json!({})).usage("duration_us") / 1000).collect();
     assert!(took.iter().any(|ms| (deadline_ms - 50..=deadline_ms + 100).contains(ms)), "{took:?} ms");
 }
 
 #[test]
-fn endless_recursion_ends_by_the_stack() {
+fn endless_recursion_ends_at_the_stack_limit() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/recurse", json!({})).expect_error("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.call_and_check(json!({}), "hostile/recurse", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("stack"));
     });
 }
 
 #[test]
-fn a_memory_bomb_ends_by_memory() {
+fn endless_allocation_ends_at_the_memory_limit() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
+        let reply =
+            fixture.call_and_check(json!({}), "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.limit(), Some("memory_bytes"));
         assert!((60 << 20..=64 << 20).contains(&reply.usage("memory_bytes")), "{}", reply.0);
     });
 }
 
 #[test]
-fn memory_that_is_asked_for_page_by_page_ends_at_the_same_limit() {
+fn memory_grown_page_by_page_ends_at_the_memory_limit() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
+        let reply = fixture.call_and_check(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
         assert_eq!(reply.output(), 64);
         assert_eq!(reply.usage("memory_bytes"), 4 << 20);
     });
 }
 
 #[test]
-fn memories_count_together() {
+fn the_sizes_of_all_memories_are_added() {
     with_fixture(|fixture| {
-        // Two memories of 40 MiB: each is within the limit, both are not.
+        // Two memories of 40 MiB: each is within the limit, the sum is not.
         let file = PluginFile::new("many-memories").outside(
             "(core module $more (memory 640))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
-        refused_at_load_or_call(fixture, &file, "many-memories", "MEMORY_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &file, "many-memories", "MEMORY_EXCEEDED");
         let file = PluginFile::new("few-memories").outside(
             "(core module $more (memory 64))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
         fixture.daemon.operator().load("few-memories", &file.build());
-        let reply = fixture.after(json!({}), "few-memories/answer", json!({}));
+        let reply = fixture.call_and_check(json!({}), "few-memories/answer", json!({}));
         assert!(reply.usage("memory_bytes") > 8 << 20, "{}", reply.0);
     });
 }
@@ -250,13 +252,13 @@ fn more_memories_than_a_call_may_have_are_refused() {
             "(core module $more (memory 1)) {}",
             "(core instance (instantiate $more))".repeat(9)
         ));
-        refused_at_load_or_call(fixture, &file, "more-memories", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &file, "more-memories", "RESOURCE_EXCEEDED");
     });
 }
 
-/// There are as many tables and memories as calls: one tenant's cannot use up those of another.
+/// The pool has tables and memories for every slot, so no call can exhaust those of another.
 #[test]
-fn as_many_calls_as_there_are_places_have_all_that_a_call_may_have() {
+fn concurrent_calls_in_every_slot_get_their_full_limits() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4\n[queue]\nrunning_per_organization = 4");
     let more = "(core instance (instantiate $more))";
     let file = PluginFile::new("greedy").doing("(loop (br 0)) (unreachable)").outside(&format!(
@@ -285,7 +287,7 @@ fn more_tables_than_a_call_may_have_are_refused() {
             "(core module $more (table 1 funcref)) {}",
             "(core instance (instantiate $more))".repeat(17)
         ));
-        refused_at_load_or_call(fixture, &file, "more-tables", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &file, "more-tables", "RESOURCE_EXCEEDED");
     });
 }
 
@@ -295,9 +297,9 @@ fn a_table_larger_than_a_call_may_have_is_refused() {
         let large = |elements: u32| {
             PluginFile::new("large-table").inside(&format!("(table $large {elements} funcref)"))
         };
-        refused_at_load_or_call(fixture, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("large-table", &large(10_000).build());
-        assert_eq!(fixture.after(json!({}), "large-table/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call_and_check(json!({}), "large-table/answer", json!({})).output(), 1);
     });
 }
 
@@ -308,8 +310,9 @@ fn a_table_that_grows_ends_at_the_limit() {
             .inside("(table $growing 0 funcref)")
             .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
         fixture.daemon.operator().load("growing-table", &file.build());
-        let reply =
-            fixture.after(json!({}), "growing-table/answer", json!({})).expect_error("RESOURCE_EXCEEDED");
+        let reply = fixture
+            .call_and_check(json!({}), "growing-table/answer", json!({}))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("table_elements"));
     });
 }
@@ -323,26 +326,26 @@ fn more_instances_than_a_call_may_have_are_refused() {
                 "(core instance (instantiate $more))".repeat(count)
             ))
         };
-        refused_at_load_or_call(fixture, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
-        refused_at_load_or_call(fixture, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
+        assert_refused_at_load_or_call(fixture, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("more-instances", &instances(10).build());
-        assert_eq!(fixture.after(json!({}), "more-instances/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call_and_check(json!({}), "more-instances/answer", json!({})).output(), 1);
     });
 }
 
-/// A plugin that needs too much to start is refused when it is loaded, since it is asked what it is, or when called.
-fn refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, namespace: &str, code: &str) {
+/// Asserts that a plugin that needs too much is refused at load (which calls `describe`) or when it is called.
+fn assert_refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, namespace: &str, code: &str) {
     let leak_check = LeakCheck::start(&fixture.daemon);
     let operator = fixture.daemon.operator();
     let reply = operator.upload(namespace, &file.build());
     if reply.status == 200 {
-        fixture.after(json!({}), &format!("{namespace}/answer"), json!({})).expect_error(code);
+        fixture.call_and_check(json!({}), &format!("{namespace}/answer"), json!({})).expect_error(code);
         operator.delete(&format!("/v1/plugins/{namespace}")).expect(204);
     } else {
         reply.expect_refusal(422, "INVALID_PLUGIN");
         operator.get(&format!("/v1/plugins/{namespace}")).expect_refusal(404, "NOT_FOUND");
     }
-    fixture.pool_is_whole();
+    fixture.assert_slots_free();
     leak_check.assert_none(&mut fixture.daemon);
 }
 
@@ -365,69 +368,76 @@ fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
             .expect_refusal(422, "INVALID_PLUGIN");
         let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
         fixture.daemon.operator().load("quiet-start", &quiet.build());
-        fixture.pool_is_whole();
+        fixture.assert_slots_free();
     });
 }
 
 #[test]
-fn the_cheapest_host_call_in_a_loop_ends_by_their_number() {
+fn endless_host_calls_end_at_the_host_call_limit() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.after(json!({}), "hostile/spin_in_host", json!({})).expect_error("RESOURCE_EXCEEDED");
+        let reply = fixture
+            .call_and_check(json!({}), "hostile/spin_in_host", json!({}))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         assert!(reply.usage("host_calls") <= 100_001, "{}", reply.0);
     });
 }
 
 #[test]
-fn host_calls_burn_fuel() {
+fn host_calls_use_fuel() {
     with_fixture(|fixture| {
         let limits = json!({"fuel": 10_000_000});
-        let reply = fixture.after(limits, "hostile/spin_in_host", json!({})).expect_error("FUEL_EXHAUSTED");
+        let reply =
+            fixture.call_and_check(limits, "hostile/spin_in_host", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!((1_000..=20_000).contains(&reply.usage("host_calls")), "{}", reply.0);
     });
 }
 
 #[test]
-fn random_bytes_by_the_gigabyte_are_not_made() {
+fn random_bytes_are_limited() {
     with_fixture(|fixture| {
-        assert_eq!(fixture.after(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
+        assert_eq!(
+            fixture.call_and_check(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(),
+            65_536
+        );
         for bytes in [65_537, 1_u64 << 32] {
             let reply = fixture
-                .after(json!({}), "hostile/dice", json!({"bytes": bytes}))
+                .call_and_check(json!({}), "hostile/dice", json!({"bytes": bytes}))
                 .expect_error("RESOURCE_EXCEEDED");
             assert_eq!(reply.limit(), Some("random_bytes"));
             assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
         }
         let limits = json!({"host_calls": 1000});
-        let reply =
-            fixture.after(limits, "hostile/dice_for_ever", json!({})).expect_error("RESOURCE_EXCEEDED");
+        let reply = fixture
+            .call_and_check(limits, "hostile/dice_for_ever", json!({}))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
-        // The host's work is charged to the guest that asks for it.
+        // Host work is charged to the guest as fuel.
         let limits = json!({"fuel": 100_000_000});
-        let reply = fixture.after(limits, "hostile/dice_for_ever", json!({})).expect_error("FUEL_EXHAUSTED");
+        let reply =
+            fixture.call_and_check(limits, "hostile/dice_for_ever", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!(reply.usage("host_calls") < 1_000, "{}", reply.0);
     });
 }
 
 #[test]
-fn random_bytes_without_end_end_at_the_deadline() {
+fn endless_random_bytes_end_at_the_deadline() {
     with_fixture(|fixture| {
         fixture
-            .after(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
+            .call_and_check(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
             .expect_error("DEADLINE_EXCEEDED");
     });
 }
 
 #[test]
-fn a_huge_text_for_the_host_is_refused() {
+fn a_huge_log_message_is_refused() {
     with_fixture(|fixture| {
         assert_eq!(
-            fixture.after(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
+            fixture.call_and_check(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
             1 << 20
         );
         let reply = fixture
-            .after(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
+            .call_and_check(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
             .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
@@ -436,11 +446,11 @@ fn a_huge_text_for_the_host_is_refused() {
 #[test]
 fn a_result_that_is_too_large_is_refused() {
     with_fixture(|fixture| {
-        let whole = fixture.after(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
+        let whole = fixture.call_and_check(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
             let reply = fixture
-                .after(json!({}), "hostile/shout", json!({"bytes": bytes}))
+                .call_and_check(json!({}), "hostile/shout", json!({"bytes": bytes}))
                 .expect_error("OUTPUT_TOO_LARGE");
             assert_eq!(reply.limit(), Some("output_bytes"));
         }
@@ -448,21 +458,21 @@ fn a_result_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn a_result_beyond_the_guests_own_memory_is_a_crash() {
+fn a_result_outside_the_guests_memory_is_a_crash() {
     with_fixture(|fixture| {
         let far = "(i32.store8 (i32.const 0) (i32.const 0)) (i32.store8 (i32.const 4) (i32.const 0))
             (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
         let file = PluginFile::new("far-result").doing(far);
         fixture.daemon.operator().load("far-result", &file.build());
-        fixture.after(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
+        fixture.call_and_check(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
     });
 }
 
 #[test]
-fn a_log_flood_is_cut_and_the_tool_goes_on() {
+fn a_log_flood_is_truncated_and_the_tool_continues() {
     with_fixture(|fixture| {
         for (tool, lines) in [("hostile/log_flood", 20_000), ("hostile/print_flood", 3_000)] {
-            let reply = fixture.after(json!({}), tool, json!({"lines": lines}));
+            let reply = fixture.call_and_check(json!({}), tool, json!({"lines": lines}));
             assert_eq!(reply.output(), lines);
             assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
         }
@@ -471,10 +481,10 @@ fn a_log_flood_is_cut_and_the_tool_goes_on() {
 }
 
 #[test]
-fn what_a_plugin_logs_cannot_forge_a_line() {
+fn a_plugin_cannot_forge_a_log_line() {
     with_fixture(|fixture| {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
-        fixture.after(json!({}), "hostile/log", json!({"message": forged})).output();
+        fixture.call_and_check(json!({}), "hostile/log", json!({"message": forged})).output();
         let line = fixture.daemon.wait_for_log("what the plugin said", |line| line.contains("all is well"));
         assert!(
             line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
@@ -484,7 +494,7 @@ fn what_a_plugin_logs_cannot_forge_a_line() {
 }
 
 #[test]
-fn machines_read_what_a_plugin_logs_as_it_was() {
+fn the_json_log_has_the_plugins_message_unchanged() {
     let daemon = Daemon::start(PROGRAM, "[log]\nformat = \"json\"");
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
@@ -499,21 +509,22 @@ fn machines_read_what_a_plugin_logs_as_it_was() {
 }
 
 #[test]
-fn empty_writes_keep_nothing() {
+fn empty_writes_use_no_memory() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
+        let reply = fixture.call_and_check(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
         assert_eq!(reply.output(), 40_000);
         assert_eq!(reply.usage("log_bytes"), 0);
     });
 }
 
 #[test]
-fn handles_held_without_end_are_refused() {
+fn too_many_open_handles_are_refused() {
     with_fixture(|fixture| {
         for tool in ["hostile/pollables", "hostile/streams"] {
-            assert_eq!(fixture.after(json!({}), tool, json!({"count": 100})).output(), 100);
-            let reply =
-                fixture.after(json!({}), tool, json!({"count": 50_000})).expect_error("RESOURCE_EXCEEDED");
+            assert_eq!(fixture.call_and_check(json!({}), tool, json!({"count": 100})).output(), 100);
+            let reply = fixture
+                .call_and_check(json!({}), tool, json!({"count": 50_000}))
+                .expect_error("RESOURCE_EXCEEDED");
             assert!(matches!(reply.limit(), Some("resources" | "component_handles")), "{}", reply.0);
         }
     });
@@ -523,28 +534,30 @@ fn handles_held_without_end_are_refused() {
 fn t6_a_panic_and_an_exit_are_crashes() {
     with_fixture(|fixture| {
         let reply = fixture
-            .after(json!({}), "hostile/panic", json!({"message": "goodbye"}))
+            .call_and_check(json!({}), "hostile/panic", json!({"message": "goodbye"}))
             .expect_error("TOOL_CRASHED");
         assert_eq!(reply.0["executed"], "yes");
         fixture.daemon.wait_for_log("the exception", |line| line.contains("[panic_call__Exception]"));
         for code in [0, 1] {
-            fixture.after(json!({}), "hostile/exit", json!({"code": code})).expect_error("TOOL_CRASHED");
+            fixture
+                .call_and_check(json!({}), "hostile/exit", json!({"code": code}))
+                .expect_error("TOOL_CRASHED");
         }
     });
 }
 
 #[test]
-fn a_tools_own_failure_is_told_in_its_own_words() {
+fn a_tool_error_has_the_tools_own_message() {
     with_fixture(|fixture| {
         let reply = fixture
-            .after(json!({}), "hostile/fail", json!({"message": "no such city"}))
+            .call_and_check(json!({}), "hostile/fail", json!({"message": "no such city"}))
             .expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "no such city");
     });
 }
 
 #[test]
-fn r3_a_result_that_breaks_its_promise_is_refused() {
+fn r3_a_result_that_breaks_its_schema_is_refused() {
     with_fixture(|fixture| {
         let number = json!({"type": "number"});
         let cases = [
@@ -560,33 +573,33 @@ fn r3_a_result_that_breaks_its_promise_is_refused() {
             let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
             fixture.daemon.operator().load(namespace, &file.build());
             fixture
-                .after(json!({}), &format!("{namespace}/answer"), json!({}))
+                .call_and_check(json!({}), &format!("{namespace}/answer"), json!({}))
                 .expect_error("INVALID_OUTPUT");
         }
         let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
         fixture.daemon.operator().load("kept-promise", &file.build());
-        assert_eq!(fixture.after(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
+        assert_eq!(fixture.call_and_check(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
     });
 }
 
 #[test]
-fn b1_nothing_is_left_in_a_static() {
+fn b1_statics_are_fresh_in_every_call() {
     with_fixture(|fixture| {
         for _ in 0..3 {
-            assert_eq!(fixture.after(json!({}), "hostile/count", json!({})).output(), 1);
+            assert_eq!(fixture.call_and_check(json!({}), "hostile/count", json!({})).output(), 1);
         }
     });
 }
 
 #[test]
-fn b1_nothing_is_left_in_memory_for_later_instances() {
+fn b1_memory_is_zeroed_for_later_instances() {
     with_fixture(|fixture| {
         let (seed, mebibytes) = (0x5EED_u32, 40);
         let session = fixture.session(&json!({}));
         let operator = fixture.daemon.operator();
         operator.make_agent("other/bot", &json!({"enabled": ["hostile/*"]}));
         let other = operator.open_session("other/bot");
-        // Each slot is filled before each is searched, by the same agent and by one of another organization.
+        // Fills every slot before each is searched, by the same agent and by an agent of another organization.
         let hide = json!({"tool": "hostile/hide", "arguments": {"seed": seed, "mebibytes": mebibytes}});
         let seek = json!({"tool": "hostile/seek", "arguments": {"seed": seed, "mebibytes": mebibytes}});
         for _ in 0..3 {
@@ -602,16 +615,16 @@ fn b1_nothing_is_left_in_memory_for_later_instances() {
     });
 }
 
-/// Memory is reset by page-map scan only where no page can be swapped out: the scan does not see a dirty page that
-/// was, and the next instance would read it (wasmtime#14357). This needs a machine with swap, and the right to make a
-/// control group.
+/// Memory may be reset by page-map scan only where pages cannot be swapped out: the scan misses a dirty page on the
+/// swap device, and the next instance would read it (wasmtime#14357). Needs swap and permission to create a control
+/// group.
 #[test]
-fn b1_nothing_is_left_on_the_swap_device() {
+fn b1_memory_on_the_swap_device_is_zeroed() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2");
     let scanned = daemon.wait_for_log("how memory is reset", |line| line.contains("sandbox ready"));
-    let press = process::MemoryPressure::around(daemon.pid()).filter(|_| process::can_swap());
-    let Some(press) = press else {
-        eprintln!("not tried: there is no swap here, or no right to make a control group");
+    let pressure = process::MemoryPressure::new(daemon.pid()).filter(|_| process::can_swap());
+    let Some(pressure) = pressure else {
+        eprintln!("SKIPPED: no swap, or no permission to create a control group");
         return;
     };
     assert!(scanned.contains("pagemap_scan=false"), "{scanned}");
@@ -623,12 +636,12 @@ fn b1_nothing_is_left_on_the_swap_device() {
     let hiding = session.start("c1", "hostile/hide_and_stay", arguments.clone());
     let hidden = (mebibytes << 20) - (1 << 20);
     wait::until("the pattern", || (process::resident_bytes(daemon.pid()) >= before + hidden).then_some(()));
-    press.down_to(8 << 20);
+    pressure.push_out_above(8 << 20);
     wait::until("the pattern on the device", || {
-        press.down_to(8 << 20);
+        pressure.push_out_above(8 << 20);
         (process::swapped_bytes(daemon.pid()) >= hidden / 2).then_some(())
     });
-    press.release();
+    pressure.release();
     session.cancel("c1").expect(204);
     hiding.reply().expect(200);
     let seek = json!({"tool": "hostile/seek", "arguments": arguments});
@@ -641,12 +654,14 @@ fn b1_nothing_is_left_on_the_swap_device() {
 }
 
 #[test]
-fn b2_an_agents_limit_narrows_and_never_widens() {
+fn b2_an_agents_limit_can_only_be_lower() {
     with_fixture(|fixture| {
-        let reply = fixture.after(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
+        let reply =
+            fixture.call_and_check(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
         assert_eq!(reply.expect_error("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
         let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
-        let reply = fixture.after(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
+        let reply =
+            fixture.call_and_check(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.0["error"]["details"]["allowed"], 64 << 20);
     });
 }
@@ -657,6 +672,6 @@ fn b2_a_plugins_own_limit_holds() {
         let file =
             PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
         fixture.daemon.operator().load("modest", &file.build());
-        fixture.after(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
+        fixture.call_and_check(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
     });
 }

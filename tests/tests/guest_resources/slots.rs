@@ -1,11 +1,11 @@
-//! The places of the sandbox: each is there again after whatever end, and loading a plugin takes none of them.
+//! Instance slots: every end of a call frees its slot, and loading a plugin takes none.
 
 use toolgate_tests::component::assemble;
 
 use super::*;
 
 #[test]
-fn every_slot_is_free_after_a_hundred_bad_ends() {
+fn every_slot_is_free_after_a_hundred_failures() {
     with_fixture(|fixture| {
         let session = fixture.session(&json!({"fuel": 5_000_000, "deadline_ms": 5_000}));
         let leak_check = LeakCheck::start(&fixture.daemon);
@@ -21,12 +21,12 @@ fn every_slot_is_free_after_a_hundred_bad_ends() {
                 assert!(session.call(&format!("hostile/{tool}"), arguments).error_type().is_some());
             }
         }
-        fixture.pool_is_whole();
+        fixture.assert_slots_free();
         leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
-/// Loading stands in no line for the sandbox, and has room of its own there.
+/// Loads do not wait in the sandbox queue and have slots of their own.
 #[test]
 fn a_plugin_is_loaded_while_every_slot_is_in_use() {
     with_fixture(|fixture| {
@@ -39,13 +39,13 @@ fn a_plugin_is_loaded_while_every_slot_is_in_use() {
             session.cancel(id);
             assert_eq!(dozing.reply().expect(200).json()["results"][0]["error"]["error_type"], "CANCELLED");
         }
-        fixture.pool_is_whole();
+        fixture.assert_slots_free();
     });
 }
 
-/// More of them than are described at the same time.
+/// More loads than can run `describe` at the same time.
 #[test]
-fn calls_have_every_slot_while_plugins_are_asked_what_they_are() {
+fn calls_can_use_every_slot_while_plugins_are_described() {
     with_fixture(|fixture| {
         let text = PluginFile::new("silent").text();
         let describe = r#"(func (export "describe") (result i32)"#;
@@ -60,7 +60,7 @@ fn calls_have_every_slot_while_plugins_are_asked_what_they_are() {
             operator.get(&format!("/v1/plugins/silent{at}")).expect(200).json()["state"] == "failed"
         };
         while !(0..4).all(|at| is_decided(&at)) {
-            fixture.pool_is_whole();
+            fixture.assert_slots_free();
         }
         for at in 0..4 {
             operator.delete(&format!("/v1/plugins/silent{at}")).expect(204);

@@ -1,14 +1,14 @@
-//! Files that are no plugins, or not the ones they should be: refused with the reason, and nothing is left of them.
+//! Invalid plugin files: refused with the reason, without a trace.
 //!
-//! Compiling is done by a process of its own with its own limits, so the daemon serves on whatever it is given.
+//! Compilation runs in a worker process with its own limits, so no file stops the daemon.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod bombs;
-mod damaged;
-mod kept;
+mod corruption;
+mod retention;
 mod shapes;
-mod stopped;
+mod shutdown;
 mod versions;
 
 use std::fs;
@@ -20,7 +20,7 @@ use toolgate_tests::{
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// A worker with little, so that a bomb is soon over.
+/// Low limits for the worker, so that a compile bomb ends soon.
 const SETTINGS: &str = "
 [compile]
 memory_bytes = 402_653_184
@@ -40,23 +40,26 @@ impl Fixture {
         let good = daemon.session_within("acme/bot", &json!({}));
         daemon.operator().load("answers", &PluginFile::new("answers").build());
         let fixture = Self { daemon, good };
-        fixture.serves();
+        fixture.assert_serves();
         fixture
     }
 
-    fn serves(&self) {
+    fn assert_serves(&self) {
         assert_eq!(self.good.call("answers/answer", json!({})).output(), 1);
     }
 
-    /// Uploads a file that must be refused, and looks for what is left of it.
+    /// Uploads a file that must be refused, and checks that nothing remains of it.
     #[track_caller]
-    fn refuses(&mut self, namespace: &str, file: &[u8], words: &str) -> Reply {
+    fn assert_refused(&mut self, namespace: &str, file: &[u8], words: &str) -> Reply {
         let leak_check = LeakCheck::start(&self.daemon);
         let files = self.files();
         let operator = self.daemon.operator();
         let reply = operator.upload(namespace, file).expect_refusal(422, "INVALID_PLUGIN");
-        let told = reply.json();
-        assert!(told["detail"].as_str().is_some_and(|text| text.contains(words)), "no `{words}`: {told}");
+        let problem = reply.json();
+        assert!(
+            problem["detail"].as_str().is_some_and(|text| text.contains(words)),
+            "no `{words}`: {problem}"
+        );
         let text = reply.text();
         assert!(
             !text.contains(env!("CARGO_MANIFEST_DIR"))
@@ -67,9 +70,9 @@ impl Fixture {
         if namespace != "answers" {
             operator.get(&format!("/v1/plugins/{namespace}")).expect_refusal(404, "NOT_FOUND");
         }
-        assert_eq!(self.files(), files, "a refused file is not kept");
-        wait::until("the worker to be gone", || (process::children(self.daemon.pid()) == 0).then_some(()));
-        self.serves();
+        assert_eq!(self.files(), files, "a refused file was kept");
+        wait::until("the worker to exit", || (process::children(self.daemon.pid()) == 0).then_some(()));
+        self.assert_serves();
         leak_check.assert_none(&mut self.daemon);
         let rows = operator.audit("kind=admin&limit=1");
         assert_eq!(rows[0]["admin"]["action"], "plugin.load", "{rows:?}");
@@ -87,14 +90,14 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
 }
 
 #[test]
-fn a_file_that_is_no_component_is_refused_by_its_kind() {
+fn a_file_that_is_no_component_is_refused_with_its_kind() {
     with_fixture(|fixture| {
-        fixture.refuses("wrong", b"", "not WebAssembly");
-        fixture.refuses("wrong", b"#!/bin/sh\necho hello\n", "not WebAssembly");
-        fixture.refuses("wrong", &assemble("(module)"), "core WebAssembly module");
-        fixture.refuses("wrong", b"\0asm\x0e\0\x01\0", "version");
-        fixture.refuses("wrong", b"\0asm\x0d\0\x01\0", "plugin contract");
-        fixture.refuses("wrong", &assemble("(component)"), "plugin contract");
+        fixture.assert_refused("wrong", b"", "not WebAssembly");
+        fixture.assert_refused("wrong", b"#!/bin/sh\necho hello\n", "not WebAssembly");
+        fixture.assert_refused("wrong", &assemble("(module)"), "core WebAssembly module");
+        fixture.assert_refused("wrong", b"\0asm\x0e\0\x01\0", "version");
+        fixture.assert_refused("wrong", b"\0asm\x0d\0\x01\0", "plugin contract");
+        fixture.assert_refused("wrong", &assemble("(component)"), "plugin contract");
     });
 }
 
@@ -108,7 +111,7 @@ fn imports_beyond_the_table_are_refused_by_name() {
             (r#"(import "run" (func))"#, "run"),
         ];
         for (import, words) in cases {
-            fixture.refuses("importing", &PluginFile::new("importing").outside(import).build(), words);
+            fixture.assert_refused("importing", &PluginFile::new("importing").outside(import).build(), words);
         }
     });
 }
@@ -125,12 +128,12 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
         for (import, words) in cases {
             let file =
                 PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
-            fixture.refuses("other-version", &file.build(), words);
+            fixture.assert_refused("other-version", &file.build(), words);
         }
         let next = PluginFile::new("other-version")
             .text()
             .replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.2.0");
-        fixture.refuses("other-version", &assemble(&next), "plugin contract");
+        fixture.assert_refused("other-version", &assemble(&next), "plugin contract");
     });
 }
 
@@ -141,12 +144,12 @@ fn the_asynchronous_calling_convention_is_refused() {
         let sync = r#"(canon lift (core func $plugin "describe") (memory"#;
         assert!(text.contains(sync));
         let asynchronous = r#"(canon lift (core func $plugin "describe") async (memory"#;
-        fixture.refuses("lifted", &assemble(&text.replace(sync, asynchronous)), "");
+        fixture.assert_refused("lifted", &assemble(&text.replace(sync, asynchronous)), "");
     });
 }
 
 #[test]
-fn a_proposal_that_is_switched_off_is_refused() {
+fn a_disabled_wasm_proposal_is_refused() {
     with_fixture(|fixture| {
         let cases = [
             ("memory64", "(memory $far i64 1)"),
@@ -155,14 +158,14 @@ fn a_proposal_that_is_switched_off_is_refused() {
             ("exceptions", "(tag $thrown)"),
         ];
         for (case, inside) in cases {
-            fixture.refuses("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
+            fixture.assert_refused("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
             assert!(!case.is_empty());
         }
     });
 }
 
 #[test]
-fn t11_a_description_that_makes_a_tool_useless_is_refused() {
+fn t11_an_invalid_description_is_refused() {
     with_fixture(|fixture| {
         let new = || PluginFile::new("described");
         let deep = (0..200).fold(
@@ -195,11 +198,11 @@ fn t11_a_description_that_makes_a_tool_useless_is_refused() {
             ("long", new().with_tool("description", json!("x".repeat(1 << 20)))),
         ];
         for (case, file) in cases {
-            let reply = fixture.refuses("described", &file.build(), "");
+            let reply = fixture.assert_refused("described", &file.build(), "");
             assert!(!reply.json()["hint"].as_str().unwrap_or_default().is_empty(), "{case}");
         }
         let unreadable = PluginFile::new("described").text().replace("\\7b\\22", "\\7b\\7b");
-        fixture.refuses("described", &assemble(&unreadable), "");
+        fixture.assert_refused("described", &assemble(&unreadable), "");
         fixture.daemon.operator().load("described", &new().build());
     });
 }
@@ -215,7 +218,7 @@ fn a_schema_that_grows_exponentially_is_refused() {
         }
         let schema =
             json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/d39"}}, "$defs": definitions});
-        fixture.refuses(
+        fixture.assert_refused(
             "exponential",
             &PluginFile::new("exponential").with_tool("input_schema", schema).build(),
             "",
@@ -224,12 +227,12 @@ fn a_schema_that_grows_exponentially_is_refused() {
 }
 
 #[test]
-fn b5_imports_that_the_manifest_does_not_ask_for_are_refused() {
+fn b5_undeclared_imports_are_refused() {
     with_fixture(|fixture| {
         for import in ["wasi:filesystem/types@0.2.6", "wasi:http/types@0.2.6"] {
             let import = format!(r#"(import "{import}" (instance))"#);
             let file = PluginFile::new("asking").outside(&import);
-            fixture.refuses("asking", &file.build(), "does not ask for");
+            fixture.assert_refused("asking", &file.build(), "does not ask for");
             let asking = file.describing(
                 "capabilities",
                 json!({"filesystem": "workspace", "network": [{"host": "api.example.com"}]}),
@@ -241,20 +244,20 @@ fn b5_imports_that_the_manifest_does_not_ask_for_are_refused() {
 }
 
 #[test]
-fn a_plugin_that_does_not_describe_itself_is_refused() {
+fn a_plugin_whose_describe_fails_is_refused() {
     with_fixture(|fixture| {
         let text = PluginFile::new("silent").text();
         let describe = r#"(func (export "describe") (result i32)"#;
         assert!(text.contains(describe));
         for (body, words) in [("(loop $more (br $more))", ""), ("(unreachable)", "unreachable")] {
             let silent = text.replace(describe, &format!("{describe} {body}"));
-            fixture.refuses("silent", &assemble(&silent), words);
+            fixture.assert_refused("silent", &assemble(&silent), words);
         }
     });
 }
 
 #[test]
-fn a_namespace_that_another_publisher_holds_is_taken() {
+fn a_namespace_of_another_publisher_is_refused() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.load("held", &PluginFile::new("held").build());
@@ -274,7 +277,7 @@ fn a_namespace_that_another_publisher_holds_is_taken() {
 }
 
 #[test]
-fn a_version_that_the_address_names_must_be_the_files() {
+fn a_requested_version_must_match_the_file() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let file = PluginFile::new("dated").build();
@@ -286,9 +289,9 @@ fn a_version_that_the_address_names_must_be_the_files() {
     });
 }
 
-/// It serves all the same: what holds is the smaller limit.
+/// The plugin is served, with the smaller limit.
 #[test]
-fn a_limit_that_cannot_be_given_is_warned_of_by_name() {
+fn a_limit_without_effect_is_a_warning() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let load = |limits: Value| {
@@ -308,7 +311,7 @@ fn a_limit_that_cannot_be_given_is_warned_of_by_name() {
 }
 
 #[test]
-fn rollback_goes_back_as_far_as_there_are_versions() {
+fn rollback_ends_at_the_first_version() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let load = |answer: &str| {
@@ -330,10 +333,10 @@ fn rollback_goes_back_as_far_as_there_are_versions() {
     });
 }
 
-/// Each schema is within its own caps; it is their number that would be the daemon's memory. They are compiled in
-/// a process of their own first, so that only that one ends.
+/// Each schema is within its limits, but all of them together exceed the memory. The worker compiles them first, so
+/// only the worker ends.
 #[test]
-fn schemas_that_take_too_much_together_end_in_their_own_process() {
+fn schemas_that_exceed_memory_together_end_only_the_worker() {
     with_fixture(|fixture| {
         let tool = |number: usize| {
             let mut properties = json!({});
@@ -349,7 +352,7 @@ fn schemas_that_take_too_much_together_end_in_their_own_process() {
         let bomb = PluginFile::new("patterns").describing("tools", json!(tools(400))).build();
         let refused = operator.upload("patterns", &bomb).expect_refusal(422, "INVALID_PLUGIN");
         assert!(refused.text().contains("compiling its schemas"), "{}", refused.text());
-        fixture.serves();
+        fixture.assert_serves();
         let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();
         operator.load("patterns", &modest);
     });

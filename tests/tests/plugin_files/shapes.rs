@@ -1,17 +1,17 @@
-//! Plugins that export what the contract names, in another shape: refused when they are loaded, with the reason and
-//! the way out, and not when somebody calls them.
+//! Plugins whose exports have other types than the contract: refused at load with reason and hint, not when they are
+//! called.
 
 use super::*;
 
 #[test]
-fn exports_of_another_shape_are_refused() {
+fn exports_of_other_types_are_refused() {
     with_fixture(|fixture| {
         let text = PluginFile::new("shaped").text();
         let renamed =
             text.replace(r#"(export "describe" (func $describe)"#, r#"(export "explain" (func $describe)"#);
-        fixture.refuses("shaped", &assemble(&renamed), "plugin contract");
+        fixture.assert_refused("shaped", &assemble(&renamed), "plugin contract");
         let fewer = text.replace(r#"(field "retryable" bool)"#, r#"(field "retryable" u8)"#);
-        fixture.refuses("shaped", &assemble(&fewer), "retryable");
+        fixture.assert_refused("shaped", &assemble(&fewer), "retryable");
     });
 }
 
@@ -58,7 +58,7 @@ fn a_function_of_another_signature_is_refused_when_it_is_loaded() {
                 text.replace(from, to)
             });
             let reply = fixture
-                .refuses("signed", &assemble(&other), "another signature than the plugin contract")
+                .assert_refused("signed", &assemble(&other), "another signature than the plugin contract")
                 .json();
             assert!(
                 reply["detail"].as_str().is_some_and(|text| text.contains(function)),
@@ -71,17 +71,17 @@ fn a_function_of_another_signature_is_refused_when_it_is_loaded() {
     });
 }
 
-/// Every `0.1.x` of the contract works with every other, and so does what a plugin exports besides.
+/// Semantic versioning: every `0.1.x` of the contract is compatible, and additional exports are ignored.
 #[test]
-fn a_later_patch_of_the_contract_is_served() {
+fn a_later_patch_version_of_the_contract_is_served() {
     with_fixture(|fixture| {
         let text = PluginFile::new("patched").text();
         let later = text.replace("toolgate:plugin/tools@0.1.0", "toolgate:plugin/tools@0.1.7");
         assert_ne!(text, later);
         fixture.daemon.operator().load("patched", &assemble(&later));
         assert_eq!(fixture.good.call("patched/answer", json!({})).output(), 1);
-        // Of another signature it is refused like any.
+        // A later patch version with another signature is refused as well.
         let other = later.replace(r#"(param "arguments" string)"#, r#"(param "arguments" (list u8))"#);
-        fixture.refuses("patched-otherwise", &assemble(&other), "another signature");
+        fixture.assert_refused("patched-otherwise", &assemble(&other), "another signature");
     });
 }

@@ -1,11 +1,11 @@
-//! Which version serves after a start that cannot load all of them: the one that an operator chose, or one from before it.
+//! Selects the version that serves after a start where not all can be loaded: the chosen version, or an earlier one.
 
 use std::path::PathBuf;
 
-use super::kept::file_of;
+use super::retention::file_of;
 use super::*;
 
-/// A plugin with versions that answer with their number.
+/// Plugin whose versions return their number.
 struct Versions {
     daemon: Daemon,
     /// Oldest first.
@@ -13,7 +13,7 @@ struct Versions {
 }
 
 impl Versions {
-    fn loaded(count: usize) -> Self {
+    fn load(count: usize) -> Self {
         let daemon = Daemon::start(PROGRAM, "");
         daemon.operator().make_agent("acme/bot", &json!({"enabled": ["*"]}));
         let files = (1..=count).map(|number| {
@@ -27,7 +27,7 @@ impl Versions {
         self.daemon.operator().post(&format!("/v1/plugins/versioned/{action}"), &json!({})).expect(200)
     }
 
-    /// Stops, damages these and mends all others, and starts again.
+    /// Crashes the daemon, damages these files, repairs the others, and starts again.
     fn restart_with_damaged(mut self, numbers: &[usize]) -> Self {
         self.daemon.crash();
         for (number, path) in (1..).zip(&self.files) {
@@ -44,8 +44,8 @@ impl Versions {
         assert_eq!(session.call("versioned/answer", json!({})).output(), number);
     }
 
-    /// Number, state and reason of each, oldest first.
-    fn shown(&self) -> Vec<(String, String, Value)> {
+    /// Version, state and reason of each version, oldest first.
+    fn states(&self) -> Vec<(String, String, Value)> {
         let shown = self.daemon.operator().get("/v1/plugins/versioned").expect(200).json();
         let versions = shown["versions"].as_array().expect("versions").iter().rev();
         let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -59,29 +59,29 @@ fn file(number: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_version_that_was_rolled_back_from_stands_in_for_none() {
-    let versions = Versions::loaded(2);
+fn a_rolled_back_version_is_no_fallback() {
+    let versions = Versions::load(2);
     versions.act("rollback");
     let versions = versions.restart_with_damaged(&[1]);
     let session = versions.daemon.operator().open_session("acme/bot");
     session.call("versioned/answer", json!({})).expect_error("TOOL_NOT_FOUND");
-    let states: Vec<_> = versions.shown().into_iter().map(|(_, state, _)| state).collect();
+    let states: Vec<_> = versions.states().into_iter().map(|(_, state, _)| state).collect();
     assert_eq!(states, ["failed", "disabled"]);
     versions.daemon.wait_for_log("why", |line| line.contains("a plugin is not served"));
     let versions = versions.restart_with_damaged(&[]);
     versions.serve(1);
-    let shown = versions.shown();
+    let shown = versions.states();
     assert_eq!((shown.len(), &shown[1].2), (2, &json!("rolled back")), "{shown:?}");
 }
 
 #[test]
-fn an_older_version_stands_in_until_the_chosen_one_can_be_loaded() {
-    let versions = Versions::loaded(3).restart_with_damaged(&[2, 3]);
+fn an_older_version_serves_until_the_chosen_one_can_be_loaded() {
+    let versions = Versions::load(3).restart_with_damaged(&[2, 3]);
     versions.serve(1);
-    let states: Vec<_> = versions.shown().into_iter().map(|(version, state, _)| (version, state)).collect();
+    let states: Vec<_> = versions.states().into_iter().map(|(version, state, _)| (version, state)).collect();
     let expected = [("1.0.0", "active"), ("2.0.0", "failed"), ("3.0.0", "failed")];
     assert_eq!(states, expected.map(|(version, state)| (version.into(), state.into())));
-    // What is changed meanwhile is written with the versions that are not there.
+    // Changes are stored together with the versions that cannot be loaded.
     for action in ["disable", "enable"] {
         versions.act(action);
     }
@@ -91,10 +91,10 @@ fn an_older_version_stands_in_until_the_chosen_one_can_be_loaded() {
     versions.serve(2);
 }
 
-/// An operator who wants the stand-in has it by loading it.
+/// An explicit load makes the fallback permanent.
 #[test]
-fn what_stands_in_stays_once_it_is_loaded_again() {
-    let versions = Versions::loaded(2).restart_with_damaged(&[2]);
+fn a_fallback_stays_after_an_explicit_load() {
+    let versions = Versions::load(2).restart_with_damaged(&[2]);
     versions.serve(1);
     versions.daemon.operator().load("versioned", &file(1));
     let versions = versions.restart_with_damaged(&[]);
@@ -103,9 +103,9 @@ fn what_stands_in_stays_once_it_is_loaded_again() {
     versions.serve(2);
 }
 
-/// One of which nothing could be loaded.
-fn unserved() -> Versions {
-    let versions = Versions::loaded(2).restart_with_damaged(&[1, 2]);
+/// Plugin without a loadable version.
+fn load_damaged() -> Versions {
+    let versions = Versions::load(2).restart_with_damaged(&[1, 2]);
     let operator = versions.daemon.operator();
     let shown = operator.get("/v1/plugins/versioned").expect(200).json();
     let what = (&shown["state"], &shown["version"], &shown["publisher"], &shown["digest"]);
@@ -119,19 +119,19 @@ fn unserved() -> Versions {
 }
 
 #[test]
-fn a_plugin_of_which_nothing_serves_holds_its_name_until_it_is_loaded_anew() {
-    let versions = unserved();
+fn a_plugin_without_a_loadable_version_keeps_its_name() {
+    let versions = load_damaged();
     let operator = versions.daemon.operator();
     let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
     operator.upload("versioned", &theirs.answering("9").build()).expect_refusal(409, "CONFLICT");
     for action in ["disable", "enable", "rollback"] {
         let refused = operator.post(&format!("/v1/plugins/versioned/{action}"), &json!({}));
-        let told = refused.expect_refusal(404, "NOT_FOUND").text();
-        assert!(told.contains("could be loaded"), "{told}");
+        let problem = refused.expect_refusal(404, "NOT_FOUND").text();
+        assert!(problem.contains("could be loaded"), "{problem}");
     }
     operator.load("versioned", &file(3));
     versions.serve(3);
-    let states: Vec<_> = versions.shown().into_iter().map(|(_, state, _)| state).collect();
+    let states: Vec<_> = versions.states().into_iter().map(|(_, state, _)| state).collect();
     assert_eq!(states, ["failed", "failed", "active"]);
     let versions = versions.restart_with_damaged(&[]);
     versions.serve(3);
@@ -140,8 +140,8 @@ fn a_plugin_of_which_nothing_serves_holds_its_name_until_it_is_loaded_anew() {
 }
 
 #[test]
-fn a_plugin_of_which_nothing_serves_can_be_removed() {
-    let versions = unserved();
+fn a_plugin_without_a_loadable_version_can_be_removed() {
+    let versions = load_damaged();
     let operator = versions.daemon.operator();
     operator.delete("/v1/plugins/versioned").expect(204);
     operator.get("/v1/plugins/versioned").expect_refusal(404, "NOT_FOUND");

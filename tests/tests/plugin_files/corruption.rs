@@ -1,4 +1,4 @@
-//! Files that were whole once: cut, flipped, exchanged on the way or on the disk.
+//! Damaged plugin files: truncated, with flipped bits, or replaced during the upload or on disk.
 
 use super::*;
 
@@ -7,17 +7,17 @@ fn a_damaged_file_is_refused() {
     with_fixture(|fixture| {
         let whole = guests::FS_ATTACKER;
         for part in [9, 100, whole.len() / 2, whole.len() - 1] {
-            fixture.refuses("fs-attacker", &whole[..part], "");
+            fixture.assert_refused("fs-attacker", &whole[..part], "");
         }
         let mut longer = whole.to_vec();
         longer.extend_from_slice(&[0xff; 100]);
-        fixture.refuses("fs-attacker", &longer, "");
+        fixture.assert_refused("fs-attacker", &longer, "");
     });
 }
 
-/// Whoever does not wait finds what became of it: beside what still serves, and alone where there was nothing before.
+/// The result of an asynchronous load is shown beside the serving version, or alone without one.
 #[test]
-fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
+fn a_failed_asynchronous_load_is_shown_until_it_is_removed() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let sound = PluginFile::new("unasked").build();
@@ -53,9 +53,9 @@ fn a_damaged_file_that_nobody_waits_for_is_shown_until_it_is_removed() {
     });
 }
 
-/// What was asked last holds: a plugin does not come into force after it was removed.
+/// The last request wins: a plugin does not become active after its removal.
 #[test]
-fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
+fn an_asynchronous_load_is_cancelled_by_a_removal() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let (path, files) = ("/v1/plugins/bomb", fixture.files());
@@ -76,7 +76,7 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
                 let rows = operator.audit("kind=admin&limit=2");
                 rows.iter().any(|row| row["admin"]["outcome"] == "CANCELLED").then_some(())
             });
-            wait::until("the worker to be gone", || {
+            wait::until("the worker to exit", || {
                 (process::children(fixture.daemon.pid()) == 0).then_some(())
             });
             operator.get(path).expect_refusal(404, "NOT_FOUND");
@@ -91,7 +91,8 @@ fn a_load_that_nobody_waits_for_is_taken_back_by_a_removal() {
     });
 }
 
-/// A flipped bit makes another plugin or none; whatever it is, the daemon says so in its own words and serves on.
+/// The file with a flipped bit may be valid or not. Either way the daemon reports no internal error and keeps
+/// serving.
 #[test]
 fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
     with_fixture(|fixture| {
@@ -111,7 +112,7 @@ fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
                 reply.expect_refusal(422, "INVALID_PLUGIN");
             }
         }
-        fixture.serves();
+        fixture.assert_serves();
         operator.load("flipped", &sound);
         operator.delete("/v1/plugins/flipped").expect(204);
         leak_check.assert_none(&mut fixture.daemon);
@@ -119,7 +120,7 @@ fn a_file_with_a_flipped_bit_is_refused_or_another_plugin() {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_refused() {
+fn a_truncated_file_is_refused() {
     with_fixture(|fixture| {
         let sound = PluginFile::new("cut").build();
         let operator = fixture.daemon.operator();
@@ -136,7 +137,7 @@ fn a_file_cut_anywhere_is_refused() {
     });
 }
 
-/// The compiled code on disk is believed only with its seal; without, it is compiled again.
+/// Compiled code without a valid HMAC is compiled again.
 #[test]
 fn a_forged_cache_is_not_run() {
     let mut daemon = Daemon::start(PROGRAM, "");
@@ -164,13 +165,13 @@ fn a_forged_cache_is_not_run() {
     assert_eq!(session.call("answers/answer", json!({})).output(), 1);
     assert_eq!(session.call("another/answer", json!({})).output(), 2);
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1+1"})).output()["decimal"], "2");
-    let mended: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
-    assert_eq!(mended.len(), contents.len());
+    let recompiled: Vec<_> = files.iter().map(|file| fs::read(file).expect("a cached file")).collect();
+    assert_eq!(recompiled.len(), contents.len());
 }
 
-/// A file in the data folder is the one that was loaded, or it is not served.
+/// A component file is served only if it has the digest that was loaded.
 #[test]
-fn an_exchanged_or_damaged_component_file_is_not_served() {
+fn a_replaced_or_damaged_component_file_is_not_served() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     let answering = |namespace: &str, answer: &str| PluginFile::new(namespace).answering(answer).build();
@@ -212,9 +213,9 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// Between what is stored, what is in force and what is recorded is no place to stop.
+/// Storing, activating and recording a plugin are atomic for a client that disconnects.
 #[test]
-fn o3_a_file_whose_sender_hangs_up_once_it_is_there_is_loaded_and_recorded() {
+fn o3_a_received_file_is_loaded_and_recorded_after_a_disconnect() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let file = PluginFile::new("parted").build();
@@ -224,7 +225,7 @@ fn o3_a_file_whose_sender_hangs_up_once_it_is_there_is_loaded_and_recorded() {
                 |act: &Value| act["admin"]["action"] == "plugin.load" && act["admin"]["target"] == "parted";
             operator.audit("kind=admin").iter().any(loaded).then_some(())
         };
-        // A file that was not taken whole before its sender was gone is nobody's, so it is sent until one is.
+        // A file that has not arrived completely is dropped, so the upload is repeated until one is recorded.
         wait::until("its record", || {
             operator.start("PUT", "/v1/plugins/parted", &headers, &file).hang_up();
             (0..200).find_map(|_| is_recorded())

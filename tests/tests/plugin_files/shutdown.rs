@@ -1,11 +1,11 @@
-//! Loads that nobody waits for, and that are under way when the daemon is told to stop.
+//! Asynchronous loads that are in progress when the daemon is stopped.
 
 use super::*;
 
-/// Longer than any load takes.
-const PATIENT: &str = "drain_seconds = 600";
+/// Drain timeout that is longer than any load.
+const LONG_DRAIN: &str = "drain_seconds = 600";
 
-fn begin(daemon: &Daemon, namespace: &str, file: &[u8]) {
+fn start_load(daemon: &Daemon, namespace: &str, file: &[u8]) {
     let headers = [("Content-Type", "application/wasm"), ("Prefer", "respond-async")];
     daemon.operator().send("PUT", &format!("/v1/plugins/{namespace}"), &headers, file).expect(202);
 }
@@ -16,9 +16,9 @@ fn stop(daemon: &Daemon) {
 }
 
 #[test]
-fn a_stop_lets_a_load_end() {
-    let mut daemon = Daemon::start(PROGRAM, PATIENT);
-    begin(&daemon, "answers", &PluginFile::new("answers").build());
+fn a_stop_waits_for_a_load() {
+    let mut daemon = Daemon::start(PROGRAM, LONG_DRAIN);
+    start_load(&daemon, "answers", &PluginFile::new("answers").build());
     stop(&daemon);
     assert!(daemon.wait_for_exit().success());
     let daemon = daemon.crash_and_restart();
@@ -26,11 +26,11 @@ fn a_stop_lets_a_load_end() {
     assert_eq!(daemon.operator().audit("kind=admin&limit=1")[0]["admin"]["action"], "plugin.load");
 }
 
-/// Whoever asks twice does not want to wait for changes either. Compiling this one takes many seconds.
+/// A second signal skips the drain. Compiling this plugin takes many seconds.
 #[test]
-fn a_second_signal_waits_for_no_load() {
-    let mut daemon = Daemon::start(PROGRAM, PATIENT);
-    begin(&daemon, "bomb", &bombs::compile_bomb());
+fn a_second_signal_does_not_wait_for_a_load() {
+    let mut daemon = Daemon::start(PROGRAM, LONG_DRAIN);
+    start_load(&daemon, "bomb", &bombs::compile_bomb());
     stop(&daemon);
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());

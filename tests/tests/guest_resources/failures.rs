@@ -1,19 +1,14 @@
-//! Guests that break the contract with their host, and guests that are stopped wherever they happen to be.
+//! Guests that violate the component ABI, and guests that are stopped at any point.
 
 use super::*;
 
-/// A plugin whose `call` leaves this in memory as its result.
-fn answering(namespace: &str, body: &str) -> PluginFile {
-    PluginFile::new(namespace).doing(body)
-}
-
-/// Addresses, lengths, cases and text that are none. Each is the guest's crash, and none is the host's.
+/// Invalid addresses, lengths, cases and text: each crashes the guest and leaves the host intact.
 #[test]
-fn a_result_that_is_none_is_a_crash() {
+fn an_invalid_result_is_a_crash() {
     with_fixture(|fixture| {
         let byte = |at: u32, value: u32| format!("(i32.store8 (i32.const {at}) (i32.const {value}))");
         let word = |at: u32, value: u64| format!("(i32.store (i32.const {at}) (i32.const 0x{value:x}))");
-        // The result begins at 0: its case, at 4 the case of the outcome or the failure, then pointers and lengths.
+        // Layout of the result: case at 0, case of the outcome or failure at 4, then pointers and lengths.
         let text = |pointer: u64, length: u64| {
             byte(0, 0) + &byte(4, 0) + &word(8, pointer) + &word(12, length) + "(i32.const 0)"
         };
@@ -34,23 +29,23 @@ fn a_result_that_is_none_is_a_crash() {
             ("half-a-surrogate", half_a_surrogate),
         ];
         for (case, body) in cases {
-            fixture.daemon.operator().load(case, &answering(case, &body).build());
-            let reply = fixture.after(json!({}), &format!("{case}/answer"), json!({}));
+            fixture.daemon.operator().load(case, &PluginFile::new(case).doing(&body).build());
+            let reply = fixture.call_and_check(json!({}), &format!("{case}/answer"), json!({}));
             let code = reply.error_type();
-            // A length beyond every limit is refused by it before anybody looks for the text.
+            // A length over the output limit is refused before the text is read.
             assert!(matches!(code, Some("TOOL_CRASHED" | "OUTPUT_TOO_LARGE")), "{case}: {}", reply.0);
             assert!(!reply.message().contains("0x"), "an address: {}", reply.0);
         }
         fixture
             .daemon
             .operator()
-            .load("sound", &answering("sound", &(word(2000, 0x31) + &text(2000, 1))).build());
-        assert_eq!(fixture.after(json!({}), "sound/answer", json!({})).output(), 1);
+            .load("sound", &PluginFile::new("sound").doing(&(word(2000, 0x31) + &text(2000, 1))).build());
+        assert_eq!(fixture.call_and_check(json!({}), "sound/answer", json!({})).output(), 1);
     });
 }
 
 #[test]
-fn a_guest_that_gives_no_room_for_its_arguments_crashes() {
+fn a_guest_without_memory_for_its_arguments_crashes() {
     with_fixture(|fixture| {
         let text = PluginFile::new("roomless").text();
         let (head, tail) = text.split_once(r#"(func (export "realloc")"#).expect("a realloc");
@@ -66,34 +61,38 @@ fn a_guest_that_gives_no_room_for_its_arguments_crashes() {
             let other = format!("{head}(func (export \"realloc\") {signature} {body})\n{tail}");
             let file = toolgate_tests::component::assemble(&other);
             fixture.daemon.operator().load("roomless", &file);
-            fixture.after(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).expect_error(code);
+            fixture
+                .call_and_check(json!({"fuel": 50_000_000}), "roomless/answer", json!({}))
+                .expect_error(code);
         }
         fixture.daemon.operator().load("roomless", &PluginFile::new("roomless").build());
-        assert_eq!(fixture.after(json!({}), "roomless/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call_and_check(json!({}), "roomless/answer", json!({})).output(), 1);
     });
 }
 
 #[test]
-fn last_words_are_cut() {
+fn error_messages_are_truncated() {
     with_fixture(|fixture| {
         let message = "x\u{1b}[2J".repeat(50_000);
-        let reply =
-            fixture.after(json!({}), "hostile/fail", json!({"message": message})).expect_error("TOOL_FAILED");
+        let reply = fixture
+            .call_and_check(json!({}), "hostile/fail", json!({"message": message}))
+            .expect_error("TOOL_FAILED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         let reply = fixture
-            .after(json!({}), "hostile/panic", json!({"message": message}))
+            .call_and_check(json!({}), "hostile/panic", json!({"message": message}))
             .expect_error("TOOL_CRASHED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         assert!(reply.usage("log_bytes") <= 64 << 10, "{}", reply.0);
-        let reply =
-            fixture.after(json!({}), "hostile/fail", json!({"message": "short"})).expect_error("TOOL_FAILED");
+        let reply = fixture
+            .call_and_check(json!({}), "hostile/fail", json!({"message": "short"}))
+            .expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "short");
     });
 }
 
-/// Stopped in the guest, in the host, while it grows, while it is made: whatever it was at, all of it comes back.
+/// Stops a guest in guest code, in a host call, while memory grows and during instantiation. All resources come back.
 #[test]
-fn a_call_that_is_stopped_anywhere_gives_everything_back() {
+fn a_call_stopped_at_any_point_releases_its_resources() {
     with_fixture(|fixture| {
         let session = fixture.session(&json!({"deadline_ms": 20_000}));
         let operator = fixture.daemon.operator();
@@ -112,11 +111,11 @@ fn a_call_that_is_stopped_anywhere_gives_everything_back() {
         for (round, (tool, arguments)) in tools.iter().cycle().take(4 * tools.len()).enumerate() {
             let id = format!("c{round}");
             let pending = session.start(&id, &format!("hostile/{tool}"), arguments.clone());
-            let look = || session.client.get(&session.path(&format!("/calls/{id}")));
-            wait::until("the call to be known", || (look().status == 200).then_some(()));
-            // Each round it gets a little further: a look takes a moment.
+            let read_call = || session.client.get(&session.path(&format!("/calls/{id}")));
+            wait::until("the call to be known", || (read_call().status == 200).then_some(()));
+            // Each request takes a moment, so each round stops the guest a little later.
             for _ in 0..round % 5 {
-                look().expect(200);
+                read_call().expect(200);
             }
             if round % 2 == 0 {
                 session.cancel(&id).expect(204);
@@ -124,16 +123,14 @@ fn a_call_that_is_stopped_anywhere_gives_everything_back() {
             } else {
                 pending.hang_up();
             }
-            wait::until("the call to be over", || {
-                (session.get_call(&id).status() != "running").then_some(())
-            });
+            wait::until("the call to end", || (session.get_call(&id).status() != "running").then_some(()));
             let ended = session.get_call(&id);
             let code = ended.error_type().unwrap_or("none");
             assert!(code == "CANCELLED" || DOCUMENTED.contains(&code), "{tool}: {}", ended.0);
             let row = session.audit_row(&operator, &id);
             assert_eq!(row["outcome"]["error_type"], code, "{tool}: {row}");
         }
-        fixture.pool_is_whole();
+        fixture.assert_slots_free();
         leak_check.assert_none(&mut fixture.daemon);
     });
 }

@@ -1,4 +1,4 @@
-//! Which files and which compiled code stay in the data folder, and which go.
+//! Files and compiled code that the data folder keeps, and those that it removes.
 
 use super::*;
 
@@ -16,10 +16,10 @@ pub(super) fn file_of(digest: &Value) -> String {
     format!("{}.wasm", digest.as_str().and_then(|digest| digest.strip_prefix("sha256:")).expect("a digest"))
 }
 
-/// Redeployments: the same bytes are refused elsewhere, or the plugin is removed, while they are loaded. The forced
-/// order is in the unit tests of `plugins`; here is what else meets.
+/// Concurrent uploads of the same bytes under other names, and removals. Unit tests of `plugins` force each order;
+/// this test covers the combination.
 #[test]
-fn a_file_that_was_acknowledged_is_there_whatever_was_asked_beside_it() {
+fn an_acknowledged_file_survives_concurrent_requests() {
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     let component = [("Content-Type", "application/wasm")];
@@ -36,7 +36,7 @@ fn a_file_that_was_acknowledged_is_there_whatever_was_asked_beside_it() {
         for other in beside {
             assert_ne!(other.reply().status, 200);
         }
-        // None where the removal came last.
+        // No version remains if the removal came last.
         let shown = operator.get("/v1/plugins/redeployed").json();
         let versions = shown["versions"].as_array().into_iter().flatten();
         let named: BTreeSet<_> = versions.map(|version| file_of(&version["digest"])).collect();
@@ -48,9 +48,9 @@ fn a_file_that_was_acknowledged_is_there_whatever_was_asked_beside_it() {
     assert_eq!(daemon.operator().get("/v1/plugins/redeployed").expect(200).json()["digest"], last);
 }
 
-/// Those that make plugins of definitions are not among the loaded ones, and count on their code all the same.
+/// Plugins that read definitions are not loaded at start, but need their compiled code too.
 #[test]
-fn a_refused_upload_of_what_is_built_in_costs_no_compiled_code() {
+fn a_refused_upload_of_a_built_in_plugin_removes_no_compiled_code() {
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     let code = || {
@@ -65,16 +65,16 @@ fn a_refused_upload_of_what_is_built_in_costs_no_compiled_code() {
     }
     let sound = PluginFile::new("sound").build();
     operator.upload("other", &sound).expect_refusal(422, "INVALID_PLUGIN");
-    assert_eq!(code(), before, "nothing is left of a refused file");
+    assert_eq!(code(), before, "compiled code of a refused file remains");
     operator.load("sound", &sound);
     assert!(code().is_superset(&before) && code() != before);
     let daemon = daemon.crash_and_restart();
     assert!(!daemon.log_text().contains("compiled"), "{}", daemon.log_text());
 }
 
-/// A kill between writing a file and writing down whose it is.
+/// A kill between writing a file and storing its owner.
 #[test]
-fn what_a_kill_left_of_a_load_is_removed_by_the_next_start() {
+fn partial_loads_are_removed_by_the_next_start() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     let version = |answer: &str| PluginFile::new("kept").answering(answer).build();
@@ -83,14 +83,14 @@ fn what_a_kill_left_of_a_load_is_removed_by_the_next_start() {
     daemon.crash();
     let components = daemon.data().join("components");
     let orphan = format!("{}.wasm", "0a".repeat(32));
-    let of_others = ["notes.txt", "kept.wasm", ".tmp", ".tmp-of-mine", ".tmp12345.wasm"];
-    for name in [orphan.as_str(), ".tmpA1b2C3"].iter().chain(&of_others) {
+    let unrelated = ["notes.txt", "kept.wasm", ".tmp", ".tmp-of-mine", ".tmp12345.wasm"];
+    for name in [orphan.as_str(), ".tmpA1b2C3"].iter().chain(&unrelated) {
         fs::write(components.join(name), "left").expect("written");
     }
-    // It cannot be served, and the store names it: another start may find it mended.
+    // The store still names the damaged file, so it is kept for a later start.
     fs::write(components.join(&second), "damaged").expect("damaged");
     let daemon = daemon.crash_and_restart();
-    let kept = [&first, &second].into_iter().cloned().chain(of_others.map(str::to_owned)).collect();
+    let kept = [&first, &second].into_iter().cloned().chain(unrelated.map(str::to_owned)).collect();
     assert_eq!(names(components.clone()), kept);
     for gone in [orphan.as_str(), ".tmpA1b2C3"] {
         daemon.wait_for_log("what is removed", |line| {
