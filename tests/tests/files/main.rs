@@ -1,14 +1,14 @@
-//! A guest and the files of its session: it reaches those and no others, and no more of them than its share (B4).
+//! Workspace isolation: a guest reaches the files of its session, no others, and within its quota (B4).
 //!
-//! Canary files lie beside the workspace, above it and in another session. They are as they were after each test, and
-//! no message names a folder of the host.
+//! Canary files lie beside the workspace, above it and in another session. Each test checks that they are unchanged,
+//! and that no message contains a host path.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-mod ends;
+mod session_end;
 mod planted;
 mod races;
-mod shares;
+mod quotas;
 mod turns;
 
 use std::fs;
@@ -20,7 +20,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 const CANARY: &str = "a canary, as it was";
 
-/// Small shares, so that using them up is quick.
+/// Small quotas, so that they are soon used up.
 const SETTINGS: &str = "
 [limits]
 workspace_bytes = 4_194_304
@@ -59,7 +59,7 @@ impl Fixture {
         fixture
     }
 
-    /// A session of an agent of its own. Its workspace is open from now on, and stays so until it ends.
+    /// Opens a session of a new agent. Its workspace stays open until it ends.
     fn session(&mut self) -> Session {
         self.agents += 1;
         let session = self.daemon.session_within(&format!("acme/a{}", self.agents), &json!({}));
@@ -67,23 +67,23 @@ impl Fixture {
         session
     }
 
-    /// Where the files of a session lie, for who plants something there.
+    /// Host path of a session's workspace.
     fn folder(&self, session: &Session) -> PathBuf {
         self.daemon.data().join("workspaces").join(&session.id)
     }
 
-    /// Nothing outside has changed.
-    fn canaries_live(&self) {
+    /// Asserts that the canaries are unchanged.
+    fn assert_canaries_intact(&self) {
         for canary in &self.canaries {
-            assert_eq!(fs::read_to_string(canary).expect("the canary lives"), CANARY, "{}", canary.display());
+            assert_eq!(fs::read_to_string(canary).expect("the canary"), CANARY, "{}", canary.display());
         }
     }
 
-    /// Makes a call, and looks at what must hold after it.
-    fn after(&mut self, session: &Session, tool: &str, arguments: Value) -> CallReply {
+    /// Makes a call, and checks canaries, error message, audit row and leaks.
+    fn call(&mut self, session: &Session, tool: &str, arguments: Value) -> CallReply {
         let leak_check = LeakCheck::start(&self.daemon);
         let reply = session.call(&format!("fs-attacker/{tool}"), arguments);
-        self.canaries_live();
+        self.assert_canaries_intact();
         let shown = reply.0.to_string();
         let folder = self.daemon.folder.path().display().to_string();
         assert!(!shown.contains(&folder) && !shown.contains(&self.neighbour.id), "{shown}");
@@ -95,7 +95,7 @@ impl Fixture {
         reply
     }
 
-    /// The effects of the newest call of a session, as the audit log has them.
+    /// Effects of the session in the audit log.
     fn effects(&self, session: &Session) -> Vec<(String, String)> {
         let rows = self.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -108,15 +108,15 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
 }
 
 #[test]
-fn a_file_written_by_a_tool_is_there_for_the_next_call_and_over_http() {
+fn a_written_file_is_visible_to_the_next_call_and_over_http() {
     with_fixture(|fixture| {
         let session = fixture.session();
-        fixture.after(&session, "write", json!({"path": "/workspace/a.txt", "bytes": 3})).output();
-        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
+        fixture.call(&session, "write", json!({"path": "/workspace/a.txt", "bytes": 3})).output();
+        assert_eq!(fixture.call(&session, "read", json!({"path": "/workspace/a.txt"})).output(), "xxx");
         assert_eq!(session.get_file("a.txt").expect(200).text(), "xxx");
         session.put_file("folder/b.txt", b"yy").expect(204);
         assert_eq!(
-            fixture.after(&session, "list", json!({"path": "/workspace"})).output(),
+            fixture.call(&session, "list", json!({"path": "/workspace"})).output(),
             &json!(["a.txt", "folder"])
         );
         let written = ("workspace_write".to_owned(), "a.txt".to_owned());
@@ -125,7 +125,7 @@ fn a_file_written_by_a_tool_is_there_for_the_next_call_and_over_http() {
 }
 
 #[test]
-fn nothing_outside_the_workspace_can_be_read() {
+fn no_file_outside_the_workspace_can_be_read() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
@@ -147,11 +147,11 @@ fn nothing_outside_the_workspace_can_be_read() {
         ];
         for path in paths {
             for tool in ["read", "list"] {
-                let reply = fixture.after(&session, tool, json!({"path": path}));
+                let reply = fixture.call(&session, tool, json!({"path": path}));
                 assert!(reply.error_type().is_some(), "{path}: {}", reply.0);
             }
         }
-        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
+        assert_eq!(fixture.call(&session, "read", json!({"path": "/workspace/here.txt"})).output(), "here");
         let denied: Vec<_> =
             fixture.effects(&session).into_iter().filter(|(kind, _)| kind == "file_denied").collect();
         assert!(denied.iter().any(|(_, path)| path.starts_with("../canary.txt")), "{denied:?}");
@@ -159,7 +159,7 @@ fn nothing_outside_the_workspace_can_be_read() {
 }
 
 #[test]
-fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
+fn no_file_outside_the_workspace_can_be_written_moved_or_removed() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
@@ -177,41 +177,41 @@ fn nothing_outside_the_workspace_can_be_written_moved_or_removed() {
                 ("rename", json!({"from": "/workspace/here.txt", "to": path})),
             ];
             for (tool, arguments) in attempts {
-                let reply = fixture.after(&session, tool, arguments.clone());
+                let reply = fixture.call(&session, tool, arguments.clone());
                 assert!(reply.error_type().is_some(), "{tool} {arguments}: {}", reply.0);
             }
         }
         assert!(!PathBuf::from("/tmp/toolgate-tests-canary").exists());
         let inside = json!({"from": "/workspace/here.txt", "to": "/workspace/there.txt"});
-        fixture.after(&session, "rename", inside).output();
-        fixture.after(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
+        fixture.call(&session, "rename", inside).output();
+        fixture.call(&session, "remove", json!({"path": "/workspace/there.txt"})).output();
     });
 }
 
 #[test]
-fn links_are_not_made() {
+fn a_guest_cannot_create_links() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
         for target in ["/etc/passwd", "../canary.txt", "here.txt"] {
             fixture
-                .after(&session, "symlink", json!({"target": target, "link": "link"}))
+                .call(&session, "symlink", json!({"target": target, "link": "link"}))
                 .expect_error("TOOL_FAILED");
         }
         for from in ["here.txt", "../canary.txt", "/etc/passwd"] {
             fixture
-                .after(&session, "hard_link", json!({"from": from, "to": "link"}))
+                .call(&session, "hard_link", json!({"from": from, "to": "link"}))
                 .expect_error("TOOL_FAILED");
         }
         assert_eq!(
-            fixture.after(&session, "list", json!({"path": "/workspace"})).output(),
+            fixture.call(&session, "list", json!({"path": "/workspace"})).output(),
             &json!(["here.txt"])
         );
     });
 }
 
 #[test]
-fn strange_names_are_files_or_are_refused_and_nothing_else() {
+fn unusual_names_are_files_or_are_refused() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let long = "x".repeat(300);
@@ -231,15 +231,15 @@ fn strange_names_are_files_or_are_refused_and_nothing_else() {
             ".",
         ] {
             let reply =
-                fixture.after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
+                fixture.call(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 1}));
             assert!(matches!(reply.error_type(), None | Some("TOOL_FAILED")), "{name:?}: {}", reply.0);
         }
-        fixture.after(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
+        fixture.call(&session, "write", json!({"path": "/workspace/plain", "bytes": 1})).output();
     });
 }
 
 #[test]
-fn paths_over_http_stay_inside_as_well() {
+fn paths_over_http_stay_inside_the_workspace() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("here.txt", b"here").expect(204);
@@ -263,7 +263,7 @@ fn paths_over_http_stay_inside_as_well() {
                 assert!(!reply.text().contains(CANARY));
             }
         }
-        fixture.canaries_live();
+        fixture.assert_canaries_intact();
         let read = session.get_file("here.txt").expect(200);
         assert_eq!(read.text(), "here");
         assert_eq!(read.header("x-content-type-options"), Some("nosniff"));
@@ -278,7 +278,7 @@ fn a_plugin_reaches_no_network() {
     let operator = daemon.operator();
     operator.load("caller", guests::CALLER);
     let session = daemon.session_within("acme/bot", &json!({}));
-    // Somebody who would notice.
+    // A listener would notice a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
     listener.set_nonblocking(true).expect("not waiting");
     let address = listener.local_addr().expect("an address").to_string();

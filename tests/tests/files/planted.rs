@@ -1,5 +1,5 @@
-//! What lies in a workspace that no guest could have put there: links, pipes, devices, sockets, second names, names
-//! that are no text. Somebody on the machine did, or another program that shares the folder.
+//! Entries of a workspace that a guest cannot create: links, pipes, devices, sockets, hard links, names that are not
+//! UTF-8. An operator or another program of the host created them.
 
 use super::*;
 
@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
-/// Every tool that takes one path, with arguments that would do harm where it leads out.
+/// Every tool that takes a path, with arguments that would do harm outside.
 fn attempts(name: &str) -> Vec<(&'static str, Value)> {
     let path = format!("/workspace/{name}");
     vec![
@@ -29,13 +29,13 @@ fn attempts(name: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn modified(path: &Path) -> SystemTime {
+fn modified_time(path: &Path) -> SystemTime {
     fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time")
 }
 
-/// Nobody but an operator of the machine can put one there; it is still not followed.
+/// Only a process of the host can create a link; it is not followed.
 #[test]
-fn a_link_that_is_there_is_not_followed() {
+fn an_existing_link_is_not_followed() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("folder/here.txt", b"here").expect(204);
@@ -52,7 +52,7 @@ fn a_link_that_is_there_is_not_followed() {
                 ("write", json!({"path": path, "bytes": 1})),
                 ("list", json!({"path": path})),
             ] {
-                let reply = fixture.after(&session, tool, arguments);
+                let reply = fixture.call(&session, tool, arguments);
                 assert!(reply.error_type().is_some(), "{tool} {path}: {}", reply.0);
             }
         }
@@ -65,7 +65,7 @@ fn a_link_that_is_there_is_not_followed() {
 }
 
 #[test]
-fn no_tool_goes_through_a_planted_link() {
+fn no_tool_follows_a_planted_link() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let workspace = fixture.folder(&session);
@@ -83,7 +83,7 @@ fn no_tool_goes_through_a_planted_link() {
         ] {
             symlink(target, workspace.join(at)).expect("a link");
         }
-        let was = modified(&around.path().join("canary.txt"));
+        let was = modified_time(&around.path().join("canary.txt"));
         for name in [
             "file",
             "dangling",
@@ -96,7 +96,7 @@ fn no_tool_goes_through_a_planted_link() {
             "cwd/x",
         ] {
             for (tool, arguments) in attempts(name) {
-                fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
+                fixture.call(&session, tool, arguments).expect_error("TOOL_FAILED");
             }
             session.get_file(name).expect_refusal(400, "INVALID_REQUEST");
             session.put_file(name, b"x").expect_refusal(400, "INVALID_REQUEST");
@@ -104,7 +104,7 @@ fn no_tool_goes_through_a_planted_link() {
         session.put_file("here.txt", b"here").expect(204);
         for to in ["out/here.txt", "root/tmp/here.txt"] {
             let rename = json!({"from": "/workspace/here.txt", "to": format!("/workspace/{to}")});
-            fixture.after(&session, "rename", rename).expect_error("TOOL_FAILED");
+            fixture.call(&session, "rename", rename).expect_error("TOOL_FAILED");
         }
         for (tool, arguments) in [
             ("remove", json!({"path": "/workspace/out/canary.txt"})),
@@ -112,20 +112,20 @@ fn no_tool_goes_through_a_planted_link() {
             ("nest", json!({"folder": "/workspace/out/n", "levels": 2})),
             ("make_files", json!({"folder": "/workspace/out/l", "files": 2})),
         ] {
-            fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
+            fixture.call(&session, tool, arguments).expect_error("TOOL_FAILED");
         }
         let left: Vec<_> = fs::read_dir(around.path()).expect("a folder").collect();
         assert_eq!(left.len(), 1, "{left:?}");
-        assert_eq!(fs::read_to_string(around.path().join("canary.txt")).expect("the canary lives"), CANARY);
-        assert_eq!(modified(&around.path().join("canary.txt")), was);
-        // A link can be seen as one, and removed; then the name is as good as any.
-        assert_eq!(fixture.after(&session, "kind", json!({"path": "file"})).output(), "link");
-        fixture.after(&session, "remove", json!({"path": "/workspace/file"})).output();
-        fixture.after(&session, "write", json!({"path": "/workspace/file", "bytes": 1})).output();
+        assert_eq!(fs::read_to_string(around.path().join("canary.txt")).expect("the canary"), CANARY);
+        assert_eq!(modified_time(&around.path().join("canary.txt")), was);
+        // A link can be listed and removed; then its name is free.
+        assert_eq!(fixture.call(&session, "kind", json!({"path": "file"})).output(), "link");
+        fixture.call(&session, "remove", json!({"path": "/workspace/file"})).output();
+        fixture.call(&session, "write", json!({"path": "/workspace/file", "bytes": 1})).output();
         session.client.delete(&session.path("/files/out")).expect(204);
         assert!(around.path().join("canary.txt").exists());
         fixture
-            .after(&session, "rename", json!({"from": "/workspace/here.txt", "to": "/workspace/out"}))
+            .call(&session, "rename", json!({"from": "/workspace/here.txt", "to": "/workspace/out"}))
             .output();
     });
 }
@@ -142,21 +142,21 @@ fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
         if mknodat(CWD, workspace.join("device"), FileType::CharacterDevice, mode, makedev(1, 5)).is_ok() {
             names.push("device");
         } else {
-            eprintln!("not tried: a device, which takes a right that this user does not have");
+            eprintln!("SKIPPED: this user may not create a device");
         }
         for name in names {
             for (tool, arguments) in attempts(name) {
-                let reply = fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
+                let reply = fixture.call(&session, tool, arguments).expect_error("TOOL_FAILED");
                 assert!(reply.usage("duration_us") < 5_000_000, "{tool} {name}: {}", reply.0);
             }
             session.get_file(name).expect_refusal(400, "INVALID_REQUEST");
             session.put_file(name, b"x").expect_refusal(400, "INVALID_REQUEST");
             let listed = session.client.get(&session.path("/files")).expect(200).text();
             assert!(!listed.contains(name), "{listed}");
-            assert_eq!(fixture.after(&session, "kind", json!({"path": name})).output(), "other");
-            fixture.after(&session, "remove", json!({"path": format!("/workspace/{name}")})).output();
+            assert_eq!(fixture.call(&session, "kind", json!({"path": name})).output(), "other");
+            fixture.call(&session, "remove", json!({"path": format!("/workspace/{name}")})).output();
             fixture
-                .after(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 3}))
+                .call(&session, "write", json!({"path": format!("/workspace/{name}"), "bytes": 3}))
                 .output();
             assert_eq!(session.get_file(name).expect(200).text(), "xxx");
         }
@@ -164,31 +164,31 @@ fn a_pipe_a_socket_and_a_device_are_refused_at_once() {
 }
 
 #[test]
-fn a_file_with_a_second_name_outside_is_not_touched() {
+fn a_file_with_a_hard_link_outside_is_not_changed() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let workspace = fixture.folder(&session);
         let canary = fixture.canaries[0].clone();
-        let was = modified(&canary);
+        let was = modified_time(&canary);
         fs::hard_link(&canary, workspace.join("second")).expect("a second name");
         for (tool, arguments) in attempts("second").into_iter().filter(|(tool, _)| *tool != "rename") {
-            fixture.after(&session, tool, arguments).expect_error("TOOL_FAILED");
+            fixture.call(&session, tool, arguments).expect_error("TOOL_FAILED");
         }
         session.get_file("second").expect_refusal(400, "INVALID_REQUEST");
-        assert_eq!(modified(&canary), was, "a file outside was touched");
-        // A whole file put in its place takes the name and leaves the other.
+        assert_eq!(modified_time(&canary), was, "a file outside was touched");
+        // Replacing the file unlinks the name and leaves the other one intact.
         session.put_file("second", b"mine").expect(204);
-        fixture.canaries_live();
-        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/second"})).output(), "mine");
-        // So does removing it.
+        fixture.assert_canaries_intact();
+        assert_eq!(fixture.call(&session, "read", json!({"path": "/workspace/second"})).output(), "mine");
+        // Removing it does too.
         fs::hard_link(&canary, workspace.join("third")).expect("a third name");
-        fixture.after(&session, "remove", json!({"path": "/workspace/third"})).output();
-        fixture.after(&session, "touch", json!({"path": "second"})).output();
+        fixture.call(&session, "remove", json!({"path": "/workspace/third"})).output();
+        fixture.call(&session, "touch", json!({"path": "second"})).output();
     });
 }
 
 #[test]
-fn names_that_are_no_text_hide_nothing_and_break_nothing() {
+fn names_that_are_not_utf8_are_handled() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let workspace = fixture.folder(&session);
@@ -197,15 +197,15 @@ fn names_that_are_no_text_hide_nothing_and_break_nothing() {
         for name in names {
             fs::write(workspace.join(OsStr::from_bytes(name)), "x").expect("a file");
         }
-        let told = fixture.after(&session, "list", json!({"path": "/workspace"}));
-        assert_eq!(told.output().as_array().map(Vec::len), Some(names.len() - 1), "{}", told.0);
+        let reply = fixture.call(&session, "list", json!({"path": "/workspace"}));
+        assert_eq!(reply.output().as_array().map(Vec::len), Some(names.len() - 1), "{}", reply.0);
         let listed = session.client.get(&session.path("/files")).expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(names.len()), "{listed}");
         session.get_file("not%20%ff%20text").expect_refusal(400, "INVALID_REQUEST");
         assert_eq!(session.get_file("new%0aline").expect(200).text(), "x");
-        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/new\nline"})).output(), "x");
-        // What is audited is one line of plain text.
-        fixture.after(&session, "write", json!({"path": "/workspace/new\nline", "bytes": 2})).output();
+        assert_eq!(fixture.call(&session, "read", json!({"path": "/workspace/new\nline"})).output(), "x");
+        // The audit log has one line of plain text.
+        fixture.call(&session, "write", json!({"path": "/workspace/new\nline", "bytes": 2})).output();
         let effects = fixture.effects(&session);
         assert!(effects.contains(&("workspace_write".to_owned(), "new\\nline".to_owned())), "{effects:?}");
         session.client.delete(&session.path("")).expect(204);
@@ -213,9 +213,9 @@ fn names_that_are_no_text_hide_nothing_and_break_nothing() {
     });
 }
 
-/// More entries than a listing holds, and more than the session may have.
+/// More entries than a listing returns and than the quota allows.
 #[test]
-fn a_folder_full_of_files_is_refused_to_be_listed_and_still_served() {
+fn a_folder_over_the_listing_limit_is_not_listed_but_still_usable() {
     with_fixture(|fixture| {
         let session = fixture.daemon.session_within("acme/full", &json!({}));
         let workspace = fixture.folder(&session);
@@ -224,16 +224,16 @@ fn a_folder_full_of_files_is_refused_to_be_listed_and_still_served() {
             fs::File::create(workspace.join(format!("f{at}"))).expect("a file");
         }
         session.call("fs-attacker/kind", json!({"path": "f1"})).output();
-        fixture.after(&session, "list", json!({"path": "/workspace"})).expect_error("TOOL_FAILED");
+        fixture.call(&session, "list", json!({"path": "/workspace"})).expect_error("TOOL_FAILED");
         let write = json!({"path": "/workspace/new", "bytes": 1});
         assert_eq!(
-            fixture.after(&session, "write", write).expect_error("RESOURCE_EXCEEDED").limit(),
+            fixture.call(&session, "write", write).expect_error("RESOURCE_EXCEEDED").limit(),
             Some("workspace_files")
         );
         let listed = session.client.get(&session.path("/files")).expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(10_000));
         assert_eq!(listed["truncated"], true);
-        assert_eq!(fixture.after(&session, "read", json!({"path": "/workspace/f7"})).output(), "");
+        assert_eq!(fixture.call(&session, "read", json!({"path": "/workspace/f7"})).output(), "");
         session.client.delete(&session.path("")).expect(204);
         assert!(!workspace.exists());
     });

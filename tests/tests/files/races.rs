@@ -1,8 +1,6 @@
-//! Somebody exchanges what lies in the workspace while a guest, or a route, is at it: between a look and its use
-//! there is always a moment.
+//! TOCTOU: a host process replaces entries of the workspace while a guest or a route uses them.
 //!
-//! What is exchanged leads to a canary outside. Each test also looks at whether anything went well, since a race
-//! with nobody proves nothing.
+//! The replacements lead to a canary outside. Each test also requires a success, since without one there was no race.
 
 use super::*;
 
@@ -17,14 +15,14 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use tempfile::TempDir;
 
-/// Does something again and again in a thread of its own, until it is dropped.
-struct Meanwhile {
+/// Repeats an action in a thread until it is dropped.
+struct BackgroundLoop {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Meanwhile {
-    fn again(mut act: impl FnMut() + Send + 'static) -> Self {
+impl BackgroundLoop {
+    fn repeat(mut act: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -35,15 +33,15 @@ impl Meanwhile {
         Self { stop, thread: Some(thread) }
     }
 
-    /// Exchanges two names. Where one is gone for a moment there is nothing to exchange.
+    /// Exchanges two names. Fails silently while one of them is missing.
     fn exchange(one: PathBuf, other: PathBuf) -> Self {
-        Self::again(move || {
+        Self::repeat(move || {
             let _ = renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE);
         })
     }
 }
 
-impl Drop for Meanwhile {
+impl Drop for BackgroundLoop {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -52,7 +50,7 @@ impl Drop for Meanwhile {
     }
 }
 
-/// A folder outside, with a file in it.
+/// Folder outside the workspace, with a canary file.
 struct Outside(TempDir);
 
 impl Outside {
@@ -67,23 +65,23 @@ impl Outside {
     }
 
     #[track_caller]
-    fn is_untouched(&self) {
+    fn assert_untouched(&self) {
         let left: Vec<_> = fs::read_dir(self.path()).expect("a folder").collect();
         assert_eq!(left.len(), 1, "{left:?}");
-        assert_eq!(fs::read_to_string(self.path().join("file")).expect("the canary lives"), CANARY);
+        assert_eq!(fs::read_to_string(self.path().join("file")).expect("the canary"), CANARY);
     }
 }
 
-/// What was read came from the workspace, and some of what was tried went well.
+/// Asserts that only these contents were read, and that some operation succeeded.
 #[track_caller]
-fn saw_only(reply: &CallReply, contents: &[&str]) {
+fn assert_saw_only(reply: &CallReply, contents: &[&str]) {
     let seen = reply.output()["seen"].as_array().expect("what was seen");
     assert!(seen.iter().all(|text| text.as_str().is_some_and(|text| contents.contains(&text))), "{seen:?}");
     assert!(reply.output()["done"].as_u64() > Some(0), "{}", reply.0);
 }
 
 #[test]
-fn a_file_exchanged_for_a_link_never_leads_out() {
+fn a_file_replaced_by_a_link_stays_inside() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let raced = fixture.folder(&session).join("raced");
@@ -92,45 +90,45 @@ fn a_file_exchanged_for_a_link_never_leads_out() {
         let churn = json!({"path": "/workspace/raced", "rounds": 300});
         let racing = {
             let raced = raced.clone();
-            Meanwhile::again(move || {
+            BackgroundLoop::repeat(move || {
                 let _ = fs::remove_file(&raced);
                 let _ = symlink(&target, &raced);
                 let _ = fs::remove_file(&raced);
-                // Never through a link that the guest moved there.
+                // `create_new` does not follow a link that the guest moved there.
                 let made = OpenOptions::new().write(true).create_new(true).open(&raced);
                 let _ = made.and_then(|mut file| file.write_all(b"inside"));
             })
         };
-        let reply = fixture.after(&session, "churn", churn.clone());
+        let reply = fixture.call(&session, "churn", churn.clone());
         drop(racing);
-        saw_only(&reply, &["inside", "fs-attacker", ""]);
-        assert!(reply.output()["refused"].as_u64() > Some(0), "raced with nobody: {}", reply.0);
-        outside.is_untouched();
+        assert_saw_only(&reply, &["inside", "fs-attacker", ""]);
+        assert!(reply.output()["refused"].as_u64() > Some(0), "there was no race: {}", reply.0);
+        outside.assert_untouched();
         let _ = fs::remove_file(&raced);
-        let calm = fixture.after(&session, "churn", churn);
-        saw_only(&calm, &["fs-attacker"]);
+        let undisturbed = fixture.call(&session, "churn", churn);
+        assert_saw_only(&undisturbed, &["fs-attacker"]);
     });
 }
 
 #[test]
-fn a_folder_exchanged_for_a_link_never_leads_out() {
+fn a_folder_replaced_by_a_link_stays_inside() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("d/file", b"inside").expect(204);
         let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
-        let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
-        let reply = fixture.after(&session, "churn", json!({"path": "/workspace/d/file", "rounds": 300}));
-        saw_only(&reply, &["inside", "fs-attacker", ""]);
-        let walked = fixture.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
-        saw_only(&walked, &["inside", "fs-attacker", ""]);
+        let racing = BackgroundLoop::exchange(folder.join("d"), folder.join("link"));
+        let reply = fixture.call(&session, "churn", json!({"path": "/workspace/d/file", "rounds": 300}));
+        assert_saw_only(&reply, &["inside", "fs-attacker", ""]);
+        let walked = fixture.call(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        assert_saw_only(&walked, &["inside", "fs-attacker", ""]);
         drop(racing);
-        outside.is_untouched();
+        outside.assert_untouched();
     });
 }
 
 #[test]
-fn a_folder_exchanged_during_a_walk_never_leads_out() {
+fn a_folder_replaced_during_a_walk_stays_inside() {
     with_fixture(|fixture| {
         let session = fixture.session();
         for at in 0..10 {
@@ -138,28 +136,28 @@ fn a_folder_exchanged_during_a_walk_never_leads_out() {
         }
         let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
-        let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
-        let reply = fixture.after(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
-        saw_only(&reply, &["inside"]);
+        let racing = BackgroundLoop::exchange(folder.join("d/e"), folder.join("link"));
+        let reply = fixture.call(&session, "walk", json!({"folder": "/workspace", "rounds": 200}));
+        assert_saw_only(&reply, &["inside"]);
         for _ in 0..50 {
             let listed = session.client.get(&session.path("/files"));
             assert_ne!(listed.status, 500, "{}", listed.text());
             assert!(!listed.text().contains("link/file"), "{}", listed.text());
         }
         drop(racing);
-        outside.is_untouched();
+        outside.assert_untouched();
     });
 }
 
 #[test]
-fn the_routes_of_files_are_not_led_out_either() {
+fn the_file_routes_stay_inside() {
     with_fixture(|fixture| {
         let session = fixture.session();
         session.put_file("d/file", b"inside").expect(204);
         let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
         symlink(outside.path(), folder.join("link")).expect("a link");
         let leak_check = LeakCheck::start(&fixture.daemon);
-        let racing = Meanwhile::exchange(folder.join("d"), folder.join("link"));
+        let racing = BackgroundLoop::exchange(folder.join("d"), folder.join("link"));
         let mut good = 0;
         for _ in 0..150 {
             for reply in [
@@ -176,13 +174,13 @@ fn the_routes_of_files_are_not_led_out_either() {
         }
         drop(racing);
         assert!(good > 0);
-        outside.is_untouched();
+        outside.assert_untouched();
         leak_check.assert_none(&mut fixture.daemon);
     });
 }
 
 #[test]
-fn the_end_of_a_session_removes_nothing_outside() {
+fn ending_a_session_removes_no_file_outside() {
     with_fixture(|fixture| {
         for _ in 0..5 {
             let session = fixture.session();
@@ -191,11 +189,11 @@ fn the_end_of_a_session_removes_nothing_outside() {
             }
             let (folder, outside) = (fixture.folder(&session), Outside::of(fixture));
             symlink(outside.path(), folder.join("link")).expect("a link");
-            let racing = Meanwhile::exchange(folder.join("d/e"), folder.join("link"));
+            let racing = BackgroundLoop::exchange(folder.join("d/e"), folder.join("link"));
             session.client.delete(&session.path("")).expect(204);
             drop(racing);
-            outside.is_untouched();
-            fixture.canaries_live();
+            outside.assert_untouched();
+            fixture.assert_canaries_intact();
         }
     });
 }

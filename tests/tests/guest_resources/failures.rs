@@ -30,7 +30,7 @@ fn an_invalid_result_is_a_crash() {
         ];
         for (case, body) in cases {
             fixture.daemon.operator().load(case, &PluginFile::new(case).doing(&body).build());
-            let reply = fixture.call_and_check(json!({}), &format!("{case}/answer"), json!({}));
+            let reply = fixture.call(json!({}), &format!("{case}/answer"), json!({}));
             let code = reply.error_type();
             // A length over the output limit is refused before the text is read.
             assert!(matches!(code, Some("TOOL_CRASHED" | "OUTPUT_TOO_LARGE")), "{case}: {}", reply.0);
@@ -40,7 +40,7 @@ fn an_invalid_result_is_a_crash() {
             .daemon
             .operator()
             .load("sound", &PluginFile::new("sound").doing(&(word(2000, 0x31) + &text(2000, 1))).build());
-        assert_eq!(fixture.call_and_check(json!({}), "sound/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call(json!({}), "sound/answer", json!({})).output(), 1);
     });
 }
 
@@ -61,12 +61,10 @@ fn a_guest_without_memory_for_its_arguments_crashes() {
             let other = format!("{head}(func (export \"realloc\") {signature} {body})\n{tail}");
             let file = toolgate_tests::component::assemble(&other);
             fixture.daemon.operator().load("roomless", &file);
-            fixture
-                .call_and_check(json!({"fuel": 50_000_000}), "roomless/answer", json!({}))
-                .expect_error(code);
+            fixture.call(json!({"fuel": 50_000_000}), "roomless/answer", json!({})).expect_error(code);
         }
         fixture.daemon.operator().load("roomless", &PluginFile::new("roomless").build());
-        assert_eq!(fixture.call_and_check(json!({}), "roomless/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call(json!({}), "roomless/answer", json!({})).output(), 1);
     });
 }
 
@@ -74,18 +72,16 @@ fn a_guest_without_memory_for_its_arguments_crashes() {
 fn error_messages_are_truncated() {
     with_fixture(|fixture| {
         let message = "x\u{1b}[2J".repeat(50_000);
-        let reply = fixture
-            .call_and_check(json!({}), "hostile/fail", json!({"message": message}))
-            .expect_error("TOOL_FAILED");
+        let reply =
+            fixture.call(json!({}), "hostile/fail", json!({"message": message})).expect_error("TOOL_FAILED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         let reply = fixture
-            .call_and_check(json!({}), "hostile/panic", json!({"message": message}))
+            .call(json!({}), "hostile/panic", json!({"message": message}))
             .expect_error("TOOL_CRASHED");
         assert!(reply.message().len() <= 4 << 10, "{} bytes", reply.message().len());
         assert!(reply.usage("log_bytes") <= 64 << 10, "{}", reply.0);
-        let reply = fixture
-            .call_and_check(json!({}), "hostile/fail", json!({"message": "short"}))
-            .expect_error("TOOL_FAILED");
+        let reply =
+            fixture.call(json!({}), "hostile/fail", json!({"message": "short"})).expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "short");
     });
 }

@@ -6,10 +6,9 @@ use super::*;
 fn a_huge_list_in_a_host_call_is_refused() {
     with_fixture(|fixture| {
         let pairs = |count: usize| json!({"count": count});
-        assert_eq!(fixture.call_and_check(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
-        let reply = fixture
-            .call_and_check(json!({}), "hostile/shout_pairs", pairs(200_000))
-            .expect_error("RESOURCE_EXCEEDED");
+        assert_eq!(fixture.call(json!({}), "hostile/shout_pairs", pairs(1_000)).output(), 1_000);
+        let reply =
+            fixture.call(json!({}), "hostile/shout_pairs", pairs(200_000)).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
@@ -19,15 +18,14 @@ fn a_huge_list_in_a_host_call_is_refused() {
 fn polling_many_handles_is_refused_or_stopped() {
     with_fixture(|fixture| {
         let poll = |handles: usize, times: usize| json!({"handles": handles, "times": times});
-        assert_eq!(fixture.call_and_check(json!({}), "hostile/wait_for", poll(100, 1)).output(), 100);
-        assert_eq!(fixture.call_and_check(json!({}), "hostile/wait_for", poll(1, 100)).output(), 100);
-        let reply = fixture
-            .call_and_check(json!({}), "hostile/wait_for", poll(1, 5_000_000))
-            .expect_error("RESOURCE_EXCEEDED");
+        assert_eq!(fixture.call(json!({}), "hostile/wait_for", poll(100, 1)).output(), 100);
+        assert_eq!(fixture.call(json!({}), "hostile/wait_for", poll(1, 100)).output(), 100);
+        let reply =
+            fixture.call(json!({}), "hostile/wait_for", poll(1, 5_000_000)).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
-        fixture.call_and_check(json!({}), "hostile/wait_for", poll(0, 0)).expect_error("TOOL_CRASHED");
+        fixture.call(json!({}), "hostile/wait_for", poll(0, 0)).expect_error("TOOL_CRASHED");
         let limits = json!({"deadline_ms": 1_000});
-        let reply = fixture.call_and_check(limits, "hostile/wait_again", json!({"handles": 200}));
+        let reply = fixture.call(limits, "hostile/wait_again", json!({"handles": 200}));
         assert!(matches!(reply.error_type(), Some("DEADLINE_EXCEEDED" | "RESOURCE_EXCEEDED")), "{}", reply.0);
         assert!(reply.usage("duration_us") < 3_000_000, "{}", reply.0);
     });
@@ -46,9 +44,7 @@ fn a_bulk_instruction_ends_at_the_deadline_and_delays_no_call() {
                 .doing(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
             fixture.daemon.operator().load(namespace, &file.build());
             let tool = format!("{namespace}/answer");
-            fixture
-                .call_and_check(json!({"deadline_ms": 300}), &tool, json!({}))
-                .expect_error("DEADLINE_EXCEEDED");
+            fixture.call(json!({"deadline_ms": 300}), &tool, json!({})).expect_error("DEADLINE_EXCEEDED");
             assert_stops_in_time(fixture, &tool, 300);
             let session = fixture.session(&json!({"deadline_ms": 2_000}));
             let busy = session.start("b1", &tool, json!({}));

@@ -75,7 +75,7 @@ impl Fixture {
     }
 
     /// Makes one call and checks audit row, slots, memory and files.
-    fn call_and_check(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
+    fn call(&mut self, limits: Value, tool: &str, arguments: Value) -> CallReply {
         let session = self.session(&limits);
         let leak_check = LeakCheck::start(&self.daemon);
         let reply = session.call_as("c1", tool, arguments);
@@ -116,7 +116,7 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
 #[test]
 fn a_result_has_its_usage() {
     with_fixture(|fixture| {
-        let reply = fixture.call_and_check(json!({}), "call_hostile_echo", json!({"text": "hello"}));
+        let reply = fixture.call(json!({}), "call_hostile_echo", json!({"text": "hello"}));
         assert_eq!(reply.output(), "hello");
         for measure in ["fuel", "memory_bytes", "duration_us"] {
             assert!(reply.usage(measure) > 0, "{measure}: {}", reply.0);
@@ -128,7 +128,7 @@ fn a_result_has_its_usage() {
 fn an_endless_loop_ends_by_fuel() {
     with_fixture(|fixture| {
         let reply = fixture
-            .call_and_check(json!({"fuel": 100_000_000}), "hostile/spin", json!({}))
+            .call(json!({"fuel": 100_000_000}), "hostile/spin", json!({}))
             .expect_error("FUEL_EXHAUSTED");
         assert_eq!(reply.limit(), Some("fuel"));
         assert_eq!(reply.usage("fuel"), 100_000_000);
@@ -141,9 +141,7 @@ fn an_endless_loop_ends_by_fuel() {
 fn an_endless_loop_ends_at_the_deadline() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 300});
-        let reply = fixture
-            .call_and_check(limits.clone(), "hostile/spin", json!({}))
-            .expect_error("DEADLINE_EXCEEDED");
+        let reply = fixture.call(limits.clone(), "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.limit(), Some("deadline_ms"));
         assert_stops_in_time(fixture, "hostile/spin", 300);
     });
@@ -154,13 +152,12 @@ fn an_endless_loop_ends_at_the_deadline() {
 fn b1_a_guest_that_computes_until_its_deadline_used_fuel_and_no_host_calls() {
     with_fixture(|fixture| {
         let limits = json!({"deadline_ms": 1_000, "host_calls": 0});
-        let reply =
-            fixture.call_and_check(limits, "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
+        let reply = fixture.call(limits, "hostile/spin", json!({})).expect_error("DEADLINE_EXCEEDED");
         assert_eq!(reply.usage("host_calls"), 0);
         let slice = 20_000_000;
         assert!(reply.usage("fuel") >= slice, "{}", reply.0);
         let limits = json!({"host_calls": 0});
-        fixture.call_and_check(limits, "hostile/rest", json!({"ms": 1})).expect_error("RESOURCE_EXCEEDED");
+        fixture.call(limits, "hostile/rest", json!({"ms": 1})).expect_error("RESOURCE_EXCEEDED");
     });
 }
 
@@ -184,7 +181,7 @@ fn a_busy_guest_does_not_delay_other_calls() {
 fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
     with_fixture(|fixture| {
         let reply = fixture
-            .call_and_check(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
+            .call(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
             .expect_error("DEADLINE_EXCEEDED");
         assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
         assert_stops_in_time(fixture, "hostile/doze", 300);
@@ -201,8 +198,7 @@ fn assert_stops_in_time(fixture: &mut Fixture, tool: &str, deadline_ms: u64) {
 #[test]
 fn endless_recursion_ends_at_the_stack_limit() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.call_and_check(json!({}), "hostile/recurse", json!({})).expect_error("RESOURCE_EXCEEDED");
+        let reply = fixture.call(json!({}), "hostile/recurse", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("stack"));
     });
 }
@@ -210,8 +206,7 @@ fn endless_recursion_ends_at_the_stack_limit() {
 #[test]
 fn endless_allocation_ends_at_the_memory_limit() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.call_and_check(json!({}), "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
+        let reply = fixture.call(json!({}), "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.limit(), Some("memory_bytes"));
         assert!((60 << 20..=64 << 20).contains(&reply.usage("memory_bytes")), "{}", reply.0);
     });
@@ -220,7 +215,7 @@ fn endless_allocation_ends_at_the_memory_limit() {
 #[test]
 fn memory_grown_page_by_page_ends_at_the_memory_limit() {
     with_fixture(|fixture| {
-        let reply = fixture.call_and_check(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
+        let reply = fixture.call(json!({"memory_bytes": 4 << 20}), "hostile/grow", json!({}));
         assert_eq!(reply.output(), 64);
         assert_eq!(reply.usage("memory_bytes"), 4 << 20);
     });
@@ -240,7 +235,7 @@ fn the_sizes_of_all_memories_are_added() {
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
         fixture.daemon.operator().load("few-memories", &file.build());
-        let reply = fixture.call_and_check(json!({}), "few-memories/answer", json!({}));
+        let reply = fixture.call(json!({}), "few-memories/answer", json!({}));
         assert!(reply.usage("memory_bytes") > 8 << 20, "{}", reply.0);
     });
 }
@@ -299,7 +294,7 @@ fn a_table_larger_than_a_call_may_have_is_refused() {
         };
         assert_refused_at_load_or_call(fixture, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("large-table", &large(10_000).build());
-        assert_eq!(fixture.call_and_check(json!({}), "large-table/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call(json!({}), "large-table/answer", json!({})).output(), 1);
     });
 }
 
@@ -310,9 +305,8 @@ fn a_table_that_grows_ends_at_the_limit() {
             .inside("(table $growing 0 funcref)")
             .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
         fixture.daemon.operator().load("growing-table", &file.build());
-        let reply = fixture
-            .call_and_check(json!({}), "growing-table/answer", json!({}))
-            .expect_error("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.call(json!({}), "growing-table/answer", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("table_elements"));
     });
 }
@@ -329,7 +323,7 @@ fn more_instances_than_a_call_may_have_are_refused() {
         assert_refused_at_load_or_call(fixture, &instances(35), "more-instances", "RESOURCE_EXCEEDED");
         assert_refused_at_load_or_call(fixture, &instances(500), "more-instances", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("more-instances", &instances(10).build());
-        assert_eq!(fixture.call_and_check(json!({}), "more-instances/answer", json!({})).output(), 1);
+        assert_eq!(fixture.call(json!({}), "more-instances/answer", json!({})).output(), 1);
     });
 }
 
@@ -339,7 +333,7 @@ fn assert_refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, name
     let operator = fixture.daemon.operator();
     let reply = operator.upload(namespace, &file.build());
     if reply.status == 200 {
-        fixture.call_and_check(json!({}), &format!("{namespace}/answer"), json!({})).expect_error(code);
+        fixture.call(json!({}), &format!("{namespace}/answer"), json!({})).expect_error(code);
         operator.delete(&format!("/v1/plugins/{namespace}")).expect(204);
     } else {
         reply.expect_refusal(422, "INVALID_PLUGIN");
@@ -375,9 +369,8 @@ fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
 #[test]
 fn endless_host_calls_end_at_the_host_call_limit() {
     with_fixture(|fixture| {
-        let reply = fixture
-            .call_and_check(json!({}), "hostile/spin_in_host", json!({}))
-            .expect_error("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.call(json!({}), "hostile/spin_in_host", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         assert!(reply.usage("host_calls") <= 100_001, "{}", reply.0);
     });
@@ -387,8 +380,7 @@ fn endless_host_calls_end_at_the_host_call_limit() {
 fn host_calls_use_fuel() {
     with_fixture(|fixture| {
         let limits = json!({"fuel": 10_000_000});
-        let reply =
-            fixture.call_and_check(limits, "hostile/spin_in_host", json!({})).expect_error("FUEL_EXHAUSTED");
+        let reply = fixture.call(limits, "hostile/spin_in_host", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!((1_000..=20_000).contains(&reply.usage("host_calls")), "{}", reply.0);
     });
 }
@@ -396,26 +388,21 @@ fn host_calls_use_fuel() {
 #[test]
 fn random_bytes_are_limited() {
     with_fixture(|fixture| {
-        assert_eq!(
-            fixture.call_and_check(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(),
-            65_536
-        );
+        assert_eq!(fixture.call(json!({}), "hostile/dice", json!({"bytes": 65_536})).output(), 65_536);
         for bytes in [65_537, 1_u64 << 32] {
             let reply = fixture
-                .call_and_check(json!({}), "hostile/dice", json!({"bytes": bytes}))
+                .call(json!({}), "hostile/dice", json!({"bytes": bytes}))
                 .expect_error("RESOURCE_EXCEEDED");
             assert_eq!(reply.limit(), Some("random_bytes"));
             assert!(reply.usage("duration_us") < 5_000_000, "{}", reply.0);
         }
         let limits = json!({"host_calls": 1000});
-        let reply = fixture
-            .call_and_check(limits, "hostile/dice_for_ever", json!({}))
-            .expect_error("RESOURCE_EXCEEDED");
+        let reply =
+            fixture.call(limits, "hostile/dice_for_ever", json!({})).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_calls"));
         // Host work is charged to the guest as fuel.
         let limits = json!({"fuel": 100_000_000});
-        let reply =
-            fixture.call_and_check(limits, "hostile/dice_for_ever", json!({})).expect_error("FUEL_EXHAUSTED");
+        let reply = fixture.call(limits, "hostile/dice_for_ever", json!({})).expect_error("FUEL_EXHAUSTED");
         assert!(reply.usage("host_calls") < 1_000, "{}", reply.0);
     });
 }
@@ -424,7 +411,7 @@ fn random_bytes_are_limited() {
 fn endless_random_bytes_end_at_the_deadline() {
     with_fixture(|fixture| {
         fixture
-            .call_and_check(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
+            .call(json!({"deadline_ms": 100}), "hostile/dice_for_ever", json!({}))
             .expect_error("DEADLINE_EXCEEDED");
     });
 }
@@ -433,11 +420,11 @@ fn endless_random_bytes_end_at_the_deadline() {
 fn a_huge_log_message_is_refused() {
     with_fixture(|fixture| {
         assert_eq!(
-            fixture.call_and_check(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
+            fixture.call(json!({}), "hostile/shout_to_host", json!({"bytes": 1 << 20})).output(),
             1 << 20
         );
         let reply = fixture
-            .call_and_check(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
+            .call(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
             .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
@@ -446,11 +433,11 @@ fn a_huge_log_message_is_refused() {
 #[test]
 fn a_result_that_is_too_large_is_refused() {
     with_fixture(|fixture| {
-        let whole = fixture.call_and_check(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
+        let whole = fixture.call(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
             let reply = fixture
-                .call_and_check(json!({}), "hostile/shout", json!({"bytes": bytes}))
+                .call(json!({}), "hostile/shout", json!({"bytes": bytes}))
                 .expect_error("OUTPUT_TOO_LARGE");
             assert_eq!(reply.limit(), Some("output_bytes"));
         }
@@ -464,7 +451,7 @@ fn a_result_outside_the_guests_memory_is_a_crash() {
             (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
         let file = PluginFile::new("far-result").doing(far);
         fixture.daemon.operator().load("far-result", &file.build());
-        fixture.call_and_check(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
+        fixture.call(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
     });
 }
 
@@ -472,7 +459,7 @@ fn a_result_outside_the_guests_memory_is_a_crash() {
 fn a_log_flood_is_truncated_and_the_tool_continues() {
     with_fixture(|fixture| {
         for (tool, lines) in [("hostile/log_flood", 20_000), ("hostile/print_flood", 3_000)] {
-            let reply = fixture.call_and_check(json!({}), tool, json!({"lines": lines}));
+            let reply = fixture.call(json!({}), tool, json!({"lines": lines}));
             assert_eq!(reply.output(), lines);
             assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
         }
@@ -484,7 +471,7 @@ fn a_log_flood_is_truncated_and_the_tool_continues() {
 fn a_plugin_cannot_forge_a_log_line() {
     with_fixture(|fixture| {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
-        fixture.call_and_check(json!({}), "hostile/log", json!({"message": forged})).output();
+        fixture.call(json!({}), "hostile/log", json!({"message": forged})).output();
         let line = fixture.daemon.wait_for_log("what the plugin said", |line| line.contains("all is well"));
         assert!(
             line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
@@ -511,7 +498,7 @@ fn the_json_log_has_the_plugins_message_unchanged() {
 #[test]
 fn empty_writes_use_no_memory() {
     with_fixture(|fixture| {
-        let reply = fixture.call_and_check(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
+        let reply = fixture.call(json!({}), "hostile/empty_writes", json!({"writes": 40_000}));
         assert_eq!(reply.output(), 40_000);
         assert_eq!(reply.usage("log_bytes"), 0);
     });
@@ -521,10 +508,9 @@ fn empty_writes_use_no_memory() {
 fn too_many_open_handles_are_refused() {
     with_fixture(|fixture| {
         for tool in ["hostile/pollables", "hostile/streams"] {
-            assert_eq!(fixture.call_and_check(json!({}), tool, json!({"count": 100})).output(), 100);
-            let reply = fixture
-                .call_and_check(json!({}), tool, json!({"count": 50_000}))
-                .expect_error("RESOURCE_EXCEEDED");
+            assert_eq!(fixture.call(json!({}), tool, json!({"count": 100})).output(), 100);
+            let reply =
+                fixture.call(json!({}), tool, json!({"count": 50_000})).expect_error("RESOURCE_EXCEEDED");
             assert!(matches!(reply.limit(), Some("resources" | "component_handles")), "{}", reply.0);
         }
     });
@@ -534,14 +520,12 @@ fn too_many_open_handles_are_refused() {
 fn t6_a_panic_and_an_exit_are_crashes() {
     with_fixture(|fixture| {
         let reply = fixture
-            .call_and_check(json!({}), "hostile/panic", json!({"message": "goodbye"}))
+            .call(json!({}), "hostile/panic", json!({"message": "goodbye"}))
             .expect_error("TOOL_CRASHED");
         assert_eq!(reply.0["executed"], "yes");
         fixture.daemon.wait_for_log("the exception", |line| line.contains("[panic_call__Exception]"));
         for code in [0, 1] {
-            fixture
-                .call_and_check(json!({}), "hostile/exit", json!({"code": code}))
-                .expect_error("TOOL_CRASHED");
+            fixture.call(json!({}), "hostile/exit", json!({"code": code})).expect_error("TOOL_CRASHED");
         }
     });
 }
@@ -550,7 +534,7 @@ fn t6_a_panic_and_an_exit_are_crashes() {
 fn a_tool_error_has_the_tools_own_message() {
     with_fixture(|fixture| {
         let reply = fixture
-            .call_and_check(json!({}), "hostile/fail", json!({"message": "no such city"}))
+            .call(json!({}), "hostile/fail", json!({"message": "no such city"}))
             .expect_error("TOOL_FAILED");
         assert_eq!(reply.message(), "no such city");
     });
@@ -572,13 +556,11 @@ fn r3_a_result_that_breaks_its_schema_is_refused() {
         for (namespace, answer, schema) in cases {
             let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
             fixture.daemon.operator().load(namespace, &file.build());
-            fixture
-                .call_and_check(json!({}), &format!("{namespace}/answer"), json!({}))
-                .expect_error("INVALID_OUTPUT");
+            fixture.call(json!({}), &format!("{namespace}/answer"), json!({})).expect_error("INVALID_OUTPUT");
         }
         let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
         fixture.daemon.operator().load("kept-promise", &file.build());
-        assert_eq!(fixture.call_and_check(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
+        assert_eq!(fixture.call(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
     });
 }
 
@@ -586,7 +568,7 @@ fn r3_a_result_that_breaks_its_schema_is_refused() {
 fn b1_statics_are_fresh_in_every_call() {
     with_fixture(|fixture| {
         for _ in 0..3 {
-            assert_eq!(fixture.call_and_check(json!({}), "hostile/count", json!({})).output(), 1);
+            assert_eq!(fixture.call(json!({}), "hostile/count", json!({})).output(), 1);
         }
     });
 }
@@ -656,12 +638,10 @@ fn b1_memory_on_the_swap_device_is_zeroed() {
 #[test]
 fn b2_an_agents_limit_can_only_be_lower() {
     with_fixture(|fixture| {
-        let reply =
-            fixture.call_and_check(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
+        let reply = fixture.call(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
         assert_eq!(reply.expect_error("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
         let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
-        let reply =
-            fixture.call_and_check(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
+        let reply = fixture.call(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
         assert_eq!(reply.0["error"]["details"]["allowed"], 64 << 20);
     });
 }
@@ -672,6 +652,6 @@ fn b2_a_plugins_own_limit_holds() {
         let file =
             PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
         fixture.daemon.operator().load("modest", &file.build());
-        fixture.call_and_check(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
+        fixture.call(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
     });
 }

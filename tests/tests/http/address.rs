@@ -1,9 +1,9 @@
-//! What a request is for: its host, its origin, its path, in every spelling that somebody might read otherwise.
+//! Host, origin and path of a request, in every spelling that a parser may read differently.
 
 use super::*;
 
-/// NameServer that look like ours, and names that another reader would take for another.
-const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
+/// Host names that resemble the daemon's, and names that some parsers confuse with them.
+const FOREIGN_HOSTS: &[&str] = &[
     "localhost.",
     "127.0.0.1.",
     "localhost:99999",
@@ -33,13 +33,13 @@ const HOSTS_THAT_ARE_NOT_OURS: &[&str] = &[
 #[test]
 fn a_request_for_another_host_is_refused() {
     with_fixture(|fixture| {
-        let (stranger, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
+        let (anonymous, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
         for path in ["/healthz", "/openapi.json", "/v1/plugins", "/nosuch"] {
             for host in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "", "10.0.0.1:7300"] {
                 operator.send("GET", path, &[("Host", host)], b"").expect_refusal(403, "FORBIDDEN");
             }
         }
-        for host in HOSTS_THAT_ARE_NOT_OURS {
+        for host in FOREIGN_HOSTS {
             let reply = operator.send("GET", "/healthz", &[("Host", host)], b"");
             assert!(matches!(reply.status, 400 | 403), "{host}: {}", reply.text());
             let origin = format!("http://{host}");
@@ -47,25 +47,25 @@ fn a_request_for_another_host_is_refused() {
             assert!(matches!(reply.status, 400 | 403), "{origin}: {}", reply.text());
         }
         for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:7300"] {
-            stranger.send("GET", "/healthz", &[("Host", host)], b"").expect(200);
+            anonymous.send("GET", "/healthz", &[("Host", host)], b"").expect(200);
         }
         let absolute =
             "GET http://evil.example/healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        stranger.raw(absolute.as_bytes()).reply().expect_refusal(403, "FORBIDDEN");
+        anonymous.raw(absolute.as_bytes()).reply().expect_refusal(403, "FORBIDDEN");
         let twice =
             "GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-        stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
+        anonymous.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         let none = "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n";
-        let reply = stranger.raw(none.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
+        let reply = anonymous.raw(none.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         assert!(reply.json()["hint"].to_string().contains("`Host`"), "{}", reply.text());
-        let other = stranger.send("GET", "/healthz", &[("Host", "evil.example")], b"");
+        let other = anonymous.send("GET", "/healthz", &[("Host", "evil.example")], b"");
         assert!(other.json()["hint"].to_string().contains("`allowed_hosts`"), "{}", other.text());
-        assert!(stranger.get("/nosuch").json()["hint"].to_string().contains("/openapi.json"));
+        assert!(anonymous.get("/nosuch").json()["hint"].to_string().contains("/openapi.json"));
     });
 }
 
 #[test]
-fn a_request_of_another_origins_page_is_refused() {
+fn a_request_of_another_origin_is_refused() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         for origin in ["http://evil.example", "null", "https://localhost.evil.example", "evil", "file://"] {
@@ -79,13 +79,13 @@ fn a_request_of_another_origins_page_is_refused() {
 }
 
 #[test]
-fn a_target_with_a_host_in_it_is_for_that_host() {
+fn the_host_of_an_absolute_target_is_checked() {
     with_fixture(|fixture| {
-        fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.anonymous();
+        fixture.assert_no_trace(|fixture| {
+            let anonymous = fixture.daemon.anonymous();
             let get = |target: &str, host: &str| {
                 let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-                stranger.raw(text.as_bytes()).reply()
+                anonymous.raw(text.as_bytes()).reply()
             };
             assert_eq!(get("http://localhost/healthz", "localhost").status, 200);
             assert_eq!(get("http://LOCALHOST:7300/healthz", "localhost:7300").status, 200);
@@ -106,10 +106,10 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
                 let reply = get(target, "localhost");
                 assert!((400..500).contains(&reply.status), "{target}: {}", reply.text());
             }
-            // What the target names and what the field names must both be ours.
+            // The host of the target and the `Host` field must both be allowed.
             get("http://localhost/healthz", "evil.example").expect_refusal(403, "FORBIDDEN");
             let twice = "GET http://localhost/healthz HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
-            stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
+            anonymous.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
             for (method, target) in [
                 ("CONNECT", "localhost:80"),
                 ("CONNECT", "evil.example:80"),
@@ -120,7 +120,7 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
                 ("GET", "*"),
             ] {
                 let text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nX-Canary: canary\r\nConnection: close\r\n\r\n");
-                let reply = stranger.raw(text.as_bytes()).reply();
+                let reply = anonymous.raw(text.as_bytes()).reply();
                 assert!((400..500).contains(&reply.status), "{method} {target}: {}", reply.text());
                 assert!(!reply.text().contains("canary"), "{}", reply.text());
             }
@@ -128,13 +128,13 @@ fn a_target_with_a_host_in_it_is_for_that_host() {
     });
 }
 
-/// No spelling of a path leads past the token, the role or the organization.
+/// No spelling of a path bypasses authentication, role or organization.
 #[test]
 fn a_path_has_one_spelling() {
     with_fixture(|fixture| {
-        let owner = fixture.of_role("owner", "acme");
-        let (stranger, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
-        fixture.leaves_nothing(|_| {
+        let owner = fixture.client_with_role("owner", "acme");
+        let (anonymous, operator) = (fixture.daemon.anonymous(), fixture.daemon.operator());
+        fixture.assert_no_trace(|_| {
             for path in [
                 "//v1/plugins",
                 "/v1//plugins",
@@ -161,7 +161,7 @@ fn a_path_has_one_spelling() {
             ] {
                 let reply = operator.get(path);
                 assert!(matches!(reply.status, 400 | 404), "{path}: {}", reply.text());
-                assert!(matches!(stranger.get(path).status, 400 | 401 | 404), "{path}");
+                assert!(matches!(anonymous.get(path).status, 400 | 401 | 404), "{path}");
             }
             operator.get("/v1/plugins").expect(200);
             for path in [
@@ -186,7 +186,7 @@ fn a_path_has_one_spelling() {
                 let reply = owner.get(path);
                 assert!(matches!(reply.status, 400 | 403 | 404), "{path}: {} {}", reply.status, reply.text());
             }
-            // An escape that needs none names the same, for who may have it.
+            // A needless percent-escape names the same path.
             assert_eq!(
                 owner.get("/v1/orgs/%61cme/agents").expect(200).json(),
                 owner.get("/v1/orgs/acme/agents").expect(200).json()

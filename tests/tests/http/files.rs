@@ -1,11 +1,11 @@
-//! Files of a workspace: what a write says about what is there is held, or refused where it cannot be.
+//! Workspace files over HTTP: preconditions are enforced, or refused where they cannot be.
 
 use super::*;
 
 use std::thread;
 
 #[test]
-fn a_file_that_must_be_new_replaces_nothing() {
+fn a_file_that_must_be_new_replaces_no_file() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         let new = |path: &str, text: &[u8]| {
@@ -19,7 +19,7 @@ fn a_file_that_must_be_new_replaces_nothing() {
         assert_eq!(session.get_file("folder/a.txt").expect(200).text(), "first");
         session.put_file("folder/a.txt", b"third").expect(204);
         assert_eq!(session.get_file("folder/a.txt").expect(200).text(), "third");
-        // Of many at the same time one makes it, and its bytes are what is there.
+        // With concurrent writers, one creates the file and its bytes stay.
         let texts: Vec<String> = (0..16).map(|at| at.to_string().repeat(10_000)).collect();
         let made: Vec<&String> = thread::scope(|scope| {
             let writers: Vec<_> =
@@ -32,9 +32,9 @@ fn a_file_that_must_be_new_replaces_nothing() {
     });
 }
 
-/// Ignored, they would let go what their sender meant to keep.
+/// Ignoring an unsupported precondition could overwrite a file that the client wants to protect.
 #[test]
-fn preconditions_that_a_file_cannot_hold_are_refused() {
+fn preconditions_that_files_do_not_support_are_refused() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         session.put_file("a.txt", b"kept").expect(204);

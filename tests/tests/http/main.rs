@@ -1,8 +1,8 @@
-//! The door: what a request may look like, who may ask, and what a tenant learns of others. That every operation holds
-//! for every role and tenant what the document says is in `rights.rs`.
+//! HTTP interface: request formats, authentication, authorization, and isolation between organizations. `rights.rs`
+//! checks every operation for every role.
 //!
-//! After each bad request the daemon answers a good one. What is refused here never becomes a call, so the audit log
-//! has nothing of it.
+//! The daemon answers a valid request after each bad one. A refused request never becomes a call, so the audit log
+//! has no record of it.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -15,7 +15,7 @@ use toolgate_tests::{Client, Daemon, LeakCheck, Reply, Shared, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Short times, so that a test of them is short.
+/// Short timeouts keep the tests short.
 const SETTINGS: &str = "
 [http]
 header_timeout_ms = 700
@@ -43,12 +43,12 @@ impl Fixture {
         Self { daemon }
     }
 
-    fn of_role(&self, role: &str, organization: &str) -> Client {
+    fn client_with_role(&self, role: &str, organization: &str) -> Client {
         self.daemon.operator().with_new_token(&json!({"role": role, "organization": organization}))
     }
 
-    /// Does something that must leave nothing behind: no memory, no connection, no record.
-    fn leaves_nothing(&mut self, test: impl FnOnce(&mut Self)) {
+    /// Runs requests that must leave no memory, no connection and no audit record.
+    fn assert_no_trace(&mut self, test: impl FnOnce(&mut Self)) {
         let leak_check = LeakCheck::start(&self.daemon);
         let newest = self.daemon.operator().audit("limit=1");
         test(self);
@@ -56,8 +56,8 @@ impl Fixture {
         assert_eq!(self.daemon.operator().audit("limit=1"), newest, "a refused request was recorded");
     }
 
-    /// The same process answers.
-    fn serves(&mut self) {
+    /// Asserts that the same process still answers.
+    fn assert_serves(&mut self) {
         assert!(self.daemon.is_running());
         self.daemon.anonymous().get("/healthz").expect(200);
     }
@@ -66,12 +66,12 @@ impl Fixture {
 fn with_fixture(test: impl FnOnce(&mut Fixture)) {
     FIXTURE.with(Fixture::start, |fixture| {
         test(fixture);
-        fixture.serves();
+        fixture.assert_serves();
     });
 }
 
 #[test]
-fn bodies_that_are_no_sound_json_are_refused() {
+fn invalid_json_bodies_are_refused() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         let path = session.path("/calls");
@@ -104,7 +104,7 @@ fn bodies_that_are_no_sound_json_are_refused() {
 }
 
 #[test]
-fn a_body_of_another_kind_is_refused() {
+fn a_body_of_another_content_type_is_refused() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
@@ -130,9 +130,9 @@ fn a_body_of_another_kind_is_refused() {
     });
 }
 
-/// What is wrong with it is its encoding: that it is no JSON as it stands, nobody wants to know.
+/// The refusal names the encoding, not the JSON error that follows from it.
 #[test]
-fn an_encoded_body_is_refused_for_its_encoding() {
+fn an_encoded_body_is_refused_with_its_encoding() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         let body = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#;
@@ -160,37 +160,37 @@ fn an_encoded_body_is_refused_for_its_encoding() {
 }
 
 #[test]
-fn a_head_is_answered_as_a_get_without_its_body() {
+fn a_head_request_gets_the_headers_of_a_get() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         session.put_file("a.txt", b"some text").expect(204);
         let file = session.path("/files/a.txt");
-        let asked = |client: &Client, path: &str| {
+        let status_of = |client: &Client, path: &str| {
             let [get, head] = ["GET", "HEAD"].map(|method| client.send(method, path, &[], b""));
             assert_eq!(head.body, b"", "{path}");
             assert_eq!(head.status, get.status, "{path}");
-            let told = |reply: &Reply| -> Vec<_> {
+            let headers = |reply: &Reply| -> Vec<_> {
                 reply.headers.iter().filter(|(name, _)| name != "date").cloned().collect()
             };
-            assert_eq!(told(&head), told(&get), "{path}");
+            assert_eq!(headers(&head), headers(&get), "{path}");
             assert_eq!(get.header("content-length"), Some(get.body.len().to_string().as_str()), "{path}");
             head.status
         };
         for path in ["/healthz", "/openapi.json", "/v1/plugins", "/v1/orgs/acme", file.as_str()] {
-            assert_eq!(asked(&operator, path), 200, "{path}");
+            assert_eq!(status_of(&operator, path), 200, "{path}");
         }
-        assert_eq!(asked(&operator, "/v1/orgs/nosuch"), 404);
-        assert_eq!(asked(&operator, "/nosuch"), 404);
-        assert_eq!(asked(&fixture.daemon.anonymous(), "/v1/plugins"), 401);
+        assert_eq!(status_of(&operator, "/v1/orgs/nosuch"), 404);
+        assert_eq!(status_of(&operator, "/nosuch"), 404);
+        assert_eq!(status_of(&fixture.daemon.anonymous(), "/v1/plugins"), 401);
         assert_eq!(operator.send("HEAD", "/v1/sessions", &[], b"").status, 405);
     });
 }
 
 #[test]
-fn a_request_without_a_good_token_is_refused() {
+fn a_request_without_a_valid_token_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.anonymous();
+        let anonymous = fixture.daemon.anonymous();
         let token = fixture.daemon.operator_token();
         let basic = format!("Basic {token}");
         let cut = format!("Bearer {}", &token[..token.len() - 1]);
@@ -198,28 +198,28 @@ fn a_request_without_a_good_token_is_refused() {
         let spaced = format!("Bearer  {token} x");
         for authorization in ["", "Bearer", "Bearer x", "Bearer tg_", &basic, &cut, &longer, &spaced, &token]
         {
-            let reply = stranger.send("GET", "/v1/plugins", &[("Authorization", authorization)], b"");
+            let reply = anonymous.send("GET", "/v1/plugins", &[("Authorization", authorization)], b"");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{authorization}");
             reply.expect_refusal(401, "UNAUTHENTICATED");
         }
-        stranger.get("/v1/plugins").expect_refusal(401, "UNAUTHENTICATED");
+        anonymous.get("/v1/plugins").expect_refusal(401, "UNAUTHENTICATED");
         let good = format!("Bearer {token}");
         let twice = format!(
             "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: {good}\r\nAuthorization: Bearer x\r\n\r\n"
         );
-        stranger.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
-        stranger.send("GET", "/v1/plugins", &[("Authorization", &good)], b"").expect(200);
+        anonymous.raw(twice.as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
+        anonymous.send("GET", "/v1/plugins", &[("Authorization", &good)], b"").expect(200);
     });
 }
 
 #[test]
-fn a_role_opens_what_it_is_for() {
+fn a_role_allows_its_operations_alone() {
     with_fixture(|fixture| {
         let session = fixture.daemon.operator().open_session("acme/bot");
         let calls = session.path("/calls");
         let call = json!({"calls": [{"tool": "hostile/echo", "arguments": {"text": "x"}}]});
         let [owner, orchestrator, auditor] =
-            ["owner", "orchestrator", "auditor"].map(|role| fixture.of_role(role, "acme"));
+            ["owner", "orchestrator", "auditor"].map(|role| fixture.client_with_role(role, "acme"));
         for (who, client) in [("owner", &owner), ("orchestrator", &orchestrator), ("auditor", &auditor)] {
             for path in ["/v1/plugins", "/v1/orgs", "/v1/orgs/acme"] {
                 let reply = client.get(path);
@@ -246,26 +246,27 @@ fn a_role_opens_what_it_is_for() {
     });
 }
 
-/// What belongs to another organization is answered, byte for byte, as what does not exist.
+/// A resource of another organization gets the same response, byte for byte, as a missing one.
 #[test]
-fn another_tenants_things_look_like_nothing() {
+fn another_organizations_resources_look_missing() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
-        let [owner, orchestrator] = ["owner", "orchestrator"].map(|role| fixture.of_role(role, "acme"));
+        let [owner, orchestrator] =
+            ["owner", "orchestrator"].map(|role| fixture.client_with_role(role, "acme"));
         let theirs = operator.open_session("rival/bot");
         theirs.call_as("c1", "hostile/echo", json!({"text": "secret"}));
         theirs.put_file("a.txt", b"secret").expect(204);
         let nothing = format!("s_{}", "0".repeat(theirs.id.len() - 2));
         for client in [&owner, &orchestrator] {
             for rest in ["", "/tools", "/calls/c1", "/files/a.txt"] {
-                same(
+                assert_same_by_path(
                     client,
                     "GET",
                     &format!("/v1/sessions/{}{rest}", theirs.id),
                     &format!("/v1/sessions/{nothing}{rest}"),
                 );
                 if rest != "/tools" {
-                    same(
+                    assert_same_by_path(
                         client,
                         "DELETE",
                         &format!("/v1/sessions/{}{rest}", theirs.id),
@@ -275,7 +276,7 @@ fn another_tenants_things_look_like_nothing() {
             }
             for rest in ["/calls", "/files/a.txt"] {
                 let method = if rest == "/calls" { "POST" } else { "PUT" };
-                same(
+                assert_same_by_path(
                     client,
                     method,
                     &format!("/v1/sessions/{}{rest}", theirs.id),
@@ -283,12 +284,17 @@ fn another_tenants_things_look_like_nothing() {
                 );
             }
             let open = |agent: &str| client.post("/v1/sessions", &json!({"agent": agent}));
-            alike(open("rival/bot"), open("nosuch/bot"), "rival", "nosuch");
+            assert_same_response(open("rival/bot"), open("nosuch/bot"), "rival", "nosuch");
         }
         for rest in ["/agents", "/agents/bot"] {
-            same(&owner, "GET", &format!("/v1/orgs/rival{rest}"), &format!("/v1/orgs/nosuch{rest}"));
+            assert_same_by_path(
+                &owner,
+                "GET",
+                &format!("/v1/orgs/rival{rest}"),
+                &format!("/v1/orgs/nosuch{rest}"),
+            );
         }
-        alike(
+        assert_same_response(
             owner.get("/v1/audit?organization=rival"),
             owner.get("/v1/audit?organization=nosuch"),
             "rival",
@@ -301,8 +307,8 @@ fn another_tenants_things_look_like_nothing() {
         let id = token["id"].as_str().expect("an id");
         let no_id: String =
             id.chars().map(|character| if character.is_ascii_digit() { '9' } else { 'q' }).collect();
-        same(&owner, "DELETE", &format!("/v1/tokens/{id}"), &format!("/v1/tokens/{no_id}"));
-        // And nothing of it is in what an owner may list.
+        assert_same_by_path(&owner, "DELETE", &format!("/v1/tokens/{id}"), &format!("/v1/tokens/{no_id}"));
+        // Lists do not show it either.
         for path in ["/v1/tokens?limit=1000", "/v1/audit?limit=500"] {
             let list = owner.get(path).expect(200).text();
             assert!(!list.contains("rival") && !list.contains(&theirs.id), "{path}");
@@ -312,7 +318,7 @@ fn another_tenants_things_look_like_nothing() {
     });
 }
 
-fn same(client: &Client, method: &str, theirs: &str, nothing: &str) {
+fn assert_same_by_path(client: &Client, method: &str, theirs: &str, nothing: &str) {
     let send = |path: &str| {
         client.send(
             method,
@@ -322,11 +328,11 @@ fn same(client: &Client, method: &str, theirs: &str, nothing: &str) {
         )
     };
     let name = |path: &str| path.split('/').nth(3).unwrap_or_default().to_owned();
-    alike(send(theirs), send(nothing), &name(theirs), &name(nothing));
+    assert_same_response(send(theirs), send(nothing), &name(theirs), &name(nothing));
 }
 
-/// The two differ in nothing but the name that was asked for, which the caller knew.
-fn alike(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
+/// Asserts that two responses differ only in the requested name, which the caller knew.
+fn assert_same_response(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
     let theirs = theirs.expect_refusal(404, "NOT_FOUND");
     let names: Vec<_> = theirs.headers.iter().map(|(name, _)| name.clone()).collect();
     let no_names: Vec<_> = nothing.headers.iter().map(|(name, _)| name.clone()).collect();
@@ -336,7 +342,7 @@ fn alike(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
 }
 
 #[test]
-fn a_token_of_one_agent_speaks_for_no_other() {
+fn a_token_of_one_agent_works_for_no_other() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.make_agent("acme/second", &json!({"enabled": ["*"]}));
@@ -351,7 +357,7 @@ fn a_token_of_one_agent_speaks_for_no_other() {
 }
 
 #[test]
-fn what_a_token_did_is_found_by_its_id() {
+fn the_audit_log_finds_the_actions_of_a_token() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let owner = json!({"role": "owner", "organization": "acme"});
@@ -369,9 +375,9 @@ fn what_a_token_did_is_found_by_its_id() {
     });
 }
 
-/// It may be made later, so the token is.
+/// The agent may be created later, so the token is created.
 #[test]
-fn a_token_for_an_agent_that_is_not_there_is_made_with_a_warning() {
+fn a_token_for_a_missing_agent_is_created_with_a_warning() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.make("/v1/orgs/warned", &json!({})).expect(201);
@@ -390,7 +396,7 @@ fn a_token_for_an_agent_that_is_not_there_is_made_with_a_warning() {
 }
 
 #[test]
-fn a_revoked_token_is_no_longer_good() {
+fn a_revoked_token_is_refused() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let made =
@@ -401,12 +407,15 @@ fn a_revoked_token_is_no_longer_good() {
         operator.delete(&path).expect(204);
         holder.get("/v1/orgs/acme/agents").expect_refusal(401, "UNAUTHENTICATED");
         let listed = operator.get("/v1/tokens?limit=1000").expect(200).text();
-        assert!(!listed.contains(made["token"].as_str().expect("a token")), "a token is shown once");
+        assert!(
+            !listed.contains(made["token"].as_str().expect("a token")),
+            "a listed token shows its secret"
+        );
     });
 }
 
 #[test]
-fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
+fn a_display_name_that_is_too_long_is_refused_with_its_field() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let put = |chars: usize| operator.make("/v1/orgs/wordy", &json!({"display_name": "x".repeat(chars)}));
@@ -417,7 +426,7 @@ fn a_text_of_an_organization_that_is_too_long_is_refused_with_its_field() {
 }
 
 #[test]
-fn documents_are_replaced_by_their_tag_only() {
+fn documents_are_replaced_only_with_their_etag() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let path = "/v1/orgs/acme/agents/tagged";
@@ -442,7 +451,7 @@ fn documents_are_replaced_by_their_tag_only() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
+fn missing_resources_and_wrong_methods_are_reported() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.get("/v1/nosuch").expect_refusal(404, "NOT_FOUND");
@@ -462,9 +471,9 @@ fn what_is_not_there_is_not_found_and_what_it_does_not_take_is_said() {
     });
 }
 
-/// A misspelt parameter would be ignored, and the answer taken for what was asked.
+/// Ignoring a misspelt parameter would return another result than requested.
 #[test]
-fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_takes() {
+fn an_unknown_query_parameter_is_refused_with_the_known_ones() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
@@ -484,9 +493,12 @@ fn a_query_parameter_that_an_operation_does_not_take_is_refused_with_those_it_ta
             refused(fixture.daemon.anonymous().get(&format!("{path}?verbose")), "verbose", ": none");
             fixture.daemon.anonymous().get(&format!("{path}?")).expect(200);
         }
-        // Who may not ask learns of nothing else.
+        // Authentication and authorization come before validation.
         fixture.daemon.anonymous().get("/v1/tokens?cusor=x").expect_refusal(401, "UNAUTHENTICATED");
-        fixture.of_role("auditor", "acme").get("/v1/tokens?cusor=x").expect_refusal(403, "FORBIDDEN");
+        fixture
+            .client_with_role("auditor", "acme")
+            .get("/v1/tokens?cusor=x")
+            .expect_refusal(403, "FORBIDDEN");
         assert!(operator.audit(&format!("kind=call&session={}", session.id)).is_empty());
         operator.post(&calls, &call).expect(200);
         operator.get("/v1/tokens?limit=1").expect(200);

@@ -1,4 +1,4 @@
-//! Requests as bytes: too slow, too large, too many, framed in two ways, or in another version of the protocol.
+//! Raw requests: slow, large or numerous, ambiguous framing, other protocol versions.
 
 use super::*;
 
@@ -6,13 +6,13 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Statuses of the answers that came, in order.
+/// Status codes of the responses, in order.
 fn statuses(bytes: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(bytes);
     text.match_indices("HTTP/1.").filter_map(|(at, _)| text[at..].split(' ').nth(1)?.parse().ok()).collect()
 }
 
-/// The head of a good request for a call, up to what says how long its body is.
+/// Head of a valid call request, without framing headers.
 fn head_of_call(client: &Client, path: &str) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
@@ -30,7 +30,7 @@ fn a_body_that_is_too_large_is_refused() {
         let headers = [("Content-Type", "application/json")];
         operator.send("POST", &session.path("/calls"), &headers, &large).expect_refusal(413, "TOO_LARGE");
         operator.upload("huge", &vec![0; 5 << 20]).expect_refusal(413, "TOO_LARGE");
-        // The length alone is not believed: a body in pieces meets the same limit.
+        // A chunked body meets the same limit.
         let head = format!(
             "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
              Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -46,31 +46,31 @@ fn a_body_that_is_too_large_is_refused() {
             }
         }
         pending.reply().expect_refusal(413, "TOO_LARGE");
-        // What fits is read.
+        // A body within the limit is accepted.
         let mut fits = br#"{"calls":[{"tool":"hostile/echo","arguments":{"text":"x"}}]}"#.to_vec();
         fits.resize(1 << 20, b' ');
         operator.send("POST", &session.path("/calls"), &headers, &fits).expect(200);
     });
 }
 
-/// Whoever says how much will come is told at once, and whoever sends it all the same finds the answer: a connection that
-/// is closed upon what still comes would lose it.
+/// A `Content-Length` over the limit is refused before the body arrives. A client that sends the body anyway still
+/// receives the response: closing the socket with unread bytes would reset the connection.
 #[test]
-fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
+fn a_content_length_over_the_limit_is_refused_before_the_body() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let head = |bytes: usize| {
             format!("{}Content-Length: {bytes}\r\n\r\n", head_of_call(&operator, "/v1/plugins/huge"))
         };
-        let asked =
+        let request =
             head(1_000_000_000).replace("POST", "PUT").replace("application/json", "application/wasm");
-        operator.raw(asked.as_bytes()).reply().expect_refusal(413, "TOO_LARGE");
+        operator.raw(request.as_bytes()).reply().expect_refusal(413, "TOO_LARGE");
         let large = vec![0; 32 << 20];
-        let mut whole = asked.replace("1000000000", &large.len().to_string()).into_bytes();
+        let mut whole = request.replace("1000000000", &large.len().to_string()).into_bytes();
         whole.extend_from_slice(&large);
         for _ in 0..5 {
             let mut stream = TcpStream::connect(operator.address).expect("a connection");
-            stream.write_all(&whole).expect("all of it is taken");
+            stream.write_all(&whole).expect("the daemon reads all of it");
             let mut answer = String::new();
             stream.read_to_string(&mut answer).expect("an answer");
             assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
@@ -79,9 +79,9 @@ fn a_body_that_is_known_to_be_too_large_is_refused_before_it_comes() {
 }
 
 #[test]
-fn a_body_that_does_not_come_in_time_is_refused() {
+fn a_late_body_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.anonymous();
+        let anonymous = fixture.daemon.anonymous();
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = format!(
@@ -90,30 +90,30 @@ fn a_body_that_does_not_come_in_time_is_refused() {
             session.path("/calls"),
             operator.token.as_deref().unwrap_or_default()
         );
-        let reply = stranger.raw(head.as_bytes()).reply();
+        let reply = anonymous.raw(head.as_bytes()).reply();
         assert_eq!(reply.error_type(), "DEADLINE_EXCEEDED", "{}", reply.text());
     });
 }
 
 #[test]
-fn connections_are_counted_and_idle_ones_make_room() {
+fn idle_connections_are_closed_for_new_ones() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.anonymous();
-        // All that there are, and twenty more, none of which says anything.
-        let idle: Vec<_> = (0..84).map(|_| stranger.raw(b"")).collect();
-        // This one waits until their time is over, and is served.
-        stranger.get("/healthz").expect(200);
+        let anonymous = fixture.daemon.anonymous();
+        // All connections and twenty more, without a request.
+        let idle: Vec<_> = (0..84).map(|_| anonymous.raw(b"")).collect();
+        // This request waits until the idle connections time out.
+        anonymous.get("/healthz").expect(200);
         drop(idle);
     });
 }
 
-/// Each byte comes in time, the whole never.
+/// Slowloris: every byte arrives in time, the whole request does not.
 #[test]
-fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
+fn a_slow_request_ends_at_the_total_timeout() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
-        fixture.leaves_nothing(|_| {
+        fixture.assert_no_trace(|_| {
             let pause = Duration::from_millis(40);
             let began = Instant::now();
             let head = format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(200));
@@ -125,53 +125,53 @@ fn a_request_that_drips_in_is_cut_off_by_its_whole_time() {
             assert_eq!(statuses(&answer), [408], "{}", String::from_utf8_lossy(&answer));
             assert!(String::from_utf8_lossy(&answer).contains("DEADLINE_EXCEEDED"));
         });
-        // Slow, but in time.
+        // Slow, but within the timeout.
         let whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         let answer = operator.raw(b"").drip(whole, Duration::from_millis(2)).expect("an answer");
         assert_eq!(statuses(&answer), [200]);
     });
 }
 
-/// Who asks and does not read holds a connection for as long as the daemon waits.
+/// A client that does not read holds its connection until the write timeout.
 #[test]
-fn clients_that_do_not_read_their_answers_make_room() {
+fn clients_that_do_not_read_are_disconnected() {
     with_fixture(|fixture| {
-        fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.anonymous();
-            let asked = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
+        fixture.assert_no_trace(|fixture| {
+            let anonymous = fixture.daemon.anonymous();
+            let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
             let held: Vec<_> = (0..64)
                 .map(|_| {
-                    let mut pending = stranger.raw(b"");
-                    // The daemon stops taking requests when its answers are not taken.
-                    let _ = pending.write_for(asked.as_bytes(), Duration::from_millis(50));
+                    let mut pending = anonymous.raw(b"");
+                    // Back-pressure: the daemon stops reading while its responses are not read.
+                    let _ = pending.write_for(request.as_bytes(), Duration::from_millis(50));
                     pending
                 })
                 .collect();
-            stranger.get("/healthz").expect(200);
+            anonymous.get("/healthz").expect(200);
             drop(held);
         });
     });
 }
 
 #[test]
-fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
+fn pipelined_requests_are_answered_in_order() {
     with_fixture(|fixture| {
-        fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.anonymous();
+        fixture.assert_no_trace(|fixture| {
+            let anonymous = fixture.daemon.anonymous();
             let good = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
             let last = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
             let missing = "GET /v1/plugins HTTP/1.1\r\nHost: localhost\r\n\r\n";
-            let all = |text: String| statuses(&stranger.raw(text.as_bytes()).all().expect("answers"));
+            let all = |text: String| statuses(&anonymous.raw(text.as_bytes()).all().expect("answers"));
             assert_eq!(all(format!("{good}{missing}{last}")), [200, 401, 200]);
             let many = all(good.repeat(999) + last);
             assert_eq!(many.len(), 1000);
             assert!(many.iter().all(|status| *status == 200));
-            // After one that cannot be read, nothing that follows is believed.
+            // Requests after an unreadable one are ignored.
             assert_eq!(
                 all(format!("{good}GET  / HTTP/1.1\r\nHost : x\r\n\r\n{good}{good}{last}")),
                 [200, 400]
             );
-            // A refused request's body is not taken for the next request.
+            // The body of a refused request is not parsed as the next request.
             let hidden = format!(
                 "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{good}{last}",
                 good.len()
@@ -183,11 +183,11 @@ fn requests_in_one_piece_are_answered_in_order_and_not_mixed_up() {
 }
 
 #[test]
-fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
+fn other_protocol_versions_are_served_or_closed() {
     with_fixture(|fixture| {
-        fixture.leaves_nothing(|fixture| {
-            let stranger = fixture.daemon.anonymous();
-            let all = |text: &str| stranger.raw(text.as_bytes()).all().expect("an end");
+        fixture.assert_no_trace(|fixture| {
+            let anonymous = fixture.daemon.anonymous();
+            let all = |text: &str| anonymous.raw(text.as_bytes()).all().expect("an end");
             assert_eq!(statuses(&all("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")), [200]);
             let kept = "GET /healthz HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n";
             let last = "GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n";
@@ -198,12 +198,12 @@ fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
             for text in ["GET /healthz\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /healthz HTTP/1.2\r\nHost: localhost\r\n\r\n"] {
                 assert!(!statuses(&all(text)).contains(&200), "{text:?}");
             }
-            // An upgrade is not taken, the request is.
+            // The upgrade is ignored and the request answered.
             let upgrade = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n\r\n";
             assert_eq!(statuses(&all(upgrade)), [200]);
-            // The beginning of TLS, and noise.
+            // A TLS ClientHello, and noise.
             let tls = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
-            assert!(!statuses(&stranger.raw(tls).all().expect("an end")).contains(&200));
+            assert!(!statuses(&anonymous.raw(tls).all().expect("an end")).contains(&200));
             let mut seed = 0x5EED_u64;
             for _ in 0..50 {
                 let noise: Vec<u8> = (0..200)
@@ -213,14 +213,14 @@ fn older_and_newer_versions_of_the_protocol_are_served_or_closed() {
                     })
                     .chain(*b"\r\n\r\n")
                     .collect();
-                assert!(!statuses(&stranger.raw(&noise).all().expect("an end")).contains(&200));
+                assert!(!statuses(&anonymous.raw(&noise).all().expect("an end")).contains(&200));
             }
         });
     });
 }
 
 #[test]
-fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
+fn expect_continue_is_answered_and_holds_no_connection() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
@@ -228,14 +228,14 @@ fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
         let head = head_of_call(&operator, &session.path("/calls"));
         let asking =
             |length: usize| format!("{head}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n");
-        fixture.leaves_nothing(|fixture| {
-            // Nobody is told to send what is refused anyway.
-            let stranger = fixture.daemon.anonymous();
+        fixture.assert_no_trace(|fixture| {
+            // A refused request gets no `100 Continue`.
+            let anonymous = fixture.daemon.anonymous();
             let refused = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n";
-            assert_eq!(statuses(&stranger.raw(refused.as_bytes()).all().expect("an answer")), [401]);
-            // A flood of those that ask and then say nothing: each has its time and makes room.
+            assert_eq!(statuses(&anonymous.raw(refused.as_bytes()).all().expect("an answer")), [401]);
+            // Requests that wait for `100 Continue` and send no body time out and free their connection.
             let flood: Vec<_> = (0..80).map(|_| operator.raw(asking(1000).as_bytes())).collect();
-            stranger.get("/healthz").expect(200);
+            anonymous.get("/healthz").expect(200);
             for pending in flood {
                 let answer = pending.all().expect("an answer");
                 assert_eq!(statuses(&answer).last(), Some(&408), "{}", String::from_utf8_lossy(&answer));
@@ -248,9 +248,9 @@ fn who_asks_before_sending_is_told_and_does_not_hold_the_door() {
 }
 
 #[test]
-fn a_request_that_two_readers_could_read_differently_is_refused() {
+fn an_ambiguous_request_is_refused() {
     with_fixture(|fixture| {
-        let stranger = fixture.daemon.anonymous();
+        let anonymous = fixture.daemon.anonymous();
         let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
         let heads = [
             "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 50\r\n\r\n",
@@ -275,25 +275,26 @@ fn a_request_that_two_readers_could_read_differently_is_refused() {
             "GET\t/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
         ];
         for head in heads {
-            stranger.raw(format!("{head}{inner}").as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
+            anonymous.raw(format!("{head}{inner}").as_bytes()).reply().expect_refusal(400, "INVALID_REQUEST");
         }
-        // Both framings at once: chunked wins, the connection ends, and the rest is not taken for a request.
+        // With both framings, chunked wins, the connection closes, and the rest is not parsed as a request (RFC 9112,
+        // 6.3).
         let both = format!(
             "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{inner}"
         );
-        let reply = stranger.raw(both.as_bytes()).try_reply();
+        let reply = anonymous.raw(both.as_bytes()).try_reply();
         assert!(reply.as_ref().map_or(true, |reply| !reply.text().contains("HTTP/1.1 200")), "{reply:?}");
     });
 }
 
 #[test]
-fn a_body_in_broken_pieces_is_refused() {
+fn a_malformed_chunked_body_is_refused() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let session = operator.open_session("acme/bot");
         let head = head_of_call(&operator, &session.path("/calls")) + "Transfer-Encoding: chunked\r\n\r\n";
         let inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-        fixture.leaves_nothing(|_| {
+        fixture.assert_no_trace(|_| {
             let flood = "1;".to_owned() + &"x=y;".repeat(20_000) + "\r\n{\r\n";
             let trailers: String = (0..20_000).map(|at| format!("X-{at}: y\r\n")).collect();
             for body in [

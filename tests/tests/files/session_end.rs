@@ -1,11 +1,11 @@
-//! Workspaces whose session ends, expires, or is taken up again.
+//! Workspaces of sessions that end, expire or resume.
 
 use super::*;
 use toolgate_tests::events::Stream;
 use toolgate_tests::wait;
 
 #[test]
-fn the_end_of_a_session_closes_its_files() {
+fn ending_a_session_closes_its_files() {
     with_fixture(|fixture| {
         let leak_check = LeakCheck::start(&fixture.daemon);
         for _ in 0..5 {
@@ -18,7 +18,7 @@ fn the_end_of_a_session_closes_its_files() {
 }
 
 #[test]
-fn the_workspace_of_a_session_outlives_a_restart() {
+fn a_workspace_survives_a_restart() {
     let daemon = Daemon::start(PROGRAM, "");
     let session = daemon.session_within("acme/bot", &json!({}));
     session.put_file("a.txt", b"still here").expect(204);
@@ -28,20 +28,20 @@ fn the_workspace_of_a_session_outlives_a_restart() {
     assert_eq!(session.call("files/read", json!({"path": "a.txt"})).status(), "ok");
 }
 
-/// O3: who hangs up leaves the same trace as who waits.
+/// O3: a disconnected call is recorded like one whose client waited.
 #[test]
-fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
+fn o3_file_changes_of_a_cancelled_call_are_recorded() {
     with_fixture(|fixture| {
         let (session, operator) = (fixture.session(), fixture.daemon.operator());
         let mut events = Stream::open(&session.client, &session.path("/events"));
-        for (id, hangs_up) in [("c1", false), ("c2", true)] {
+        for (id, disconnects) in [("c1", false), ("c2", true)] {
             let file = format!("{id}.txt");
             let running =
                 session.start(id, "fs-attacker/keep_workspace_handles", json!({"count": 1, "path": file}));
-            // The file alone can be seen before the operation that makes it has returned.
-            let told = events.find(|(name, event)| name == "progress" && event["call"] == id);
-            assert!(told.is_some() && session.get_file(&file).status == 200);
-            if hangs_up {
+            // The file is visible before the host operation has returned.
+            let event = events.find(|(name, event)| name == "progress" && event["call"] == id);
+            assert!(event.is_some() && session.get_file(&file).status == 200);
+            if disconnects {
                 running.hang_up();
             } else {
                 session.cancel(id).expect(204);
@@ -64,9 +64,9 @@ fn o3_what_a_cancelled_call_did_to_files_is_recorded() {
     });
 }
 
-/// Files that are made while the folder is being removed would keep it.
+/// Files created during the removal would keep the folder.
 #[test]
-fn a_session_that_ends_while_its_files_are_made_leaves_none() {
+fn a_session_that_ends_during_writes_leaves_no_files() {
     with_fixture(|fixture| {
         for round in 0..10 {
             let session = fixture.session();
@@ -85,12 +85,12 @@ fn a_session_that_ends_while_its_files_are_made_leaves_none() {
             assert_eq!(row["status"], "cancelled", "{row}");
             leak_check.assert_none(&mut fixture.daemon);
         }
-        fixture.canaries_live();
+        fixture.assert_canaries_intact();
     });
 }
 
 #[test]
-fn an_expired_session_runs_nothing_and_shows_nothing() {
+fn an_expired_session_runs_no_call_and_shows_no_file() {
     let mut daemon = Daemon::start(PROGRAM, "[sessions]\nidle_seconds = 2");
     let operator = daemon.operator();
     operator.load("fs-attacker", guests::FS_ATTACKER);
@@ -113,7 +113,7 @@ fn an_expired_session_runs_nothing_and_shows_nothing() {
     ] {
         reply.expect_refusal(410, "EXPIRED");
     }
-    // Asking did not wake it, and the refused call was never opened.
+    // Requests do not revive the session, and the refused call has no record.
     session.post(&call).expect_refusal(410, "EXPIRED");
     assert!(operator.audit(&format!("kind=call&session={}&call=c2", session.id)).is_empty());
     leak_check.assert_none(&mut daemon);
