@@ -9,7 +9,7 @@ mod session_end;
 mod planted;
 mod races;
 mod quotas;
-mod turns;
+mod concurrent_calls;
 
 use std::fs;
 use std::path::PathBuf;

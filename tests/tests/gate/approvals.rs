@@ -1,4 +1,4 @@
-//! A person decides before a call runs (G11).
+//! Approvals by a person (G11).
 
 use std::sync::Barrier;
 
@@ -20,9 +20,9 @@ impl Agent {
         self.session.call_as(id, "call_pay_send", arguments)
     }
 
-    /// The approval that a call waits for.
+    /// Makes a call that needs approval, and returns the approval's id.
     #[track_caller]
-    fn asked(&self, id: &str, arguments: Value) -> String {
+    fn ask_approval(&self, id: &str, arguments: Value) -> String {
         let reply = self.pay(id, arguments);
         assert_eq!(reply.status(), "approval_required", "{}", reply.0);
         reply.0["approval"]["id"].as_str().expect("an approval").to_owned()
@@ -39,7 +39,7 @@ impl Agent {
 }
 
 #[test]
-fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
+fn g11_a_call_waits_for_approval_and_runs_exactly_once() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
         let answer = agent
@@ -51,7 +51,7 @@ fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
             .expect(200)
             .json();
         assert_eq!(answer["next"], "approval", "{answer}");
-        assert_eq!(answer["results"][1]["status"], "ok", "the other call goes on");
+        assert_eq!(answer["results"][1]["status"], "ok", "the other call runs");
         let waiting = &answer["results"][0];
         assert_eq!((&waiting["status"], &waiting["executed"]), (&json!("approval_required"), &json!("no")));
         assert!(waiting["text"].as_str().is_some_and(|text| text.contains("approve")), "{waiting}");
@@ -63,15 +63,15 @@ fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
         let listed = agent.owner.get("/v1/approvals?state=pending").expect(200).json();
         assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
 
-        // Posted again before the decision, and polled: it waits for the same approval.
-        assert_eq!(agent.asked("c1", payment(5)), approval);
+        // The same call, posted again or read, waits for the same approval.
+        assert_eq!(agent.ask_approval("c1", payment(5)), approval);
         assert_eq!(agent.session.get_call("c1").0["approval"]["state"], "pending");
         agent.approve(&approval);
         assert_eq!(agent.session.get_call("c1").0["approval"]["state"], "approved");
         assert_eq!(agent.pay("c1", payment(5)).output(), &json!({"done": true}));
-        // The recorded answer, and no second payment: the same call under another id asks again.
+        // The recorded result is returned without a second payment. Another id needs a new approval.
         assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
-        assert_ne!(agent.asked("c3", payment(5)), approval);
+        assert_ne!(agent.ask_approval("c3", payment(5)), approval);
 
         let rows = fixture.operator.audit(&format!("kind=call&session={}&call=c1", agent.session.id));
         let statuses: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
@@ -82,10 +82,10 @@ fn g11_a_call_waits_for_a_person_runs_once_approved_and_never_again() {
 }
 
 #[test]
-fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
+fn g11_a_denied_call_stays_denied_with_the_reason() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(5));
+        let approval = agent.ask_approval("c1", payment(5));
         agent.decide(&approval, json!({"decision": "deny", "reason": "not this month"})).expect(200);
         let denied = agent.session.get_call("c1").expect_error("APPROVAL_DENIED");
         assert!(denied.message().contains("not this month"), "{}", denied.0);
@@ -95,13 +95,14 @@ fn g11_a_denied_call_stays_denied_and_tells_the_model_why() {
 }
 
 #[test]
-fn g11_nobody_decides_about_their_own_session() {
+fn g11_a_principal_cannot_approve_its_own_session() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(5));
+        let approval = agent.ask_approval("c1", payment(5));
         let path = format!("/v1/approvals/{approval}");
         let yes = json!({"decision": "approve"});
-        // The orchestrator's role does not reach, and an owner who opened the session is refused by person.
+        // An orchestrator's role is not allowed to approve, and an owner may not approve a session that the owner
+        // opened.
         agent.session.client.post(&path, &yes).expect_refusal(403, "FORBIDDEN");
         let own = toolgate_tests::Session {
             client: agent.owner.clone(),
@@ -110,86 +111,74 @@ fn g11_nobody_decides_about_their_own_session() {
         let waiting = own.call_as("c1", "call_pay_send", payment(5));
         let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
         agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).expect_refusal(403, "FORBIDDEN");
-        // Nor is it there for another organization.
-        let stranger = fixture.agent(&supervised()).owner;
-        let unknown = stranger.post("/v1/approvals/a_nothing", &yes).expect_refusal(404, "NOT_FOUND");
-        let foreign = stranger.post(&path, &yes).expect_refusal(404, "NOT_FOUND");
+        // Another organization gets the response for a missing approval.
+        let other_agent = fixture.agent(&supervised()).owner;
+        let unknown = other_agent.post("/v1/approvals/a_nothing", &yes).expect_refusal(404, "NOT_FOUND");
+        let foreign = other_agent.post(&path, &yes).expect_refusal(404, "NOT_FOUND");
         assert_eq!(foreign.text().replace(&approval, "a_nothing"), unknown.text());
         agent.approve(&approval);
     });
 }
 
-/// One approval, a thousand tries at once, each with an id of its own: one runs.
+/// One approval and a thousand concurrent calls with unique ids: one call runs.
 #[test]
-fn g11_an_approval_is_used_exactly_once_however_many_try() {
+fn g11_concurrent_calls_use_an_approval_exactly_once() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c0", payment(5));
+        let approval = agent.ask_approval("c0", payment(5));
         agent.approve(&approval);
-        let (threads, tries) = (20, 50);
+        let threads = 20;
         let barrier = Barrier::new(threads);
         let ran: usize = std::thread::scope(|scope| {
-            let runners: Vec<_> = (0..threads)
-                .map(|thread| {
-                    let (agent, barrier) = (&agent, &barrier);
-                    scope.spawn(move || {
-                        barrier.wait();
-                        // In as many turns as there are threads, since a turn has its rounds.
-                        let calls: Vec<Value> = (0..25)
-                            .map(|number| json!({"tool": "call_pay_send", "arguments": payment(5), "id": format!("t{thread}-{number}")}))
-                            .collect();
-                        let requests = calls.chunks(25).cycle().take(tries / 25).enumerate();
-                        requests
-                            .map(|(round, calls)| {
-                                let calls: Vec<Value> = calls
-                                    .iter()
-                                    .map(|call| {
-                                        let mut call = call.clone();
-                                        call["id"] = json!(format!("{}-{round}", call["id"].as_str().unwrap_or_default()));
-                                        call
-                                    })
-                                    .collect();
-                                let body = json!({"turn": format!("t{thread}"), "calls": calls});
-                                let answer = agent.session.post(&body).expect(200).json();
-                                let results = answer["results"].as_array().cloned().unwrap_or_default();
-                                results.iter().filter(|result| result["status"] == "ok").count()
-                            })
-                            .sum::<usize>()
-                    })
+            let runner = |thread: usize| {
+                let (agent, barrier) = (&agent, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    // Each thread has its own turn, since rounds are limited per turn.
+                    let round = |round: usize| {
+                        let call = |number: usize| json!({"id": format!("t{thread}-{round}-{number}"), "tool": "call_pay_send", "arguments": payment(5)});
+                        let calls: Vec<Value> = (0..25).map(call).collect();
+                        let body = json!({"turn": format!("t{thread}"), "calls": calls});
+                        let answer = agent.session.post(&body).expect(200).json();
+                        let results = answer["results"].as_array().cloned().unwrap_or_default();
+                        results.iter().filter(|result| result["status"] == "ok").count()
+                    };
+                    (0..2).map(round).sum::<usize>()
                 })
-                .collect();
+            };
+            let runners: Vec<_> = (0..threads).map(runner).collect();
             runners.into_iter().map(|runner| runner.join().expect("a runner")).sum()
         });
         assert_eq!(ran, 1);
-        // All the others wait for one and the same approval.
+        // All others wait for the same new approval.
         let pending = agent.owner.get("/v1/approvals?state=pending").expect(200).json();
         assert_eq!(pending["items"].as_array().map(Vec::len), Some(1));
     });
 }
 
 #[test]
-fn g11_calls_of_a_stated_shape_run_as_often_as_stated_and_no_other() {
+fn g11_calls_that_match_the_approved_schema_run_as_often_as_approved() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(5));
+        let approval = agent.ask_approval("c1", payment(5));
         let shape = json!({"decision": "approve", "uses": 2, "arguments": {"/amount": {"type": "integer", "maximum": 10}}});
         let decided = agent.decide(&approval, shape).expect(200).json();
         assert_eq!((&decided["state"], &decided["uses_left"]), (&json!("approved"), &json!(2)));
-        agent.asked("large", payment(11));
-        agent.asked("eve", json!({"to": "eve", "amount": 5}));
+        agent.ask_approval("large", payment(11));
+        agent.ask_approval("eve", json!({"to": "eve", "amount": 5}));
         assert_eq!(agent.pay("c2", payment(10)).status(), "ok");
         assert_eq!(agent.pay("c1", payment(5)).status(), "ok");
-        agent.asked("c3", payment(1));
+        agent.ask_approval("c3", payment(1));
         assert_eq!(agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json()["state"], "used");
     });
 }
 
-/// Nothing would ever let it run, and its orchestrator would wait for good.
+/// The call could never run, so it must not wait for ever.
 #[test]
-fn g11_a_call_whose_approval_another_one_used_up_ends() {
+fn g11_a_call_ends_when_another_call_used_its_approval() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(5));
+        let approval = agent.ask_approval("c1", payment(5));
         agent.decide(&approval, json!({"decision": "approve", "uses": 2})).expect(200);
         assert_eq!(agent.pay("c2", payment(5)).status(), "ok");
         assert_eq!(agent.session.get_call("c1").status(), "approval_required", "there is another use");
@@ -197,16 +186,16 @@ fn g11_a_call_whose_approval_another_one_used_up_ends() {
         let ended = agent.session.get_call("c1").expect_error("APPROVAL_EXPIRED");
         assert!(ended.message().contains("another call"), "{}", ended.0);
         agent.pay("c1", payment(5)).expect_error("APPROVAL_EXPIRED");
-        agent.asked("c4", payment(5));
+        agent.ask_approval("c4", payment(5));
     });
 }
 
 #[test]
-fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
+fn g11_an_invalid_decision_is_refused_without_effect() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(5));
-        for unsound in [
+        let approval = agent.ask_approval("c1", payment(5));
+        for invalid in [
             json!({"decision": "maybe"}),
             json!({"decision": "approve", "uses": 0}),
             json!({"decision": "approve", "uses": 1_001}),
@@ -219,7 +208,7 @@ fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
             json!({"decision": "deny", "uses": 2}),
             json!({"decision": "approve", "because": "typo"}),
         ] {
-            agent.decide(&approval, unsound).expect_refusal(400, "INVALID_REQUEST");
+            agent.decide(&approval, invalid).expect_refusal(400, "INVALID_REQUEST");
         }
         assert_eq!(
             agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json()["state"],
@@ -230,15 +219,18 @@ fn g11_an_unsound_decision_is_refused_and_decides_nothing() {
 }
 
 #[test]
-fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_does() {
+fn g11_an_approval_is_void_only_when_its_tool_or_rules_change() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let (unrelated, rules, tool) =
-            (agent.asked("c1", payment(1)), agent.asked("c2", payment(2)), agent.asked("c3", payment(3)));
+        let (unrelated, rules, tool) = (
+            agent.ask_approval("c1", payment(1)),
+            agent.ask_approval("c2", payment(2)),
+            agent.ask_approval("c3", payment(3)),
+        );
         for approval in [&unrelated, &rules, &tool] {
             agent.approve(approval);
         }
-        // An edit that has nothing to do with it.
+        // An unrelated edit.
         agent
             .owner
             .replace(
@@ -247,7 +239,7 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
             )
             .expect(200);
         assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
-        // Another rule asks for approval now.
+        // Another rule now requires the approval.
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
         agent.pay("c2", payment(2)).expect_error("APPROVAL_EXPIRED");
         agent
@@ -257,21 +249,21 @@ fn g11_an_approval_is_void_when_the_tool_changes_and_not_when_something_else_doe
         // Another version of the plugin.
         fixture.operator.load("pay", &payments("1.0.1"));
         agent.pay("c3", payment(3)).expect_error("APPROVAL_EXPIRED");
-        let waiting = agent.asked("c4", payment(4));
+        let waiting = agent.ask_approval("c4", payment(4));
         fixture.operator.load("pay", &payments("1.0.2"));
-        // What the approver was shown would not be what runs.
+        // The approver would have seen another version than the one that runs.
         agent.decide(&waiting, json!({"decision": "approve"})).expect_refusal(410, "APPROVAL_EXPIRED");
         agent.session.get_call("c4").expect_error("APPROVAL_EXPIRED");
     });
 }
 
-/// Nobody posts the second call again: who follows it would wait for good.
+/// The second call is not posted again, so only its end event informs a client that follows it.
 #[test]
 fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let approval = agent.asked("c1", payment(1));
-        assert_eq!(agent.asked("c2", payment(1)), approval);
+        let approval = agent.ask_approval("c1", payment(1));
+        assert_eq!(agent.ask_approval("c2", payment(1)), approval);
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "supervised", "require_approval_for": ["pay/send"]})).expect(200);
         agent.pay("c1", payment(1)).expect_error("APPROVAL_EXPIRED");
@@ -281,7 +273,7 @@ fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
 }
 
 #[test]
-fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
+fn g11_the_approver_sees_the_exact_bytes_that_run() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
         let odd = "{ \"to\":\"b\\u006fb\",\n \"amount\" : 5 }";
@@ -291,35 +283,35 @@ fn g11_what_the_approver_is_shown_is_byte_for_byte_what_runs() {
         let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).text();
         assert!(shown.contains(odd), "{shown}");
         agent.approve(&approval);
-        // The same meaning in other bytes is another call.
-        agent.asked("c2", payment(5));
+        // The same arguments in other bytes are another call.
+        agent.ask_approval("c2", payment(5));
         let again = agent.session.client.post_text(&agent.session.path("/calls"), &body).expect(200).json();
         assert_eq!(again["results"][0]["status"], "ok", "{again}");
     });
 }
 
 #[test]
-fn g11_what_needs_no_approval_any_more_runs_and_what_is_forbidden_now_does_not() {
+fn g11_a_waiting_call_follows_the_changed_policy() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised());
-        let unneeded = agent.asked("c1", payment(1));
-        let approved = agent.asked("c2", payment(2));
+        let unneeded = agent.ask_approval("c1", payment(1));
+        let approved = agent.ask_approval("c2", payment(2));
         agent.approve(&approved);
         agent
             .owner
             .replace(&agent.document(), &json!({"enabled": ["pay/*"], "autonomy": "autonomous"}))
             .expect(200);
         assert_eq!(agent.pay("c1", payment(1)).status(), "ok");
-        // Nobody is asked about it any more.
+        // The approval is void.
         assert_eq!(agent.owner.get(&format!("/v1/approvals/{unneeded}")).expect(200).json()["state"], "void");
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/quote"]})).expect(200);
         agent.pay("c2", payment(2)).expect_error("ACCESS_DENIED");
     });
 }
 
-/// What waits survives the daemon, and so does a decision.
+/// Pending calls and decisions survive a restart.
 #[test]
-fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
+fn g11_a_waiting_call_runs_after_a_restart_once_approved() {
     let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator.load("pay", &payments("1.0.0"));
@@ -339,19 +331,19 @@ fn g11_a_call_that_waited_runs_after_a_restart_once_it_is_approved() {
     assert_eq!(session.call_as("c1", "call_pay_send", payment(5)).status(), "ok");
 }
 
-/// Nothing of it ran, so the person who approved it is not asked again.
+/// The call did not start, so its approval is not used up.
 #[test]
-fn g11_an_approved_call_that_does_not_run_leaves_its_approval_as_it_was() {
+fn g11_an_approved_call_that_fails_to_start_keeps_its_approval() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["files/write"], "autonomy": "supervised"}));
         let write = || agent.session.call_as("c1", "files/write", json!({"path": "a", "content": "x"}));
         let approval = write().0["approval"]["id"].as_str().expect("an approval").to_owned();
         agent.approve(&approval);
-        // Something is where the folder of its files should be.
+        // A file blocks the workspace folder.
         let folder = fixture.daemon.data().join("workspaces").join(&agent.session.id);
-        std::fs::write(&folder, "").expect("in the way");
+        std::fs::write(&folder, "").expect("blocked");
         assert_eq!(write().expect_error("UNAVAILABLE").0["executed"], "no");
-        std::fs::remove_file(&folder).expect("out of the way");
+        std::fs::remove_file(&folder).expect("unblocked");
         let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json();
         assert_eq!(shown["state"], "approved");
     });

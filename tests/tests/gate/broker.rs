@@ -1,4 +1,4 @@
-//! The broker through a real daemon (G15). How much it finds is measured in `admission/tests/broker.rs`.
+//! The broker over HTTP (G15). `admission/tests/broker.rs` measures its recall.
 
 use toolgate_tests::{Daemon, Session, Value, json, sample_policy};
 
@@ -35,13 +35,13 @@ fn g15_a_message_narrows_what_is_shown_and_never_what_is_allowed() {
     assert!(billing["system_prompt"].as_str().is_some_and(
         |text| text.contains("call_billing_send_invoice") && text.contains(&format!("{all} specific"))
     ));
-    // What was left out can be called all the same, and is then shown as recent.
+    // An omitted tool can still be called, and is then selected as recent.
     let left_out = "call_events_list_events";
     assert!(!shown.iter().any(|name| name == left_out), "{shown:?}");
     assert_eq!(session.call(left_out, json!({})).status(), "ok");
     let again = select("Can you send me the invoice for last month again?");
     assert!(names(&again).iter().any(|name| name == left_out), "{again}");
-    // Where nothing fits, everything is shown, in a provider's form too.
+    // Without a match, every tool is returned, in a provider's format too.
     assert_eq!(names(&select("qwrtz plmk")).len(), all);
     let openai = operator
         .post(&session.path("/tools/select?format=openai"), &json!({"message": "refund the invoice"}))
@@ -51,7 +51,7 @@ fn g15_a_message_narrows_what_is_shown_and_never_what_is_allowed() {
 }
 
 #[test]
-fn g15_it_is_off_until_the_organization_turns_it_on() {
+fn g15_the_broker_is_off_by_default() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let session = daemon.session_within("acme/bot", &json!({}));
     let selected = session

@@ -1,4 +1,4 @@
-//! Tools that end at the client (T3), with the built-in example `user/ask`.
+//! Calls that the client finishes (T3), with the built-in tool `user/ask`.
 
 use toolgate_tests::{Daemon, Value, json};
 
@@ -15,24 +15,24 @@ impl Agent {
     }
 }
 
-fn asking() -> Value {
+fn supervised_document() -> Value {
     json!({"enabled": ["user/ask", "pay/*"], "autonomy": "supervised"})
 }
 
 #[test]
-fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_recorded() {
+fn t3_a_client_calls_result_is_validated_and_recorded() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         let answer = agent.ask("c1");
         assert_eq!(answer["next"], "client", "{answer}");
-        let handed = &answer["results"][0];
-        assert_eq!((&handed["status"], &handed["executed"]), (&json!("client_required"), &json!("yes")));
-        assert_eq!(handed["payload"], json!({"question": "Which day?", "choices": ["Monday"]}));
-        assert!(handed["expires_at"].is_u64());
-        // Asked again, it is handed out again and prepared once.
-        assert_eq!(agent.ask("c1")["results"][0], *handed);
-        assert_eq!(agent.session.get_call("c1").0, *handed);
-        // What breaks the schema is refused, and the call stays open.
+        let prepared = &answer["results"][0];
+        assert_eq!((&prepared["status"], &prepared["executed"]), (&json!("client_required"), &json!("yes")));
+        assert_eq!(prepared["payload"], json!({"question": "Which day?", "choices": ["Monday"]}));
+        assert!(prepared["expires_at"].is_u64());
+        // Repeating the call returns the same payload without preparing it again.
+        assert_eq!(agent.ask("c1")["results"][0], *prepared);
+        assert_eq!(agent.session.get_call("c1").0, *prepared);
+        // A result that breaks the schema is refused, and the call stays open.
         let unfit = agent
             .post_result("c1", json!({"status": "ok", "output": {"anser": "x"}}))
             .expect_refusal(422, "INVALID_OUTPUT");
@@ -40,10 +40,10 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
         let result = json!({"status": "ok", "output": {"answer": "Monday"}});
         let ended = agent.post_result("c1", result.clone()).expect(200).json();
         assert_eq!((&ended["status"], &ended["output"]), (&json!("ok"), &json!({"answer": "Monday"})));
-        assert_eq!(ended["usage"], handed["usage"], "what preparing it took");
+        assert_eq!(ended["usage"], prepared["usage"], "the usage of the preparation");
         assert_ne!(ended["usage"]["fuel"], 0);
         assert!(ended["text"].as_str().is_some_and(|text| text.contains("Monday")), "{ended}");
-        // The same again is answered the same, another is a conflict, and polling shows the end.
+        // Repeating the result returns the same reply, another result conflicts, and a read shows the end.
         assert_eq!(agent.post_result("c1", result).expect(200).json(), ended);
         agent
             .post_result("c1", json!({"status": "ok", "output": {"answer": "Friday"}}))
@@ -58,9 +58,9 @@ fn t3_a_prepared_call_is_handed_to_the_client_and_its_result_is_checked_and_reco
 }
 
 #[test]
-fn t3_a_failure_that_the_client_posts_is_the_calls_failure() {
+fn t3_an_error_from_the_client_fails_the_call() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         agent.ask("c1");
         let ended = agent
             .post_result("c1", json!({"status": "error", "message": "the user walked away"}))
@@ -74,11 +74,11 @@ fn t3_a_failure_that_the_client_posts_is_the_calls_failure() {
     });
 }
 
-/// Whoever hangs up has posted the result or has not: the call is never left between the two.
+/// The result is recorded or not: a disconnect leaves no state in between.
 #[test]
-fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_or_open() {
+fn t3_a_disconnect_while_posting_a_result_leaves_the_call_ended_or_open() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         let result = json!({"status": "ok", "output": {"answer": "Monday"}});
         let body = result.to_string();
         for number in 0..20 {
@@ -100,35 +100,35 @@ fn t3_a_client_that_hangs_up_while_its_result_is_recorded_leaves_the_call_ended_
 }
 
 #[test]
-fn t3_an_unsound_result_is_refused_and_one_for_another_call_conflicts() {
+fn t3_an_invalid_result_is_refused_and_one_for_another_call_conflicts() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         agent.ask("c1");
-        for unsound in [
+        for invalid in [
             json!({"status": "ok"}),
             json!({"status": "error"}),
             json!({"status": "ok", "output": {}, "message": "both"}),
             json!({"status": "fine", "output": {}}),
             json!({"status": "ok", "outptu": {}}),
         ] {
-            agent.post_result("c1", unsound).expect_refusal(400, "INVALID_REQUEST");
+            agent.post_result("c1", invalid).expect_refusal(400, "INVALID_REQUEST");
         }
         let ok = json!({"status": "ok", "output": {"answer": "x"}});
         agent.post_result("nothing", ok.clone()).expect_refusal(404, "NOT_FOUND");
         agent.session.call_as("done", "pay/quote", json!({"to": "bob", "amount": 1}));
         agent.post_result("done", ok.clone()).expect_refusal(409, "CONFLICT");
-        let stranger = fixture.agent(&asking());
+        let other_agent = fixture.agent(&supervised_document());
         let path = agent.session.path("/calls/c1/result");
-        stranger.session.client.post(&path, &ok).expect_refusal(404, "NOT_FOUND");
+        other_agent.session.client.post(&path, &ok).expect_refusal(404, "NOT_FOUND");
         agent.post_result("c1", ok).expect(200);
     });
 }
 
-/// T4: a person before a client before the model.
+/// T4: approvals come before clients, and clients before the model.
 #[test]
-fn t4_a_mixed_request_says_what_comes_first() {
+fn t4_a_mixed_request_names_the_next_step() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         let calls = |tools: &[&str]| -> Vec<Value> {
             let arguments = |tool: &str| match tool {
                 "user/ask" => json!({"question": "Which?"}),
@@ -148,18 +148,18 @@ fn t4_a_mixed_request_says_what_comes_first() {
 }
 
 #[test]
-fn t3_a_result_that_comes_too_late_is_refused_and_the_call_has_ended() {
+fn t3_a_late_result_is_refused_and_the_call_has_ended() {
     let daemon = Daemon::start(crate::PROGRAM, "[calls]\nclient_result_seconds = 1");
     let session = daemon.session_within("acme/bot", &json!({}));
-    let handed = session.call_as("c1", "user/ask", json!({"question": "Which?"}));
-    assert_eq!(handed.status(), "client_required");
-    toolgate_tests::wait::until("nobody to wait for the client", || {
+    let prepared = session.call_as("c1", "user/ask", json!({"question": "Which?"}));
+    assert_eq!(prepared.status(), "client_required");
+    toolgate_tests::wait::until("the call to expire", || {
         (session.get_call("c1").error_type() == Some("EXPIRED")).then_some(())
     });
     let path = session.path("/calls/c1/result");
     let late = json!({"status": "ok", "output": {"answer": "x"}});
     session.client.post(&path, &late).expect_refusal(410, "EXPIRED");
-    // The same where the post is the first to notice.
+    // The same if the post is the first to notice the expiry.
     session.call_as("c2", "user/ask", json!({"question": "Which?"}));
     let path = session.path("/calls/c2/result");
     toolgate_tests::wait::until("the result to be too late", || {
@@ -170,11 +170,11 @@ fn t3_a_result_that_comes_too_late_is_refused_and_the_call_has_ended() {
     assert_eq!(session.get_call("c2").error_type(), Some("EXPIRED"));
 }
 
-/// What a client does not end is held, so there is an end to it.
+/// Pending client calls are held in memory, so their number is limited.
 #[test]
-fn t3_a_client_that_ends_nothing_is_handed_no_more() {
+fn t3_the_number_of_pending_client_calls_is_limited() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&asking());
+        let agent = fixture.agent(&supervised_document());
         let ask = |count: usize| -> Vec<String> {
             let calls: Vec<Value> = (0..count)
                 .map(|_| json!({"tool": "user/ask", "arguments": {"question": "Which?"}}))
@@ -184,18 +184,9 @@ fn t3_a_client_that_ends_nothing_is_handed_no_more() {
         };
         assert!(ask(32).iter().all(|status| status == "client_required"));
         assert_eq!(ask(1), ["QUOTA_EXCEEDED"]);
-        agent.ask_more_after_one_has_ended();
+        let query = format!("kind=call&session={}&status=client_required&limit=1", agent.session.id);
+        let id = agent.owner.audit(&query)[0]["call"]["call"].as_str().expect("a call").to_owned();
+        agent.post_result(&id, json!({"status": "error", "message": "no"})).expect(200);
+        assert_eq!(ask(1), ["client_required"]);
     });
-}
-
-impl Agent {
-    #[track_caller]
-    fn ask_more_after_one_has_ended(&self) {
-        let rows = self
-            .owner
-            .audit(&format!("kind=call&session={}&status=client_required&limit=1", self.session.id));
-        let id = rows[0]["call"]["call"].as_str().expect("a call").to_owned();
-        self.post_result(&id, json!({"status": "error", "message": "no"})).expect(200);
-        assert_eq!(self.session.call("user/ask", json!({"question": "Which?"})).status(), "client_required");
-    }
 }

@@ -1,4 +1,4 @@
-//! What happens, as it happens (G6): one beginning and one end for each call, and never another tenant's.
+//! Lifecycle events (G6): one start and one end for each call, isolated by organization.
 
 use toolgate_tests::events::Stream;
 use toolgate_tests::wait::until;
@@ -11,11 +11,11 @@ fn pay(agent: &Agent, id: &str, tool: &str) -> toolgate_tests::CallReply {
 }
 
 #[test]
-fn g6_each_call_has_one_beginning_and_one_end() {
+fn g6_each_call_has_one_start_and_one_end() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
-        // Another session of the same agent is not heard here.
+        // Another session of the same agent is not part of this stream.
         agent.session.client.open_session(&agent.path).call_as(
             "elsewhere",
             "pay/quote",
@@ -41,7 +41,7 @@ fn g6_each_call_has_one_beginning_and_one_end() {
         let (name, decided) = stream.next().expect("an event");
         assert_eq!((name.as_str(), &decided["approval"]["state"]), ("approval", &json!("approved")));
         assert_eq!(pay(&agent, "waits", "pay/send").status(), "ok");
-        assert_eq!(stream.names(1), ["tool_result"], "it was attempted once");
+        assert_eq!(stream.names(1), ["tool_result"], "a second attempt");
 
         let denied = pay(&agent, "denied", "pay/send");
         let approval = denied.0["approval"]["id"].as_str().expect("an approval");
@@ -56,15 +56,15 @@ fn g6_each_call_has_one_beginning_and_one_end() {
     });
 }
 
-/// How far a tool is counts as its log, of which there is a limit, also for those who listen.
+/// Progress counts against the limit of the tool's log, so listeners cannot be flooded.
 #[test]
-fn g6_a_tool_tells_no_more_of_its_progress_than_its_log_has_room_for() {
+fn g6_progress_events_count_against_the_log_limit() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["hostile/*"], "limits": {"log_bytes": 10_000}}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
-        let told =
+        let reply =
             agent.session.call_as("c1", "hostile/report_progress", json!({"times": 1_000, "bytes": 1_000}));
-        assert_eq!(told.output(), 1_000);
+        assert_eq!(reply.output(), 1_000);
         let names = std::iter::from_fn(|| stream.next()).map(|(name, _)| name);
         let progress =
             names.take_while(|name| name != "tool_result").filter(|name| name == "progress").count();
@@ -72,9 +72,9 @@ fn g6_a_tool_tells_no_more_of_its_progress_than_its_log_has_room_for() {
     });
 }
 
-/// A caller that hangs up ends its call, and those who listen are told.
+/// A disconnect cancels the call, and its end is emitted.
 #[test]
-fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
+fn g6_a_disconnected_call_has_an_end_event() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["hostile/*"]}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
@@ -86,9 +86,9 @@ fn g6_a_call_whose_caller_hangs_up_has_an_end_too() {
     });
 }
 
-/// A session that ends takes its calls along, those that run and those that wait, and its own stream tells of each.
+/// A session's stream has the end of every call before it closes.
 #[test]
-fn g6_the_last_word_of_a_sessions_calls_is_told_before_its_stream_ends() {
+fn g6_a_sessions_stream_has_every_end_before_it_closes() {
     with_fixture(|fixture| {
         let agent =
             fixture.agent(&json!({"enabled": ["pay/*", "user/ask", "hostile/*"], "autonomy": "supervised"}));
@@ -112,7 +112,7 @@ fn g6_the_last_word_of_a_sessions_calls_is_told_before_its_stream_ends() {
 }
 
 #[test]
-fn g6_an_organization_hears_its_own_and_no_other_and_an_operator_hears_all() {
+fn g6_an_organization_sees_only_its_own_events() {
     with_fixture(|fixture| {
         let (one, other) =
             (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
@@ -152,21 +152,21 @@ fn g6_a_stream_ends_with_its_token_and_with_its_session() {
 }
 
 #[test]
-fn g6_calls_that_are_posted_for_events_are_told_and_answered_in_one_stream() {
+fn g6_calls_posted_for_events_get_events_and_result_in_one_stream() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let call = json!({"id": "c1", "tool": "pay/quote", "arguments": {"to": "bob", "amount": 1}});
-        let mut stream = posted_for_events(&agent.session, &[call]);
+        let mut stream = post_for_events(&agent.session, &[call]);
         assert_eq!(stream.names(2), ["tool_call", "tool_result"]);
         let (name, answer) = stream.next().expect("the answer");
         assert_eq!(name, "answer");
         assert_eq!(answer["results"][0]["output"], json!({"done": true}));
         assert_eq!(answer["next"], "model");
-        assert!(stream.next().is_none(), "nothing comes behind it");
+        assert!(stream.next().is_none(), "events after the result");
     });
 }
 
-fn posted_for_events(session: &Session, calls: &[Value]) -> Stream {
+fn post_for_events(session: &Session, calls: &[Value]) -> Stream {
     let body = json!({"calls": calls}).to_string();
     let request = format!(
         "POST {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -178,45 +178,45 @@ fn posted_for_events(session: &Session, calls: &[Value]) -> Stream {
     Stream::send(&session.client, &request)
 }
 
-/// The call tells more than all buffers on the way to its reader hold, and he takes nothing before it has ended.
+/// The call emits more than all socket buffers hold, and the client reads nothing before it ends.
 #[test]
-fn g6_a_call_that_is_posted_for_events_ends_while_nobody_reads_them() {
+fn g6_a_call_posted_for_events_ends_without_a_reader() {
     let daemon = Daemon::start(PROGRAM, "[limits]\nlog_bytes = 4194304\n");
     daemon.operator().load("hostile", guests::HOSTILE);
     let session = daemon.session_within("acme/bot", &json!({}));
-    // Each event has the id in it.
+    // Each event contains the id.
     let id = "c".repeat(128);
     let arguments = json!({"times": 30_000, "bytes": 50});
     let call = json!({"id": id, "tool": "hostile/report_progress", "arguments": arguments});
-    let stream = posted_for_events(&session, &[call]);
+    let stream = post_for_events(&session, &[call]);
     let path = session.path(&format!("/calls/{id}"));
     let has_ended = |look: &Reply| look.status == 200 && look.json()["status"] != "running";
     until("the call to end", || Some(session.client.get(&path)).filter(has_ended));
     assert_eq!(session.get_call(&id).output(), 30_000);
-    let told: Vec<String> = stream.map(|(name, _)| name).collect();
-    assert!(told.iter().any(|name| name == "dropped"), "all of it found room");
-    assert_eq!(told.last().map(String::as_str), Some("answer"));
+    let names: Vec<String> = stream.map(|(name, _)| name).collect();
+    assert!(names.iter().any(|name| name == "dropped"), "no event was dropped");
+    assert_eq!(names.last().map(String::as_str), Some("answer"));
 }
 
 #[test]
-fn g6_a_call_that_was_made_before_is_followed_to_its_answer() {
+fn g6_an_existing_call_is_followed_to_its_result() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["user/ask"]}));
         agent.session.call_as("c1", "user/ask", json!({"question": "Which?"}));
-        let mut stream = following(&agent.session, "c1");
+        let mut stream = follow_call(&agent.session, "c1");
         let result = json!({"status": "ok", "output": {"answer": "this"}});
         agent.session.client.post(&agent.session.path("/calls/c1/result"), &result).expect(200);
         assert_eq!(stream.names(1), ["tool_result"]);
         let (name, answer) = stream.next().expect("the answer");
         assert_eq!((name.as_str(), &answer["output"]["answer"]), ("answer", &json!("this")));
         assert!(stream.next().is_none());
-        // Of one that has ended there is the answer alone.
-        assert_eq!(following(&agent.session, "c1").names(1), ["answer"]);
+        // The stream of a finished call has only the result.
+        assert_eq!(follow_call(&agent.session, "c1").names(1), ["answer"]);
     });
 }
 
-/// Waits for the end of a call that was made before.
-fn following(session: &Session, id: &str) -> Stream {
+/// Follows an existing call until it ends.
+fn follow_call(session: &Session, id: &str) -> Stream {
     let request = format!(
         "GET {} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\nConnection: close\r\n\r\n",
         session.path(&format!("/calls/{id}")),
@@ -228,9 +228,9 @@ fn following(session: &Session, id: &str) -> Stream {
     stream
 }
 
-/// One that waited for its place until its deadline may be made again, so it has no answer to wait for.
+/// A call that missed its deadline in the queue may be made again, so it has no result to wait for.
 #[test]
-fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
+fn g6_following_a_withdrawn_call_ends() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1\n");
     daemon.operator().load("hostile", guests::HOSTILE);
     let dozing = daemon.session_within("acme/bot", &json!({}));
@@ -238,7 +238,7 @@ fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
     let held = dozing.start_dozing("c1");
     let waiting = hurried.start("c1", "hostile/rest", json!({"ms": 1}));
     hurried.wait_until_running("c1");
-    let mut stream = following(&hurried, "c1");
+    let mut stream = follow_call(&hurried, "c1");
     assert_eq!(stream.names(1), ["tool_error"]);
     assert!(stream.next().is_none());
     let answer = waiting.reply().expect(200).json();
@@ -247,9 +247,9 @@ fn g6_whoever_follows_a_call_that_is_taken_back_waits_no_longer() {
     held.reply().expect(200);
 }
 
-/// O5: S1's events in the daemon's own log.
+/// O5: S1's events in the daemon's log.
 #[test]
-fn o5_the_log_names_a_sessions_tools_and_each_that_was_executed() {
+fn o5_the_log_has_a_sessions_tools_and_every_execution() {
     let daemon = Daemon::start(PROGRAM, "[log]\nlevel = \"debug\"");
     let session = daemon.session_within("acme/bot", &json!({}));
     let opened = daemon.wait_for_log("the session", |line| line.contains("agent_loaded"));
@@ -263,9 +263,9 @@ fn o5_the_log_names_a_sessions_tools_and_each_that_was_executed() {
     );
 }
 
-/// A stream holds a connection, so that one tenant could hold all of them.
+/// A stream holds a connection, so one organization must not hold all of them.
 #[test]
-fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
+fn g6_the_number_of_streams_of_an_organization_is_limited() {
     let daemon = Daemon::start(PROGRAM, "[http]\nstreams_per_organization = 2");
     let operator = daemon.operator();
     for organization in ["acme", "other"] {
@@ -277,14 +277,14 @@ fn g6_an_organization_follows_so_many_streams_and_leaves_room_for_others() {
     let second = Stream::open(&operator, "/v1/orgs/acme/events");
     operator.get(&session.path("/events")).expect_refusal(429, "QUOTA_EXCEEDED");
     operator.get("/v1/orgs/acme/events").expect_refusal(429, "QUOTA_EXCEEDED");
-    let refused = posted_for_events(&session, &calls).line();
+    let refused = post_for_events(&session, &calls).line();
     assert!(refused.is_some_and(|line| line.starts_with("HTTP/1.1 429")));
     session.client.get(&session.path("/calls/c1")).expect_refusal(404, "NOT_FOUND");
     let _theirs = Stream::open(&operator, &other.path("/events"));
     let _all = Stream::open(&operator, "/v1/events");
     drop((first, second));
-    until("a place to be free", || {
-        let mut stream = posted_for_events(&session, &calls);
+    until("a stream to be free", || {
+        let mut stream = post_for_events(&session, &calls);
         stream.line().filter(|line| line.starts_with("HTTP/1.1 200"))
     });
 }

@@ -1,7 +1,7 @@
-//! Four layers over HTTP: documents that are replaced, what each change does at once, why, and for whom.
+//! Policy layers over HTTP: replaced documents, immediate effect, explanations, previews.
 //!
-//! The office of `tests/sample_policy` is the reviewed example: `matrix.txt` has every agent against every tool, by calling
-//! each. Write it anew with `TOOLGATE_BLESS=1`.
+//! `tests/sample_policy` is the reviewed example: `matrix.txt` lists every agent and every tool, determined by
+//! calling each. `TOOLGATE_BLESS=1` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,8 +12,8 @@ use toolgate_tests::{Daemon, Value, json, sample_policy};
 use crate::with_fixture;
 
 #[test]
-fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
-    // Each tool is called: more rounds than a model would have.
+fn g7_every_sample_agent_can_call_the_tools_in_the_matrix() {
+    // Every tool is called, which takes more rounds than the default.
     let daemon =
         Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_session = 10000\nrounds_per_turn = 10000");
     let operator = daemon.operator();
@@ -40,9 +40,9 @@ fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
         let _ = writeln!(matrix, "\n{agent}");
         for tool in explained["tools"].as_array().expect("tools") {
             let id = tool["tool"].as_str().expect("a name");
-            let Some(example) = example_of(id) else { continue };
+            let Some(example) = first_example(id) else { continue };
             let reply = session.call(id, example);
-            // Explain, the list and the call say the same.
+            // Explanation, tool list and call agree.
             let (mark, verdict) = match (reply.status(), reply.error_type()) {
                 ("ok", _) => ("✔", "allowed"),
                 ("approval_required", _) => ("?", "needs_approval"),
@@ -77,8 +77,8 @@ fn g7_every_agent_of_the_office_can_call_what_the_matrix_says() {
     );
 }
 
-/// The first example of a tool of the office.
-fn example_of(id: &str) -> Option<Value> {
+/// First example of a sample tool.
+fn first_example(id: &str) -> Option<Value> {
     let (namespace, name) = id.split_once('/')?;
     let plugin = sample_policy::plugins().into_iter().find(|plugin| plugin["name"] == namespace)?;
     let tool = plugin["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?.clone();
@@ -86,7 +86,7 @@ fn example_of(id: &str) -> Option<Value> {
 }
 
 #[test]
-fn g7_a_change_of_any_layer_holds_at_once_for_open_sessions() {
+fn g7_a_change_of_any_layer_applies_to_open_sessions_at_once() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator.make_agent("acme/bot", &json!({"enabled": ["arithmetic/*", "time/*"]}));
@@ -95,7 +95,7 @@ fn g7_a_change_of_any_layer_holds_at_once_for_open_sessions() {
     assert_eq!(call().status(), "ok");
     operator.make("/v1/platform/policy", &json!({"blocked": ["arithmetic/*"]})).expect(201);
     let refused = call().expect_error("TOOL_DISABLED");
-    // Of the platform's layer the caller learns only that it decided; the log has the rule, and an owner not.
+    // A caller and an owner learn only that the platform's layer decided; the operator's log has the rule.
     assert_eq!(refused.0["error"]["details"], json!({"layer": "platform"}), "{}", refused.0);
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     let logged =
@@ -124,7 +124,7 @@ fn g7_a_change_of_any_layer_holds_at_once_for_open_sessions() {
 }
 
 #[test]
-fn g16_explain_names_layer_rule_and_reason_and_hides_the_platforms_rules_from_owners() {
+fn g16_explain_names_layer_and_rule_and_hides_platform_rules_from_owners() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator
@@ -163,7 +163,7 @@ fn g16_explain_names_layer_rule_and_reason_and_hides_the_platforms_rules_from_ow
 }
 
 #[test]
-fn g16_a_preview_tells_what_would_change_for_whom_and_changes_nothing() {
+fn g16_a_preview_lists_changes_by_agent_and_applies_none() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     for agent in ["acme/bot", "acme/idle", "other/bot"] {
@@ -200,15 +200,15 @@ fn g16_a_preview_tells_what_would_change_for_whom_and_changes_nothing() {
     assert_eq!(agent["agents"][0]["tools"][0]["after"], "needs_approval", "{agent}");
     let unsound = operator.post("/v1/orgs/acme/policy/diff", &json!({"enabeld": []}));
     unsound.expect_refusal(422, "INVALID_POLICY");
-    // Nothing of it is in force.
+    // A preview changes nothing.
     let session = operator.open_session("acme/bot");
     assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1"})).status(), "ok");
     operator.get("/v1/platform/policy").expect_refusal(404, "NOT_FOUND");
 }
 
-/// Requirements 9.9: an agent left with nothing, by whatever layer.
+/// Requirements 9.9: warns about agents without tools, for each layer.
 #[test]
-fn a_policy_that_leaves_agents_with_nothing_is_warned_of_and_strictly_refused() {
+fn a_policy_that_leaves_agents_without_tools_gets_a_warning() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     let profiles = json!({"profiles": {"reader": ["files/read"]}});
@@ -217,7 +217,7 @@ fn a_policy_that_leaves_agents_with_nothing_is_warned_of_and_strictly_refused() 
     operator.make_agent("other/bot", &json!({"enabled": ["time/*"]}));
     let policy = json!({"enabled": ["files/*", "time/*"]});
     operator.replace("/v1/orgs/acme/policy", &policy).expect(200);
-    let told = |warnings: &Value| {
+    let warnings_of = |warnings: &Value| {
         warnings
             .as_array()
             .into_iter()
@@ -232,24 +232,26 @@ fn a_policy_that_leaves_agents_with_nothing_is_warned_of_and_strictly_refused() 
         let previewed = operator.post(&format!("{path}/diff"), &document).expect(200).json();
         let warnings = operator.replace(path, &document).expect(200).json();
         for answer in [previewed, warnings, operator.get(&format!("{path}/warnings")).expect(200).json()] {
-            let told = told(&answer["warnings"]);
-            let (code, message) = told.first().expect("a warning");
-            assert_eq!((code, told.len()), (&json!("NO_TOOLS"), 1), "{answer}");
+            let found = warnings_of(&answer["warnings"]);
+            let (code, message) = found.first().expect("a warning");
+            assert_eq!((code, found.len()), (&json!("NO_TOOLS"), 1), "{answer}");
             assert!(message.contains("`acme/bot`") && !message.contains("other/bot"), "{message}");
         }
-        // Once more changes nothing, so nobody is left with nothing by it.
-        assert_eq!(told(&operator.replace(path, &document).expect(200).json()["warnings"]), []);
+        // Repeating the change affects no agent, so there is no warning.
+        assert_eq!(warnings_of(&operator.replace(path, &document).expect(200).json()["warnings"]), []);
         let before = if path.contains("platform") { &profiles } else { &policy };
         assert_eq!(
-            told(&operator.replace(&format!("{path}?strict=true"), before).expect(200).json()["warnings"]),
+            warnings_of(
+                &operator.replace(&format!("{path}?strict=true"), before).expect(200).json()["warnings"]
+            ),
             []
         );
     }
 }
 
-/// G16: the reason is the one that it is, and a channel is one that there is.
+/// G16: the reasons are accurate, and an unknown channel is refused.
 #[test]
-fn g16_an_explanation_claims_nothing_that_is_not_so() {
+fn g16_the_reasons_of_an_explanation_are_accurate() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     let platform =
@@ -273,7 +275,7 @@ fn g16_an_explanation_claims_nothing_that_is_not_so() {
     operator.get(&format!("{path}?channel=smss")).expect_refusal(400, "INVALID_REQUEST");
 }
 
-/// G16: what says nothing of who may call what is told as well.
+/// G16: differences that do not affect access are listed too.
 #[test]
 fn g16_a_preview_names_the_members_that_differ() {
     let daemon = Daemon::start(crate::PROGRAM, "");
@@ -296,7 +298,7 @@ fn g16_a_preview_names_the_members_that_differ() {
 
 /// Requirements 9.9.
 #[test]
-fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_stays() {
+fn an_invalid_policy_is_refused_with_its_place_and_the_old_one_stays() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator
@@ -346,14 +348,14 @@ fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_s
     }
     let session = operator.open_session("acme/bot");
     assert_eq!(session.call("call_time_now", json!({})).status(), "ok");
-    // What is only odd is taken with a warning that keeps showing, and refused where that is asked for.
+    // A suspicious document is accepted with a persistent warning, or refused with `strict`.
     let odd = json!({"enabled": ["tme/*"]});
     let accepted = put("/v1/orgs/acme/agents/bot", &odd).expect(200).json();
     assert_eq!(
         (&accepted["warnings"][0]["code"], &accepted["warnings"][0]["nearest"]),
         (&json!("UNRESOLVED_TOOL"), &json!("time/*"))
     );
-    // And with that one entry nothing is left for the agent.
+    // This entry also leaves the agent without tools.
     assert_eq!(
         (&accepted["warnings"][1]["code"], &accepted["warnings"][2]),
         (&json!("NO_TOOLS"), &Value::Null)
@@ -365,12 +367,12 @@ fn a_bad_policy_is_refused_with_the_place_and_the_nearest_name_and_the_old_one_s
     operator
         .send("PUT", "/v1/orgs/acme/agents/bot?strict=true", &headers, odd.to_string().as_bytes())
         .expect_refusal(422, "INVALID_POLICY");
-    // The session stays open, and its calls get their codes (9.6).
+    // The session stays open, and its calls get their error codes (9.6).
     session.call("call_time_now", json!({})).expect_error("ACCESS_DENIED");
 }
 
 #[test]
-fn g5_a_demanded_binding_holds_for_agents_that_were_there_before() {
+fn g5_a_required_binding_applies_to_existing_agents() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator.make_agent("acme/free", &json!({"enabled": ["time/*"]}));
@@ -385,7 +387,7 @@ fn g5_a_demanded_binding_holds_for_agents_that_were_there_before() {
 }
 
 #[test]
-fn a_universal_tool_is_there_for_every_agent_and_alone_opens_no_session() {
+fn a_universal_tool_is_available_to_every_agent_but_opens_no_session() {
     let daemon = Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator.make("/v1/platform/policy", &json!({"universal": ["time/now"]})).expect(201);
@@ -401,9 +403,9 @@ fn a_universal_tool_is_there_for_every_agent_and_alone_opens_no_session() {
 }
 
 #[test]
-fn what_another_organization_owns_is_not_explained_or_previewed() {
+fn another_organizations_agent_is_not_explained_or_previewed() {
     with_fixture(|fixture| {
-        let (agent, stranger) =
+        let (agent, other_agent) =
             (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
         for path in [
             format!("{}/explain", agent.document()),
@@ -411,11 +413,11 @@ fn what_another_organization_owns_is_not_explained_or_previewed() {
             format!("{}/warnings", agent.policy()),
         ] {
             agent.owner.get(&path).expect(200);
-            stranger.owner.get(&path).expect_refusal(404, "NOT_FOUND");
+            other_agent.owner.get(&path).expect_refusal(404, "NOT_FOUND");
         }
         let preview = format!("{}/diff", agent.policy());
         agent.owner.post(&preview, &json!({})).expect(200);
-        stranger.owner.post(&preview, &json!({})).expect_refusal(404, "NOT_FOUND");
+        other_agent.owner.post(&preview, &json!({})).expect_refusal(404, "NOT_FOUND");
         agent.owner.post("/v1/platform/policy/diff", &json!({})).expect_refusal(403, "FORBIDDEN");
     });
 }

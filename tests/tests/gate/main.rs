@@ -1,15 +1,14 @@
-//! The gate from outside: layers, sessions, approvals, client results, events, forms, the broker, and messages that a
-//! model can act on.
+//! The gate over HTTP: policy layers, sessions, approvals, client results, events, dialects, broker, error messages.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod approvals;
 mod broker;
-mod cancelled;
+mod cancellation;
 mod client_results;
 mod events;
-mod forms;
-mod held;
+mod dialects;
+mod slow_audit;
 mod layers;
 mod messages;
 mod sessions;
@@ -20,7 +19,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 static FIXTURE: Shared<Fixture> = Shared::new();
 
-/// A daemon for the tests of one file after the other, and names that nobody else has.
+/// Daemon shared by the tests of this file, with unique names.
 struct Fixture {
     daemon: Daemon,
     operator: Client,
@@ -36,13 +35,13 @@ impl Fixture {
         Self { operator, daemon, made: 0 }
     }
 
-    /// A name that was not there before.
+    /// A name that no other test uses.
     fn name(&mut self) -> String {
         self.made += 1;
         format!("n{}", self.made)
     }
 
-    /// An agent of an organization of its own, and a session that an orchestrator opened for it.
+    /// Creates an agent in an organization of its own, and a session opened by an orchestrator.
     fn agent(&mut self, document: &toolgate_tests::Value) -> Agent {
         let organization = self.name();
         let path = format!("{organization}/bot");
@@ -55,7 +54,7 @@ impl Fixture {
     }
 }
 
-/// Whom a test is about.
+/// Agent under test, with its owner and session.
 struct Agent {
     organization: String,
     path: String,
@@ -77,7 +76,7 @@ fn with_fixture(test: impl FnOnce(&mut Fixture)) {
     FIXTURE.with(Fixture::start, test);
 }
 
-/// A plugin with a tool that pays, and one that only looks.
+/// Plugin with a tool that changes something and a read-only tool.
 fn payments(version: &str) -> Vec<u8> {
     let payment = json!({
         "type": "object",

@@ -1,11 +1,10 @@
-//! Messages that a model can act on (R2, R4, R5): a scripted model, which knows nothing but what it is told, mends its
-//! call from the text of the refusal alone.
+//! Error messages for models (R2, R4, R5): a scripted model fixes its call from the text of the refusal alone.
 
 use toolgate_tests::{CallReply, Value, json};
 
 use crate::with_fixture;
 
-/// A model that reads `text`, the member that a model is given, and nothing else.
+/// Model that reads only `text`, the member meant for models.
 struct Model<'a> {
     session: &'a toolgate_tests::Session,
 }
@@ -15,8 +14,8 @@ impl Model<'_> {
         self.session.call(tool, arguments)
     }
 
-    /// What is quoted in backticks or single quotes, in order.
-    fn quoted(text: &str) -> Vec<String> {
+    /// Text in backticks or single quotes.
+    fn quoted_words(text: &str) -> Vec<String> {
         let mut words = Vec::new();
         for quote in ['`', '\''] {
             words.extend(text.split(quote).skip(1).step_by(2).map(str::to_owned));
@@ -25,7 +24,7 @@ impl Model<'_> {
     }
 }
 
-fn told(reply: &CallReply) -> String {
+fn model_text(reply: &CallReply) -> String {
     reply.0["text"]
         .as_str()
         .expect("a text")
@@ -36,60 +35,61 @@ fn told(reply: &CallReply) -> String {
 }
 
 #[test]
-fn r2_a_model_mends_a_misspelt_tool() {
+fn r2_a_model_fixes_a_misspelt_tool() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/quote"]}));
         let model = Model { session: &agent.session };
         let refused = model.call("call_pay_qoute", json!({"to": "bob", "amount": 1}));
         assert_eq!(refused.error_type(), Some("TOOL_NOT_FOUND"));
         let meant =
-            Model::quoted(told(&refused).split("did you mean").nth(1).expect("a suggestion")).remove(0);
+            Model::quoted_words(model_text(&refused).split("did you mean").nth(1).expect("a suggestion"))
+                .remove(0);
         assert_eq!(model.call(&meant, json!({"to": "bob", "amount": 1})).status(), "ok");
     });
 }
 
 #[test]
-fn r2_a_model_adds_what_is_missing_and_mends_what_is_of_another_type() {
+fn r2_a_model_adds_missing_arguments_and_fixes_types() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/quote"]}));
         let model = Model { session: &agent.session };
-        // It is told the name and the type of each argument, and fills them in.
+        // The text names each missing argument with its type.
         let refused = model.call("call_pay_quote", json!({"to": "bob"}));
-        let text = told(&refused);
+        let text = model_text(&refused);
         assert!(
             text.contains("Validation Error: Missing required argument 'amount' for tool 'call_pay_quote'"),
             "{text}"
         );
         assert!(text.contains("`amount`: integer"), "{text}");
         let refused = model.call("call_pay_quote", json!({"to": "bob", "amount": "12"}));
-        let text = told(&refused);
+        let text = model_text(&refused);
         assert!(text.contains("Argument 'amount' must be an integer"), "{text}");
         assert_eq!(model.call("call_pay_quote", json!({"to": "bob", "amount": 12})).status(), "ok");
-        // What nobody asked for is named, and taken out.
+        // An unknown argument is named.
         let refused = model.call("call_pay_quote", json!({"to": "bob", "amount": 12, "note": "x"}));
-        let text = told(&refused);
-        assert!(Model::quoted(&text).iter().any(|word| word == "note"), "{text}");
+        let text = model_text(&refused);
+        assert!(Model::quoted_words(&text).iter().any(|word| word == "note"), "{text}");
     });
 }
 
-/// What a model does about a refusal, going by nothing but its text.
+/// Reaction to a refusal, from its text alone.
 #[derive(Debug, PartialEq)]
 enum Next {
-    /// Calls another tool instead, the one that is suggested.
+    /// Calls the suggested tool.
     CallInstead(String),
     /// Sends other arguments.
-    MendArguments,
-    /// Goes on without the tool, and does not repeat the call.
-    GoOnWithout,
+    FixArguments,
+    /// Continues without the tool, and does not repeat the call.
+    ContinueWithout,
     /// Waits, and does not repeat the call meanwhile.
     Wait,
     /// Calls again later.
     CallLater,
-    /// Answers with what it has.
+    /// Answers without further calls.
     AnswerNow,
 }
 
-/// The scripted model. Its words are the field's, not the daemon's codes.
+/// The scripted model. It looks for phrases, not for the daemon's codes.
 fn next(text: &str) -> Next {
     let text = text.to_lowercase();
     if let Some(suggested) = text.split("did you mean `").nth(1) {
@@ -97,7 +97,7 @@ fn next(text: &str) -> Next {
     }
     let says = |words: &str| text.contains(words);
     if says("validation error") {
-        Next::MendArguments
+        Next::FixArguments
     } else if says("answer with what is there") {
         Next::AnswerNow
     } else if says("call again in") || says("call again when") {
@@ -108,15 +108,15 @@ fn next(text: &str) -> Next {
         || says("one of the tools in the session's list")
         || says("a tool that changes nothing")
     {
-        Next::GoOnWithout
+        Next::ContinueWithout
     } else {
-        panic!("nothing in it tells what to do: {text}")
+        panic!("the text names no reaction: {text}")
     }
 }
 
-/// R2, R5: every way in which the gate refuses or holds back a call, and what a model makes of its text.
+/// R2, R5: every refusal of the gate, with the expected reaction to its text.
 #[test]
-fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
+fn r5_the_text_of_every_refusal_says_what_to_do() {
     let settings = "[calls]\nrounds_per_turn = 2\nrounds_per_session = 1000\nbreaker_failures = 1\n[rates]\ncalls_per_second = 1\nburst = 40";
     let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, settings);
     let operator = daemon.operator();
@@ -143,47 +143,47 @@ fn r5_a_model_knows_what_to_do_about_every_refusal_from_its_text_alone() {
     let cases = [
         (open("acme/bot"), "call_pay_qoute", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
         (open("acme/bot"), "pay.quote", payment.clone(), Next::CallInstead("call_pay_quote".to_owned())),
-        (open("acme/bot"), "pay/quote", json!({}), Next::MendArguments),
-        (open("acme/bot"), "pay/quote", json!([]), Next::MendArguments),
-        (open("acme/bot"), "pay/quote", json!({"to": "x".repeat(2 << 20), "amount": 1}), Next::MendArguments),
-        (open("acme/bot"), "codec/encode", json!({}), Next::GoOnWithout),
-        (open("acme/bot"), "text/count", json!({}), Next::GoOnWithout),
-        (open("acme/bot"), "files/delete", json!({}), Next::GoOnWithout),
-        (open("acme/bot"), "files/read", json!({}), Next::GoOnWithout),
-        (open("acme/bot"), "hostile/exit", json!({}), Next::GoOnWithout),
-        (open("acme/bot"), "time/now", json!({}), Next::GoOnWithout),
-        (crashed, "hostile/panic", json!({"message": "x"}), Next::GoOnWithout),
-        (open("acme/draft"), "pay/send", payment.clone(), Next::GoOnWithout),
+        (open("acme/bot"), "pay/quote", json!({}), Next::FixArguments),
+        (open("acme/bot"), "pay/quote", json!([]), Next::FixArguments),
+        (open("acme/bot"), "pay/quote", json!({"to": "x".repeat(2 << 20), "amount": 1}), Next::FixArguments),
+        (open("acme/bot"), "codec/encode", json!({}), Next::ContinueWithout),
+        (open("acme/bot"), "text/count", json!({}), Next::ContinueWithout),
+        (open("acme/bot"), "files/delete", json!({}), Next::ContinueWithout),
+        (open("acme/bot"), "files/read", json!({}), Next::ContinueWithout),
+        (open("acme/bot"), "hostile/exit", json!({}), Next::ContinueWithout),
+        (open("acme/bot"), "time/now", json!({}), Next::ContinueWithout),
+        (crashed, "hostile/panic", json!({"message": "x"}), Next::ContinueWithout),
+        (open("acme/draft"), "pay/send", payment.clone(), Next::ContinueWithout),
         (open("acme/bot"), "pay/send", payment.clone(), Next::Wait),
         (open("acme/bot"), "user/ask", json!({"question": "Which?"}), Next::Wait),
     ];
     for (session, tool, arguments, expected) in cases {
         let reply = session.call(tool, arguments);
         assert_ne!(reply.status(), "ok", "{}", reply.0);
-        assert_eq!(next(&told(&reply)), expected, "{}", told(&reply));
+        assert_eq!(next(&model_text(&reply)), expected, "{}", model_text(&reply));
         if let Next::CallInstead(suggested) = expected {
             assert_eq!(session.call(&suggested, payment.clone()).status(), "ok");
         }
     }
-    // A person said no; the turn has had its rounds; there were too many calls.
+    // An approval is denied, the rounds are used up, the rate limit is exceeded.
     let denied = open("acme/bot");
     let waiting = denied.call_as("c1", "pay/send", payment.clone());
     let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
-    assert_eq!(next(&told(&denied.get_call("c1"))), Next::GoOnWithout);
+    assert_eq!(next(&model_text(&denied.get_call("c1"))), Next::ContinueWithout);
     let spent = open("acme/bot");
     let [_, _, last] = [(); 3].map(|()| spent.call("pay/quote", payment.clone()));
     assert_eq!(last.error_type(), Some("ROUNDS_EXCEEDED"));
-    assert_eq!(next(&told(&last)), Next::AnswerNow);
+    assert_eq!(next(&model_text(&last)), Next::AnswerNow);
     let mut calls = (0..60).map(|_| open("acme/bot").call("pay/quote", payment.clone()));
     let limited = calls.find(|reply| reply.error_type() == Some("RATE_LIMITED")).expect("too many calls");
-    assert_eq!(next(&told(&limited)), Next::CallLater);
+    assert_eq!(next(&model_text(&limited)), Next::CallLater);
 }
 
-/// Each refusal of the gate tells what to do instead, and that repeating it does not help.
+/// Each refusal of the gate names an alternative, and says that repeating does not help.
 #[test]
-fn r5_every_refusal_of_the_gate_has_a_way_out() {
+fn r5_every_refusal_of_the_gate_names_an_alternative() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"], "disabled": ["pay/send"]}));
         let model = Model { session: &agent.session };
@@ -193,15 +193,15 @@ fn r5_every_refusal_of_the_gate_has_a_way_out() {
             denied.message(),
             "Access denied. This agent is not authorized to use the call_hostile_echo tool."
         );
-        assert!(told(&denied).contains("session's list"), "{}", told(&denied));
+        assert!(model_text(&denied).contains("session's list"), "{}", model_text(&denied));
         let disabled = model.call("call_pay_send", arguments()).expect_error("TOOL_DISABLED");
-        assert!(told(&disabled).contains("go on without it"), "{}", told(&disabled));
+        assert!(model_text(&disabled).contains("go on without it"), "{}", model_text(&disabled));
         for refused in [&denied, &disabled] {
             assert_eq!(refused.0["error"]["retryable"], false);
             assert_eq!(refused.0["executed"], "no");
         }
         agent.owner.replace(&agent.document(), &json!({"enabled": ["pay/*"]})).expect(200);
         let waiting = model.call("call_pay_send", arguments());
-        assert!(told(&waiting).contains("do not repeat it"), "{}", told(&waiting));
+        assert!(model_text(&waiting).contains("do not repeat it"), "{}", model_text(&waiting));
     });
 }

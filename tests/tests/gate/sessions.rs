@@ -1,11 +1,11 @@
-//! Sessions: the prompt, channels, tools that are out, the breaker and rounds.
+//! Sessions: prompt, channels, disabled tools, circuit breaker and rounds.
 
 use toolgate_tests::{Daemon, json};
 
 use crate::with_fixture;
 
 #[test]
-fn g2_a_session_carries_the_prompt_which_follows_the_policy() {
+fn g2_a_sessions_prompt_follows_the_policy() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let prompt = || {
@@ -54,7 +54,7 @@ fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
 }
 
 #[test]
-fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
+fn g7_a_tool_can_be_disabled_and_enabled_in_a_session() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let other = agent.session.client.open_session(&agent.path);
@@ -79,23 +79,23 @@ fn g7_a_tool_can_be_taken_out_of_a_session_and_let_in_again() {
     });
 }
 
-/// G13: the codes that count, in a row; refusals, wrong arguments and failures of the tool's own do not.
 #[test]
-fn a_session_that_has_ended_says_so_to_those_who_may_know_of_it() {
+fn an_ended_session_is_reported_only_to_its_organization() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
-        let stranger = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        let other_agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let place = agent.session.path("");
         agent.session.client.get(&place).expect(200);
         agent.session.client.delete(&place).expect(204);
         agent.session.client.get(&place).expect_refusal(410, "EXPIRED");
         agent.session.client.delete(&place).expect_refusal(410, "EXPIRED");
-        stranger.session.client.get(&place).expect_refusal(404, "NOT_FOUND");
+        other_agent.session.client.get(&place).expect_refusal(404, "NOT_FOUND");
     });
 }
 
+/// G13: only crashes and similar failures count, in a row. Refusals, invalid arguments and tool errors do not.
 #[test]
-fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_again() {
+fn g13_a_failing_tool_is_disabled_with_the_reason_and_can_be_enabled() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["hostile/*", "pay/quote"]}));
         let session = &agent.session;
@@ -117,7 +117,7 @@ fn g13_a_tool_that_keeps_failing_is_stopped_with_the_reason_and_can_be_let_in_ag
 }
 
 #[test]
-fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
+fn t4_rounds_are_limited_per_turn_and_repeated_calls_are_free() {
     let daemon = Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_turn = 2\nrounds_per_session = 4");
     let session = daemon.session_within("acme/bot", &json!({}));
     let round = |turn: &str, id: &str| {
@@ -128,7 +128,7 @@ fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
     };
     assert_eq!(round("a", "c1").status(), "ok");
     assert_eq!(round("a", "c2").status(), "ok");
-    assert_eq!(round("a", "c1").status(), "ok", "known, so no round");
+    assert_eq!(round("a", "c1").status(), "ok", "a repeated call uses no round");
     let spent = round("a", "c3").expect_error("ROUNDS_EXCEEDED");
     assert!(spent.message().contains("turn"), "{}", spent.0);
     assert_eq!(round("b", "c4").status(), "ok");
@@ -138,19 +138,19 @@ fn t4_a_turn_has_its_rounds_and_what_is_known_costs_none() {
     assert_eq!(session.audit_row(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
 }
 
-/// What a stranger asks of an organization stands in the stranger's log (O3).
+/// A refused request is recorded in the caller's organization, not in the requested one (O3).
 #[test]
-fn o3_a_token_that_an_owner_may_not_make_is_recorded_where_the_owner_belongs() {
+fn o3_a_refused_token_is_recorded_in_the_owners_organization() {
     with_fixture(|fixture| {
         let (one, other) =
             (fixture.agent(&json!({"enabled": ["pay/*"]})), fixture.agent(&json!({"enabled": ["pay/*"]})));
-        let asked = json!({"role": "orchestrator", "organization": other.organization});
-        one.owner.post("/v1/tokens", &asked).expect_refusal(404, "NOT_FOUND");
+        let ask_approval = json!({"role": "orchestrator", "organization": other.organization});
+        one.owner.post("/v1/tokens", &ask_approval).expect_refusal(404, "NOT_FOUND");
         let outcomes = |agent: &crate::Agent| -> Vec<String> {
             let rows = agent.owner.audit("kind=admin&action=token.create");
             rows.iter().filter_map(|row| row["admin"]["outcome"].as_str().map(str::to_owned)).collect()
         };
-        // Both have the tokens that the operator made for them.
+        // The operator created two tokens for each of them.
         assert_eq!(outcomes(&one), ["NOT_FOUND", "ok", "ok"]);
         assert_eq!(outcomes(&other), ["ok", "ok"]);
     });

@@ -1,12 +1,11 @@
-//! Calls in every form, through a real daemon (R1, M3). That the providers' own libraries take the answers is tried in
-//! `providers.rs`.
+//! Calls in every dialect (R1, M3). `providers.rs` tests the responses with the providers' client libraries.
 
 use toolgate_tests::{Value, json};
 
 use crate::with_fixture;
 
 #[test]
-fn r1_each_form_is_answered_in_its_own() {
+fn r1_each_dialect_gets_its_own_response() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"], "autonomy": "autonomous"}));
         let post = |body: Value| agent.session.post(&body).expect(200).json();
@@ -67,9 +66,9 @@ fn r1_each_form_is_answered_in_its_own() {
     });
 }
 
-/// What needs a person or a client is said beside the provider's list, which its library must take as it is.
+/// Pending approvals and client calls are reported beside the provider's own list, which its library must accept.
 #[test]
-fn r1_a_call_that_waits_says_so_in_every_form_and_runs_when_it_is_posted_again() {
+fn r1_a_waiting_call_is_reported_and_runs_when_posted_again() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"], "autonomy": "supervised"}));
         let body = json!({"anthropic": [{"type": "tool_use", "id": "toolu_1", "name": "call_pay_send", "input": {"to": "bob", "amount": 1}}]});
@@ -86,7 +85,7 @@ fn r1_a_call_that_waits_says_so_in_every_form_and_runs_when_it_is_posted_again()
 }
 
 #[test]
-fn m3_tools_are_listed_in_the_form_that_is_asked_for() {
+fn m3_tools_are_listed_in_the_requested_dialect() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/send"], "autonomy": "supervised"}));
         let list = |format: &str| {
