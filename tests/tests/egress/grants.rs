@@ -1,4 +1,4 @@
-//! The document of a grant over HTTP and from the command line.
+//! Grants over HTTP and by command line.
 
 use super::{API, PROGRAM, fetch, with_fixture};
 use toolgate_tests::{Daemon, daemon, guests, json};
@@ -6,7 +6,7 @@ use toolgate_tests::{Daemon, daemon, guests, json};
 const PATH: &str = "/v1/plugins/caller/grant";
 
 #[test]
-fn b5_a_grant_is_replaced_whole_and_holds_at_once() {
+fn b5_a_replaced_grant_applies_at_once() {
     with_fixture(|fixture| {
         let (operator, session) = (fixture.daemon.operator(), fixture.session());
         fetch(&session, "GET", &format!("{API}/")).output();
@@ -19,7 +19,7 @@ fn b5_a_grant_is_replaced_whole_and_holds_at_once() {
 }
 
 #[test]
-fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
+fn b5_an_invalid_grant_leaves_the_previous_one_in_force() {
     with_fixture(|fixture| {
         let (operator, session) = (fixture.daemon.operator(), fixture.session());
         for (document, pointer) in [
@@ -44,7 +44,7 @@ fn b5_an_unsound_grant_leaves_the_one_before_in_force() {
 }
 
 #[test]
-fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
+fn b5_an_organizations_policy_restricts_the_hosts_of_all_its_agents() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         for agent in ["narrow/one", "narrow/two", "wide/one"] {
@@ -68,16 +68,16 @@ fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
             let reply = fetch(session, "GET", &others).expect_error("NETWORK_DENIED");
             assert_eq!(reply.0["error"]["details"], json!({"denied_by": "organization"}), "{}", reply.0);
             assert_eq!(fixture.upstream.connections(), before);
-            // It takes away, and gives nothing.
+            // A policy can remove hosts but not grant any.
             fetch(session, "GET", "https://evil.test/").expect_error("NETWORK_DENIED");
         }
         let reply = fetch(&mine, "GET", &format!("{API}/ours/yours")).expect_error("NETWORK_DENIED");
         assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
         fetch(&one, "GET", &format!("{API}/ours/yours")).output();
         fetch(&wide, "GET", &others).output();
-        // One that cannot be read leaves the one before in force.
-        let unsound = json!({"enabled": "*", "network": [{"hosts": "api.upstream.test"}]});
-        let refused = operator.replace(policy, &unsound);
+        // An invalid policy leaves the previous one in force.
+        let invalid = json!({"enabled": "*", "network": [{"hosts": "api.upstream.test"}]});
+        let refused = operator.replace(policy, &invalid);
         assert_eq!(refused.json()["details"]["pointer"], "/network/0/hosts", "{}", refused.text());
         fetch(&one, "GET", &others).expect_error("NETWORK_DENIED");
         operator.replace(policy, &json!({"enabled": "*", "network": []})).expect(200);
@@ -87,10 +87,10 @@ fn b5_an_organizations_policy_narrows_what_the_tools_of_all_its_agents_reach() {
     });
 }
 
-/// A grant goes with its plugin, and outlives the daemon.
+/// A grant survives a crash and is deleted with its plugin.
 #[test]
-fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {
-    // Nobody answers there.
+fn b5_a_grant_survives_a_crash_and_is_deleted_with_its_plugin() {
+    // A closed port: the name server does not answer.
     let daemon = Daemon::start(PROGRAM, "[egress]\nname_servers = [\"127.0.0.1:9\"]\n");
     let loaded = daemon.operator().load("caller", guests::CALLER);
     let asked = &loaded["capabilities"]["network"];
@@ -101,7 +101,7 @@ fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {
     let operator = daemon.operator();
     assert_eq!(operator.get(PATH).expect(200).json(), document);
     let session = daemon.session_within("acme/bot", &json!({}));
-    // Permitted, and then nobody knows the name.
+    // Permitted, but the name cannot be resolved.
     fetch(&session, "GET", "https://example.invalid/").expect_error("API_UNAVAILABLE");
     fetch(&session, "GET", &format!("{API}/")).expect_error("NETWORK_DENIED");
     operator.delete("/v1/plugins/caller").expect(204);
@@ -112,16 +112,16 @@ fn b5_a_grant_is_kept_over_a_crash_and_removed_with_its_plugin() {
 
 #[test]
 fn b5_a_grant_is_given_from_the_command_line() {
-    let started = Daemon::start(PROGRAM, "");
-    started.operator().load("caller", guests::CALLER);
-    let folder = started.folder.path();
+    let running = Daemon::start(PROGRAM, "");
+    running.operator().load("caller", guests::CALLER);
+    let folder = running.folder.path();
     std::fs::write(
         folder.join("grant.json"),
         r#"{"network":[{"host":"example.invalid"}],"credentials":["paypal"]}"#,
     )
     .expect("a file");
-    let server = format!("http://{}", started.address);
-    let token = started.data().join("operator.token");
+    let server = format!("http://{}", running.address);
+    let token = running.data().join("operator.token");
     let token = token.to_str().expect("a path");
     let run = |file: &str| {
         let arguments = ["plugin", "grant", "caller", file, "--server", &server, "--token-file", token];
@@ -129,7 +129,7 @@ fn b5_a_grant_is_given_from_the_command_line() {
     };
     let done = run("grant.json");
     assert!(done.status.success() && done.stderr.contains("asks for no credential"), "{done:?}");
-    assert_eq!(started.operator().get(PATH).expect(200).json()["credentials"], json!(["paypal"]));
+    assert_eq!(running.operator().get(PATH).expect(200).json()["credentials"], json!(["paypal"]));
     std::fs::write(folder.join("wrong.json"), r#"{"hosts":[]}"#).expect("a file");
     let refused = run("wrong.json");
     assert!(

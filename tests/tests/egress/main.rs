@@ -1,22 +1,22 @@
-//! A guest and the network: it reaches what it was granted and nothing else, by requests that are ours in everything
-//! but their content (B3, B5, K4).
+//! Outgoing HTTP: a guest reaches the granted hosts and no others, and controls only the content of a request (B3,
+//! B5, K4).
 //!
-//! The upstream is a real server on an address of the loopback network, which the grant has to name. A request that must
-//! not leave is one that it never sees: each refusal is told from its positive twin by the connections that arrive.
+//! The upstream is a real server on a loopback address, which the grant must allow. A refused request must open no
+//! connection there, while its positive twin does.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
-mod answers;
-mod crowded;
-mod declared;
-mod dropped;
+mod responses;
+mod connection_limits;
+mod custom_tools;
+mod failed_connections;
 mod grants;
-mod injected;
-mod owned;
-mod pages;
-mod published;
-mod refused;
-mod unrecorded;
+mod injection;
+mod stored_credentials;
+mod http_plugin;
+mod published_documents;
+mod refusals;
+mod write_ahead;
 mod wire;
 
 use toolgate_tests::upstream::{self, TRUSTED, UNTRUSTED, Upstream};
@@ -24,7 +24,7 @@ use toolgate_tests::{CallReply, Daemon, Options, Session, Shared, Value, guests,
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Where most requests go.
+/// URL of most requests.
 const API: &str = "https://api.upstream.test:8443";
 
 static FIXTURE: Shared<Fixture> = Shared::new();
@@ -39,7 +39,7 @@ impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
         let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
-        // Nobody listens there: a request that went by a proxy of the environment would fail.
+        // A closed port: a request through a proxy from the environment would fail.
         let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
         let under =
             ["env".to_owned()].into_iter().chain(proxies.map(|name| format!("{name}=http://127.0.0.1:9")));
@@ -57,10 +57,10 @@ impl Fixture {
     }
 
     fn session(&mut self) -> Session {
-        self.session_of(&json!({}))
+        self.session_with(&json!({}))
     }
 
-    fn session_of(&mut self, document: &Value) -> Session {
+    fn session_with(&mut self, document: &Value) -> Session {
         self.agents += 1;
         let mut document = document.clone();
         document["enabled"] = json!(["*"]);
@@ -69,7 +69,7 @@ impl Fixture {
         self.daemon.operator().open_session(&agent)
     }
 
-    /// What the audit log has of the requests of a session.
+    /// Network effects of a session in the audit log.
     fn effects(&self, session: &Session) -> Vec<(String, String)> {
         let rows = self.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
         let text = |row: &Value, name: &str| row["effect"][name].as_str().unwrap_or_default().to_owned();
@@ -77,7 +77,7 @@ impl Fixture {
     }
 }
 
-/// Everything that the guest asks for, and the network that the upstream is in.
+/// Grant of everything that the guest declares, and of the upstream's private network.
 fn grant(upstream: &Upstream) -> Value {
     let mut grant = json!({
         "network": [
@@ -109,7 +109,7 @@ fn fetch(session: &Session, method: &str, url: &str) -> CallReply {
     session.call("caller/fetch", json!({"method": method, "url": url, "headers": []}))
 }
 
-/// The positive twin of everything else.
+/// Positive twin of the refusals below.
 #[test]
 fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
     with_fixture(|fixture| {
@@ -132,9 +132,9 @@ fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
 }
 
 #[test]
-fn b3_a_name_is_asked_for_once_a_connection() {
+fn b3_a_name_is_resolved_once_per_connection() {
     with_fixture(|fixture| {
-        // Of an organization that has no connection yet.
+        // This organization has no open connection yet.
         let operator = fixture.daemon.operator();
         operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
         let session = operator.open_session("asking/a");
@@ -144,13 +144,13 @@ fn b3_a_name_is_asked_for_once_a_connection() {
     });
 }
 
-/// One organization's connections are no other's, and a kept one is used again.
+/// Connections are pooled per organization.
 #[test]
-fn b3_connections_are_kept_for_the_same_organization_alone() {
+fn b3_connections_are_pooled_per_organization() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
         let operator = fixture.daemon.operator();
-        // Of organizations that have no connection yet.
+        // These organizations have no open connections yet.
         let open = |agent: &str| {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
             operator.open_session(agent)
@@ -166,7 +166,7 @@ fn b3_connections_are_kept_for_the_same_organization_alone() {
 }
 
 #[test]
-fn b3_hanging_up_closes_the_connection_upstream() {
+fn b3_a_disconnect_closes_the_upstream_connection() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| vec![upstream::Piece::Hang]);
         let session = fixture.session();

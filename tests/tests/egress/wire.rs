@@ -1,4 +1,4 @@
-//! What is on the wire: framing, host and connection are said by the host alone.
+//! Requests on the wire: the host controls framing, `Host` and connection headers.
 
 use super::{API, fetch, with_fixture};
 use toolgate_tests::{Session, json};
@@ -16,8 +16,8 @@ fn post(
     )
 }
 
-/// The value of a header that stands there exactly once.
-fn only<'a>(request: &'a str, name: &str) -> &'a str {
+/// Value of a header that occurs exactly once.
+fn single_value<'a>(request: &'a str, name: &str) -> &'a str {
     let head = request.split("\r\n\r\n").next().unwrap_or_default();
     let of_name = |line: &&str| line.to_ascii_lowercase().starts_with(&format!("{name}: "));
     let lines: Vec<&str> = head.lines().filter(of_name).collect();
@@ -26,7 +26,7 @@ fn only<'a>(request: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn b3_a_guest_cannot_say_what_is_ours_to_say() {
+fn b3_a_guest_cannot_set_the_hosts_headers() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let headers = [
@@ -39,16 +39,16 @@ fn b3_a_guest_cannot_say_what_is_ours_to_say() {
         ];
         post(&session, &headers, Some("four"), Some("x-late: smuggled")).output();
         let request = fixture.upstream.requests().pop().expect("a request");
-        assert_eq!(only(&request, "host"), "api.upstream.test:8443");
-        assert_eq!(only(&request, "accept-encoding"), "gzip, deflate");
-        assert_eq!(only(&request, "transfer-encoding"), "chunked");
-        assert_eq!(only(&request, "x-mine"), "kept");
-        assert_eq!(only(&request, "user-agent"), "toolgate");
+        assert_eq!(single_value(&request, "host"), "api.upstream.test:8443");
+        assert_eq!(single_value(&request, "accept-encoding"), "gzip, deflate");
+        assert_eq!(single_value(&request, "transfer-encoding"), "chunked");
+        assert_eq!(single_value(&request, "x-mine"), "kept");
+        assert_eq!(single_value(&request, "user-agent"), "toolgate");
         for absent in ["te:", "trailer:", "expect:", "content-length:", "connection:", "x-late", "smuggled"] {
             assert!(!request.to_ascii_lowercase().contains(&format!("\n{absent}")), "{absent} in {request}");
         }
         assert!(request.ends_with("\r\n0\r\n\r\n"), "{request}");
-        // What no guest may even write down.
+        // The guest cannot set these fields at all.
         for header in [
             "host: evil.test",
             "connection: upgrade",
@@ -63,12 +63,12 @@ fn b3_a_guest_cannot_say_what_is_ours_to_say() {
 }
 
 #[test]
-fn b3_a_length_is_that_of_the_content() {
+fn b3_the_content_length_matches_the_body() {
     with_fixture(|fixture| {
         let session = fixture.session();
         post(&session, &["content-length: 4"], Some("four"), None).output();
         let request = fixture.upstream.requests().pop().expect("a request");
-        assert_eq!(only(&request, "content-length"), "4");
+        assert_eq!(single_value(&request, "content-length"), "4");
         assert!(
             request.ends_with("\r\n\r\nfour") && !request.to_ascii_lowercase().contains("transfer-encoding"),
             "{request}"
@@ -80,15 +80,15 @@ fn b3_a_length_is_that_of_the_content() {
             let reply = post(&session, &[&format!("content-length: {length}")], Some(body), None);
             assert!(reply.error_type().is_some(), "{length}: {}", reply.0);
         }
-        assert_eq!(fixture.upstream.requests().len(), before, "a request was taken whole");
+        assert_eq!(fixture.upstream.requests().len(), before, "a complete request arrived");
         post(&session, &["content-length: 4", "content-length: 5"], Some("four"), None)
             .expect_error("TOOL_FAILED");
     });
 }
 
-/// Servers that want a length get one where content is usual (RFC 9110, 8.6), and no guest decides about it.
+/// Methods with usual content send `Content-Length: 0` (RFC 9110, 8.6), whatever the guest sets.
 #[test]
-fn b3_a_request_without_content_says_so_where_content_is_usual() {
+fn b3_a_request_without_a_body_has_a_content_length_where_usual() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let request = |method: &str, headers: &[&str], body: Option<&str>| {
@@ -100,10 +100,10 @@ fn b3_a_request_without_content_says_so_where_content_is_usual() {
         for method in ["POST", "PUT", "PATCH"] {
             for headers in [&[][..], &["content-length: 0"]] {
                 let request = request(method, headers, None);
-                assert_eq!(only(&request, "content-length"), "0", "{request}");
+                assert_eq!(single_value(&request, "content-length"), "0", "{request}");
                 assert!(!request.to_ascii_lowercase().contains("transfer-encoding"), "{request}");
             }
-            assert_eq!(only(&request(method, &[], Some("four")), "transfer-encoding"), "chunked");
+            assert_eq!(single_value(&request(method, &[], Some("four")), "transfer-encoding"), "chunked");
         }
         for method in ["GET", "HEAD", "DELETE", "OPTIONS"] {
             let request = request(method, &[], None);
@@ -113,7 +113,7 @@ fn b3_a_request_without_content_says_so_where_content_is_usual() {
 }
 
 #[test]
-fn b3_no_line_can_be_put_into_a_request() {
+fn b3_header_injection_is_refused() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let before = fixture.upstream.requests().len();

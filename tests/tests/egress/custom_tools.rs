@@ -1,4 +1,4 @@
-//! Tools that an organization declares of an HTTP API (C1), and what trying one shows (C3).
+//! Custom HTTP tools of an organization (C1), and test calls of them (C3).
 
 use toolgate_tests::{CallReply, Client, PluginFile, Session, Value, json};
 
@@ -6,7 +6,7 @@ use super::{Fixture, upstream, with_fixture};
 
 const SECRET: &str = "sk_live_declared_5511aa";
 
-/// A tool of the upstream, whose network only an operator can grant.
+/// Tool of the upstream. Only an operator can grant its private network.
 fn definition() -> Value {
     json!({
         "display_name": "Shop", "description": "What the shop has.", "publisher": "Acme",
@@ -27,16 +27,16 @@ fn definition() -> Value {
     })
 }
 
-struct House {
+struct Tenant {
     operator: Client,
     organization: String,
 }
 
-impl House {
-    /// An organization of its own, whose tool may reach the upstream.
+impl Tenant {
+    /// Creates an organization whose tool may reach the upstream.
     fn new(fixture: &Fixture, organization: &str) -> Self {
-        let house = Self { operator: fixture.daemon.operator(), organization: organization.to_owned() };
-        house.operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
+        let tenant = Self { operator: fixture.daemon.operator(), organization: organization.to_owned() };
+        tenant.operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
         let grant = json!({
             "network": [{"host": "api.upstream.test", "port": 8443}, {"scheme": "http", "host": "plain.upstream.test", "port": 8080}],
             "private_networks": [format!("{}/32", fixture.upstream.address)],
@@ -44,8 +44,8 @@ impl House {
             "extra_ca": [fixture.upstream.authority],
             "credentials": ["shop"],
         });
-        house.operator.make(&house.path("shop/grant"), &grant).expect(201);
-        house
+        tenant.operator.make(&tenant.path("shop/grant"), &grant).expect(201);
+        tenant
     }
 
     fn path(&self, rest: &str) -> String {
@@ -60,7 +60,7 @@ impl House {
         self.operator.open_session(&format!("{}/bot", self.organization))
     }
 
-    fn keep_secret(&self) {
+    fn store_secret(&self) {
         let credential = json!({
             "provider": "shop", "kind": "api_key", "header": "x-api-key", "secret": SECRET,
             "bound_to": [{"host": "api.upstream.test", "port": 8443, "path": "/shop/"}],
@@ -79,10 +79,10 @@ fn head(request: &str) -> &str {
 }
 
 #[test]
-fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
+fn c1_an_action_sends_a_request_and_returns_the_response() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "declared");
-        let made = house.make(&definition());
+        let tenant = Tenant::new(fixture, "declared");
+        let made = tenant.make(&definition());
         assert_eq!(made["state"], "active", "{made}");
         assert_eq!(made["tools"][0]["wire_name"], "call_shop_item");
         assert_eq!(made["warnings"], json!([]), "{made}");
@@ -90,14 +90,14 @@ fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
             true => upstream::ok("application/json", r#"{"item":{"name":"Pen","id":12345678901234567890}}"#),
             false => upstream::answer(201, &[("Content-Type", "application/json")], br#"{"order":7}"#),
         });
-        let session = house.session();
+        let session = tenant.session();
         let item = session.call("shop/item", json!({"id": "a/b?c#d", "fields": ["name", "id"]}));
         assert_eq!(item.output(), &json!({"name": "Pen", "id": 12345678901234567890_u64}), "{}", item.0);
         let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(head(&request), "GET /shop/v1/items/a%2Fb%3Fc%23d?fields=name,id HTTP/1.1");
         assert!(request.to_ascii_lowercase().contains("\r\nx-client: toolgate\r\n"), "{request}");
 
-        // An argument stays in its place: what would lead elsewhere is not sent.
+        // An argument cannot change the path: traversal is refused.
         let before = fixture.upstream.requests().len();
         session.call("shop/item", json!({"id": "a/../../../admin"})).expect_error("INVALID_ARGUMENTS");
         assert_eq!(fixture.upstream.requests().len(), before);
@@ -112,21 +112,21 @@ fn c1_a_declared_action_is_a_request_and_its_answer_a_result() {
     });
 }
 
-/// 9.4: a name from elsewhere makes the tool's, is shown, and is taken in a call as S5 writes it.
+/// 9.4: an original name becomes a valid tool name, is shown, and works in S5's call form.
 #[test]
-fn c1_an_action_is_called_as_it_is_elsewhere() {
+fn c1_an_action_is_called_by_its_original_name() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "named");
+        let tenant = Tenant::new(fixture, "named");
         let mut definition = definition();
         definition["actions"][0]["name"] = "getItem".into();
-        let made = house.make(&definition);
+        let made = tenant.make(&definition);
         assert_eq!(made["tools"][0]["name"], "get_item", "{made}");
         assert_eq!(
             (&made["tools"][0]["original_name"], &made["tools"][1]["original_name"]),
             (&json!("getItem"), &Value::Null)
         );
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":{"name":"Pen"}}"#));
-        let session = house.session();
+        let session = tenant.session();
         let flat = |tool_name: &str, action: &str| {
             let call =
                 json!({"tool_call": {"tool_name": tool_name, "action": action, "parameters": {"id": "7"}}});
@@ -137,96 +137,96 @@ fn c1_an_action_is_called_as_it_is_elsewhere() {
         assert_eq!(
             (&got["tool_name"], &got["action"]),
             (&json!("shop"), &json!("getItem")),
-            "as it was called"
+            "the result has the name of the call"
         );
         assert_eq!(flat("shop", "get_item")["status"], "ok");
         assert_eq!(session.call("shop/getItem", json!({"id": "7"})).output(), &json!({"name": "Pen"}));
         for action in ["getitem", "GetItem", "getItems"] {
             assert_eq!(flat("shop", action)["error_type"], "TOOL_NOT_FOUND", "{action}");
         }
-        let tools = house.operator.get(&format!("/v1/sessions/{}/tools", session.id)).expect(200).json();
+        let tools = tenant.operator.get(&format!("/v1/sessions/{}/tools", session.id)).expect(200).json();
         let listed =
             tools["tools"].as_array().into_iter().flatten().find(|tool| tool["name"] == "call_shop_get_item");
         assert_eq!(listed.map(|tool| &tool["original_name"]), Some(&json!("getItem")), "{tools}");
         let tried = json!({"organization": "named", "tool": "shop/getItem", "arguments": {"id": "7"}});
-        assert_eq!(house.operator.post("/v1/try", &tried).expect(200).json()["result"]["status"], "ok");
-        // The gate knows it by its own name alone, and holds whatever it is called by.
-        house
+        assert_eq!(tenant.operator.post("/v1/try", &tried).expect(200).json()["result"]["status"], "ok");
+        // Policies use the tool's own name, and apply to calls by its original name.
+        tenant
             .operator
             .make("/v1/orgs/named/agents/other", &json!({"enabled": ["*"], "disabled": ["shop/get_item"]}));
-        let other = house.operator.open_session("named/other");
+        let other = tenant.operator.open_session("named/other");
         other.call("shop/getItem", json!({"id": "7"})).expect_error("TOOL_DISABLED");
-        // Two that would be one tool are refused, and what is there stays.
+        // Two names that map to the same tool are refused, and the existing tool stays.
         definition["actions"][1]["name"] = "get-item".into();
-        house.operator.replace(&house.path("shop"), &definition).expect_refusal(422, "INVALID_POLICY");
+        tenant.operator.replace(&tenant.path("shop"), &definition).expect_refusal(422, "INVALID_POLICY");
         assert_eq!(flat("shop", "getItem")["status"], "ok");
     });
 }
 
-/// Nothing of an organization's tool is there for another one.
+/// An organization's tool does not exist for another one.
 #[test]
 fn c1_a_tool_of_one_organization_does_not_exist_for_another() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "having");
-        house.make(&definition());
+        let tenant = Tenant::new(fixture, "having");
+        tenant.make(&definition());
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        assert_eq!(house.session().call("shop/item", json!({"id": "1"})).output(), &json!(1));
+        assert_eq!(tenant.session().call("shop/item", json!({"id": "1"})).output(), &json!(1));
         let operator = fixture.daemon.operator();
         operator.make_agent("lacking/bot", &json!({"enabled": ["*"]}));
         let other = operator.open_session("lacking/bot");
         let theirs = other.call("shop/item", json!({"id": "1"}));
-        let nobodys = other.call("shop/nothing", json!({"id": "1"}));
-        assert_eq!(error(theirs, "TOOL_NOT_FOUND")["hint"], error(nobodys, "TOOL_NOT_FOUND")["hint"]);
+        let unknown = other.call("shop/nothing", json!({"id": "1"}));
+        assert_eq!(error(theirs, "TOOL_NOT_FOUND")["hint"], error(unknown, "TOOL_NOT_FOUND")["hint"]);
         let listed = operator.get(&format!("/v1/sessions/{}/tools", other.id)).expect(200).text();
         assert!(!listed.contains("call_shop_"), "{listed}");
         let owner = operator.with_new_token(&json!({"role": "owner", "organization": "lacking"}));
-        owner.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
+        owner.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
         owner.get("/v1/orgs/lacking/tools").expect(200);
         assert_eq!(owner.get("/v1/orgs/lacking/tools").json()["items"], json!([]));
-        // It can have one of the same name, which is another.
+        // Another organization may use the same name for its own tool.
         let theirs = json!({"description": "Theirs.", "base_url": "https://other.example", "actions": [
             {"name": "nothing", "description": "Nothing.", "method": "GET", "path": "/", "input_schema": {"type": "object"}}]});
         owner.make("/v1/orgs/lacking/tools/shop", &theirs).expect(201);
         let called = |session: &Session| operator.get(&format!("/v1/sessions/{}/tools", session.id)).text();
         assert!(called(&other).contains("call_shop_nothing") && !called(&other).contains("call_shop_item"));
-        assert!(called(&house.session()).contains("call_shop_item"));
+        assert!(called(&tenant.session()).contains("call_shop_item"));
     });
 }
 
 #[test]
-fn c1_a_tool_is_replaced_and_removed_under_its_tag() {
+fn c1_a_tool_is_replaced_and_deleted_with_its_etag() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "changing");
-        house.make(&definition());
-        house.operator.make(&house.path("shop"), &definition()).expect_refusal(412, "CONFLICT");
-        let shown = house.operator.get(&house.path("shop")).expect(200);
+        let tenant = Tenant::new(fixture, "changing");
+        tenant.make(&definition());
+        tenant.operator.make(&tenant.path("shop"), &definition()).expect_refusal(412, "CONFLICT");
+        let shown = tenant.operator.get(&tenant.path("shop")).expect(200);
         assert_eq!(shown.json(), definition());
         let mut other = definition();
         other["actions"].as_array_mut().expect("actions").remove(0);
-        let replaced = house.operator.replace(&house.path("shop"), &other).expect(200).json();
+        let replaced = tenant.operator.replace(&tenant.path("shop"), &other).expect(200).json();
         assert_eq!(replaced["tools"].as_array().map(Vec::len), Some(1));
-        let session = house.session();
+        let session = tenant.session();
         session.call("shop/item", json!({"id": "1"})).expect_error("TOOL_NOT_FOUND");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
         let tag =
-            house.operator.get(&house.path("shop")).header("etag").map(str::to_owned).unwrap_or_default();
-        house.operator.send("DELETE", &house.path("shop"), &[("If-Match", &tag)], b"").expect(204);
+            tenant.operator.get(&tenant.path("shop")).header("etag").map(str::to_owned).unwrap_or_default();
+        tenant.operator.send("DELETE", &tenant.path("shop"), &[("If-Match", &tag)], b"").expect(204);
         session.call("shop/order", json!({"items": []})).expect_error("TOOL_NOT_FOUND");
-        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
+        tenant.operator.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
     });
 }
 
-/// Which of the two is meant is not for the daemon to guess, and nobody else is concerned.
+/// With two candidates neither is called. Other organizations are not affected.
 #[test]
-fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
+fn c1_a_name_of_both_a_plugin_and_a_tool_calls_neither() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "crossed");
-        let operator = &house.operator;
-        operator.make(&house.path("late"), &definition()).expect(201);
+        let tenant = Tenant::new(fixture, "crossed");
+        let operator = &tenant.operator;
+        operator.make(&tenant.path("late"), &definition()).expect(201);
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        let session = house.session();
-        // No operator granted this one its network, so it is refused there, and is there.
+        let session = tenant.session();
+        // The tool exists, but has no granted network.
         session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         operator.load("late", &PluginFile::new("late").build());
         session.call("late/item", json!({"id": "1"})).expect_error("TOOL_NOT_FOUND");
@@ -239,36 +239,36 @@ fn c1_a_plugin_of_the_platform_under_the_name_of_a_tool_serves_neither_there() {
     });
 }
 
-/// A grant is the operator's, and outlives what the owner writes.
+/// A grant belongs to the operator and survives changes of the definition.
 #[test]
-fn c1_a_grant_holds_over_another_definition_and_can_be_less_than_that_names() {
+fn c1_a_grant_survives_a_new_definition_and_can_allow_less() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "granted");
-        house.make(&definition());
+        let tenant = Tenant::new(fixture, "granted");
+        tenant.make(&definition());
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        let session = house.session();
+        let session = tenant.session();
         session.call("shop/item", json!({"id": "1"})).output();
-        let mut less: Value = house.operator.get(&house.path("shop/grant")).expect(200).json();
+        let mut less: Value = tenant.operator.get(&tenant.path("shop/grant")).expect(200).json();
         less["network"] = json!([{"host": "api.upstream.test", "port": 8443, "methods": ["POST"]}]);
-        house.operator.replace(&house.path("shop/grant"), &less).expect(200);
+        tenant.operator.replace(&tenant.path("shop/grant"), &less).expect(200);
         session.call("shop/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
-        house.operator.replace(&house.path("shop"), &definition()).expect(200);
+        tenant.operator.replace(&tenant.path("shop"), &definition()).expect(200);
         session.call("shop/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"order":1}"#));
         session.call("shop/order", json!({"items": []})).output();
     });
 }
 
-/// The bucket is the plugin's own, and its size what the definition says.
+/// Token bucket of the plugin, with the size from the definition.
 #[test]
-fn c1_what_the_service_takes_is_held() {
+fn c1_the_rate_limit_of_a_definition_is_enforced() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "limited");
+        let tenant = Tenant::new(fixture, "limited");
         let mut limited = definition();
         limited["rate_limit"] = json!({"calls": 2, "seconds": 86_400});
-        house.make(&limited);
+        tenant.make(&limited);
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        let session = house.session();
+        let session = tenant.session();
         for _ in 0..2 {
             session.call("shop/item", json!({"id": "1"})).output();
         }
@@ -278,11 +278,11 @@ fn c1_what_the_service_takes_is_held() {
 }
 
 #[test]
-fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
+fn c1_an_upstream_failure_differs_from_a_refused_request() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "failing");
-        house.make(&definition());
-        let session = house.session();
+        let tenant = Tenant::new(fixture, "failing");
+        tenant.make(&definition());
+        let session = tenant.session();
         let call = || session.call("shop/item", json!({"id": "1"}));
         let busy = [("Retry-After", "7"), ("Content-Type", "text/plain")];
         fixture.upstream.answer(move |_| upstream::answer(503, &busy, b"come again"));
@@ -301,32 +301,32 @@ fn c1_an_upstream_that_fails_is_told_from_a_request_that_it_refuses() {
     });
 }
 
-/// What an owner alone can say reaches the public network over HTTPS, and no other.
+/// A definition without a grant reaches public addresses over HTTPS only.
 #[test]
-fn c1_without_a_grant_a_definition_reaches_no_private_address_and_nothing_without_tls() {
+fn c1_without_a_grant_only_public_https_is_reachable() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "ungranted");
+        let tenant = Tenant::new(fixture, "ungranted");
         let before = fixture.upstream.connections();
         let other = |base: &str| {
             let mut other = definition();
             other["base_url"] = json!(base);
             other
         };
-        let path = house.path("inside");
-        house.operator.make(&path, &other("https://api.upstream.test:8443/shop/v1")).expect(201);
-        let session = house.session();
+        let path = tenant.path("inside");
+        tenant.operator.make(&path, &other("https://api.upstream.test:8443/shop/v1")).expect(201);
+        let session = tenant.session();
         let denied = || error(session.call("inside/item", json!({"id": "1"})), "NETWORK_DENIED").to_string();
         assert!(denied().contains("private_networks"), "{}", denied());
-        house.operator.replace(&path, &other("http://plain.upstream.test:8080/")).expect(200);
+        tenant.operator.replace(&path, &other("http://plain.upstream.test:8080/")).expect(200);
         assert!(denied().contains("without TLS"), "{}", denied());
         assert_eq!(fixture.upstream.connections(), before);
     });
 }
 
 #[test]
-fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
+fn c1_an_invalid_definition_is_refused_with_its_place() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "mistaken");
+        let tenant = Tenant::new(fixture, "mistaken");
         let cases: [(&str, Value, &str); 8] = [
             ("/base_ulr", json!("https://a.example"), "/base_ulr"),
             ("/base_url", json!("ftp://a.example"), "/base_url"),
@@ -337,36 +337,36 @@ fn c1_a_definition_that_makes_no_tool_is_refused_with_its_place() {
             ("/actions/0/input_schema/properties/id/type", json!("strin"), "/actions/0/input_schema"),
             ("/actions/1/name", json!("item"), "/actions/1/name"),
         ];
-        for (place, value, told) in cases {
-            let mut unsound = definition();
+        for (place, value, expected) in cases {
+            let mut invalid = definition();
             let (parent, name) = place.rsplit_once('/').expect("a pointer");
-            unsound.pointer_mut(parent).expect("a place")[name.replace("~1", "/").as_str()] = value;
-            let refused = house
+            invalid.pointer_mut(parent).expect("a place")[name.replace("~1", "/").as_str()] = value;
+            let refused = tenant
                 .operator
-                .make(&house.path("shop"), &unsound)
+                .make(&tenant.path("shop"), &invalid)
                 .expect_refusal(422, "INVALID_POLICY")
                 .json();
             let pointer = refused["details"]["pointer"].as_str().unwrap_or_default().to_owned();
-            assert!(pointer.starts_with(told), "{place}: {refused}");
+            assert!(pointer.starts_with(expected), "{place}: {refused}");
         }
-        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
-        // A namespace that everybody has already.
-        house.operator.make(&house.path("files"), &definition()).expect_refusal(409, "CONFLICT");
-        house.make(&definition());
+        tenant.operator.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
+        // A namespace of the platform.
+        tenant.operator.make(&tenant.path("files"), &definition()).expect_refusal(409, "CONFLICT");
+        tenant.make(&definition());
     });
 }
 
 #[test]
-fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
+fn c1_a_tool_without_its_secret_has_a_missing_integration() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "secretive");
+        let tenant = Tenant::new(fixture, "secretive");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
-        let made = house.make(&secret);
+        let made = tenant.make(&secret);
         assert_eq!(made["warnings"][0]["code"], "NO_CREDENTIAL", "{made}");
-        let session = house.session();
+        let session = tenant.session();
         session.call("shop/item", json!({"id": "1"})).expect_error("INTEGRATION_MISSING");
-        house.keep_secret();
+        tenant.store_secret();
         fixture.upstream.answer(|_| upstream::ok("application/json", &format!(r#"{{"item":"{SECRET}"}}"#)));
         let reply = session.call("shop/item", json!({"id": "1"}));
         assert_eq!(reply.output(), &json!("*".repeat(SECRET.len())));
@@ -376,14 +376,14 @@ fn c1_a_secret_is_the_hosts_and_without_it_the_integration_is_missing() {
 }
 
 #[test]
-fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
+fn c1_a_rejected_credential_names_its_keeper() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "expired");
+        let tenant = Tenant::new(fixture, "expired");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
-        house.make(&secret);
-        house.keep_secret();
-        let session = house.session();
+        tenant.make(&secret);
+        tenant.store_secret();
+        let session = tenant.session();
         let call = || session.call("shop/item", json!({"id": "1"}));
         for status in [401, 403] {
             let plain = [("Content-Type", "text/plain")];
@@ -401,38 +401,38 @@ fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
     });
 }
 
-/// 9.11: a method alone does not loosen the gate.
+/// 9.11: a safe method alone does not waive approval.
 #[test]
-fn c1_what_only_reads_passes_unasked_where_the_definition_says_so() {
+fn c1_safe_methods_need_no_approval_only_if_declared() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "asked");
+        let tenant = Tenant::new(fixture, "asked");
         let supervised = json!({"enabled": ["*"], "autonomy": "supervised"});
-        house.operator.make_agent("asked/supervised", &supervised);
-        let session = house.operator.open_session("asked/supervised");
+        tenant.operator.make_agent("asked/supervised", &supervised);
+        let session = tenant.operator.open_session("asked/supervised");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        house.make(&definition());
+        tenant.make(&definition());
         assert_eq!(session.call("shop/item", json!({"id": "1"})).status(), "approval_required");
         let mut vouched = definition();
         vouched["safe_methods"] = json!(true);
-        house.operator.replace(&house.path("shop"), &vouched).expect(200);
+        tenant.operator.replace(&tenant.path("shop"), &vouched).expect(200);
         assert_eq!(session.call("shop/item", json!({"id": "1"})).output(), &json!(1));
         assert_eq!(session.call("shop/order", json!({"items": []})).status(), "approval_required");
     });
 }
 
 #[test]
-fn c3_a_trial_shows_the_request_as_it_was_sent_and_the_raw_answer_without_the_secret() {
+fn c3_a_test_call_shows_request_and_response_without_the_secret() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "trying");
+        let tenant = Tenant::new(fixture, "trying");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
-        house.make(&secret);
-        house.keep_secret();
+        tenant.make(&secret);
+        tenant.store_secret();
         let raw = format!(r#"{{"item":{{"name":"Pen"}},"you":"{SECRET}"}}"#);
         fixture.upstream.answer(move |_| upstream::ok("application/json", &raw));
         let request =
             json!({"organization": "trying", "tool": "shop/item", "arguments": {"id": "7", "fields": ["a"]}});
-        let tried = house.operator.post("/v1/try", &request).expect(200).json();
+        let tried = tenant.operator.post("/v1/try", &request).expect(200).json();
         assert_eq!(tried["result"]["output"], json!({"name": "Pen"}), "{tried}");
         assert!(tried["result"]["usage"]["fuel"].as_u64().is_some_and(|fuel| fuel > 0));
         let seen = &tried["requests"][0];
@@ -449,23 +449,23 @@ fn c3_a_trial_shows_the_request_as_it_was_sent_and_the_raw_answer_without_the_se
         let answer = seen["answer"]["text"].as_str().unwrap_or_default();
         assert!(answer.starts_with(r#"{"item":{"name":"Pen"}"#) && answer.contains("***"), "{answer}");
         assert!(!tried.to_string().contains(SECRET), "{tried}");
-        // It was a real call, and is in the log under whoever tried.
-        let rows = house.operator.audit("kind=call&agent=try");
+        // A test call is a real call, recorded with its caller.
+        let rows = tenant.operator.audit("kind=call&agent=try");
         assert!(rows.iter().any(|row| row["call"]["organization"] == "trying"), "{rows:?}");
     });
 }
 
 #[test]
-fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
+fn c3_a_definition_is_tested_before_it_is_saved() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "drafting");
+        let tenant = Tenant::new(fixture, "drafting");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
-        let owner = house.operator.with_new_token(&json!({"role": "owner", "organization": "drafting"}));
+        let owner = tenant.operator.with_new_token(&json!({"role": "owner", "organization": "drafting"}));
         let draft = |definition: &Value, action: &str| json!({"namespace": "shop", "definition": definition, "tool": action, "arguments": {"id": "1"}});
         let tried = owner.post("/v1/try", &draft(&definition(), "item")).expect(200).json();
         assert_eq!(tried["result"]["output"], json!(1), "{tried}");
-        owner.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
-        // What is refused on its way is shown as well.
+        owner.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
+        // A refused request is shown as well.
         let mut elsewhere = definition();
         elsewhere["base_url"] = json!("https://elsewhere.example/");
         let tried = owner.post("/v1/try", &draft(&elsewhere, "item")).expect(200).json();
@@ -475,17 +475,17 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
             "{tried}"
         );
         owner.post("/v1/try", &draft(&json!({}), "item")).expect_refusal(422, "INVALID_POLICY");
-        // Under the name of a platform's plugin it would have what is allowed to that one.
+        // The name of a platform plugin would borrow that plugin's permissions.
         let mut masked = draft(&definition(), "item");
         masked["namespace"] = json!("text");
         owner.post("/v1/try", &masked).expect_refusal(409, "CONFLICT");
         let theirs = json!({"organization": "trying", "tool": "shop/item"});
         owner.post("/v1/try", &theirs).expect_refusal(404, "NOT_FOUND");
-        // A saved tool goes by the organization's policy.
-        house.make(&definition());
+        // A saved tool is subject to the organization's policy.
+        tenant.make(&definition());
         let saved = json!({"tool": "shop/item", "arguments": {"id": "1"}});
         assert_eq!(owner.post("/v1/try", &saved).expect(200).json()["result"]["status"], "ok");
-        house
+        tenant
             .operator
             .replace("/v1/orgs/drafting/policy", &json!({"enabled": ["*"], "disabled": ["shop/*"]}))
             .expect(200);
@@ -494,14 +494,14 @@ fn c3_a_definition_is_tried_before_it_is_saved_and_leaves_nothing() {
     });
 }
 
-/// However many are made at once: the last place is given once.
+/// Concurrent requests get the last place exactly once.
 #[test]
-fn c1_an_organization_has_200_tools_and_no_more() {
+fn c1_an_organization_has_at_most_200_tools() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "crowded");
+        let tenant = Tenant::new(fixture, "crowded");
         let put = &|number: usize| {
-            let path = house.path(&format!("shop-{number}"));
-            house.operator.make(&path, &definition()).status
+            let path = tenant.path(&format!("shop-{number}"));
+            tenant.operator.make(&path, &definition()).status
         };
         let four = |first: usize| {
             std::thread::scope(|threads| {
@@ -517,32 +517,32 @@ fn c1_an_organization_has_200_tools_and_no_more() {
         let mut last = four(199);
         last.sort_unstable();
         assert_eq!(last, [201, 429, 429, 429]);
-        // Another definition of one that is there is no tool more.
-        assert_eq!(house.operator.replace(&house.path("shop-0"), &definition()).status, 200);
+        // Replacing an existing tool does not count.
+        assert_eq!(tenant.operator.replace(&tenant.path("shop-0"), &definition()).status, 200);
     });
 }
 
-/// The platform's word holds for it, so nobody is to think that it does not.
+/// Platform policies apply to custom tools, so their names resolve without a warning.
 #[test]
-fn c1_a_platforms_policy_knows_the_tools_that_organizations_made() {
+fn c1_a_platform_policy_resolves_custom_tools() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "known-above");
-        house.make(&definition());
+        let tenant = Tenant::new(fixture, "known-above");
+        tenant.make(&definition());
         let warned = |tool: &str| {
             let preview =
-                house.operator.post("/v1/platform/policy/diff", &json!({"blocked": [tool]})).expect(200);
+                tenant.operator.post("/v1/platform/policy/diff", &json!({"blocked": [tool]})).expect(200);
             let warnings = preview.json()["warnings"].as_array().cloned().unwrap_or_default();
             warnings.iter().any(|warning| warning["code"] == "UNRESOLVED_TOOL")
         };
         assert!(!warned("shop/order") && !warned("shop/*"));
-        assert!(warned("shop/ordr"), "no organization has that one");
+        assert!(warned("shop/ordr"), "an unknown tool gets a warning");
     });
 }
 
 #[test]
 fn c2_an_openapi_document_becomes_a_tool_whose_actions_work() {
     with_fixture(|fixture| {
-        let house = House::new(fixture, "importing");
+        let tenant = Tenant::new(fixture, "importing");
         let document = r#"
 openapi: 3.0.3
 info: {title: Shop, version: "1.2"}
@@ -564,21 +564,21 @@ paths:
       responses: {"200": {description: ok}}
 "#;
         let request = |dry: bool| json!({"namespace": "shop", "document": document, "safe_methods": true, "dry_run": dry});
-        let path = house.path("import");
-        let shown = house.operator.post(&path, &request(true)).expect(200).json();
+        let path = tenant.path("import");
+        let shown = tenant.operator.post(&path, &request(true)).expect(200).json();
         assert_eq!(shown["tool"], Value::Null);
         assert_eq!(shown["definition"]["safe_methods"], true);
         assert_eq!(shown["left_out"][0]["what"], "PUT /items/{id}/picture", "{shown}");
-        house.operator.get(&house.path("shop")).expect_refusal(404, "NOT_FOUND");
-        let made = house.operator.post(&path, &request(false)).expect(201).json();
+        tenant.operator.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
+        let made = tenant.operator.post(&path, &request(false)).expect(201).json();
         assert_eq!(made["tool"]["tools"][0]["name"], "get_item", "{made}");
-        house.operator.post(&path, &request(false)).expect_refusal(412, "CONFLICT");
+        tenant.operator.post(&path, &request(false)).expect_refusal(412, "CONFLICT");
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"name":"Pen"}"#));
-        let item = house.session().call("shop/get_item", json!({"id": "7", "expand": ["a", "b"]}));
+        let item = tenant.session().call("shop/get_item", json!({"id": "7", "expand": ["a", "b"]}));
         assert_eq!(item.output(), &json!({"name": "Pen"}));
         let request = fixture.upstream.requests().pop().expect("a request");
         assert_eq!(head(&request), "GET /shop/items/7?expand=a&expand=b HTTP/1.1");
-        let unsound = json!({"namespace": "other", "document": "swagger: \"2.0\""});
-        house.operator.post(&path, &unsound).expect_refusal(422, "INVALID_POLICY");
+        let invalid = json!({"namespace": "other", "document": "swagger: \"2.0\""});
+        tenant.operator.post(&path, &invalid).expect_refusal(422, "INVALID_POLICY");
     });
 }

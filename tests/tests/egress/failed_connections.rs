@@ -1,4 +1,4 @@
-//! Connections that end when they should not: kept ones that their server drops, and answers that never come.
+//! Connections that fail: pooled connections closed by the server, and missing responses.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,9 +6,9 @@ use super::upstream::{Piece, answer};
 use super::{API, Fixture, fetch, with_fixture};
 use toolgate_tests::{CallReply, Session, json};
 
-/// A session whose organization has a connection that is kept. The upstream answers the next request by these pieces, and
-/// all others well.
-fn kept(fixture: &mut Fixture, next: Vec<Piece>) -> Session {
+/// Opens a session with a pooled connection. The upstream answers the next request with these pieces, and all others
+/// with 200.
+fn session_with_pooled_connection(fixture: &mut Fixture, next: Vec<Piece>) -> Session {
     fixture.agents += 1;
     let agent = format!("dropped{}/a", fixture.agents);
     let operator = fixture.daemon.operator();
@@ -23,44 +23,45 @@ fn kept(fixture: &mut Fixture, next: Vec<Piece>) -> Session {
     session
 }
 
-/// What came of one more request, how often it arrived, and by how many new connections.
-fn once_more(fixture: &Fixture, request: impl FnOnce() -> CallReply) -> (CallReply, usize, usize) {
+/// Sends a request, and returns its reply, the number of arrived requests, and the number of new connections.
+fn send_and_count(fixture: &Fixture, request: impl FnOnce() -> CallReply) -> (CallReply, usize, usize) {
     let before = (fixture.upstream.requests().len(), fixture.upstream.connections());
     let reply = request();
     (reply, fixture.upstream.requests().len() - before.0, fixture.upstream.connections() - before.1)
 }
 
 #[test]
-fn b3_a_kept_connection_that_its_server_drops_costs_no_request_that_can_be_repeated() {
+fn b3_an_idempotent_request_is_retried_after_its_pooled_connection_closed() {
     with_fixture(|fixture| {
         for method in ["GET", "HEAD", "OPTIONS"] {
             for end in [Piece::Cut, Piece::End] {
-                let session = kept(fixture, vec![end.clone()]);
+                let session = session_with_pooled_connection(fixture, vec![end.clone()]);
                 if matches!(end, Piece::End) {
                     fixture.upstream.end_one();
                 }
                 let url = format!("{API}/second");
-                let (reply, requests, connections) = once_more(fixture, || fetch(&session, method, &url));
+                let (reply, requests, connections) =
+                    send_and_count(fixture, || fetch(&session, method, &url));
                 reply.output();
                 assert_eq!((requests, connections), (2, 1), "{method} {end:?}");
-                let sent = fixture.upstream.requests();
-                assert_eq!(sent[sent.len() - 1], sent[sent.len() - 2]);
+                let all = fixture.upstream.requests();
+                assert_eq!(all[all.len() - 1], all[all.len() - 2]);
             }
         }
     });
 }
 
 #[test]
-fn b3_what_may_have_done_something_is_sent_once() {
+fn b3_a_request_with_side_effects_is_sent_once() {
     with_fixture(|fixture| {
         for (method, body) in
             [("POST", None), ("POST", Some("four")), ("PUT", None), ("DELETE", None), ("GET", Some("four"))]
         {
-            let session = kept(fixture, vec![Piece::Cut]);
+            let session = session_with_pooled_connection(fixture, vec![Piece::Cut]);
             let url = format!("{API}/second");
             let arguments = json!({"method": method, "url": url, "headers": [], "body": body});
             let (reply, requests, connections) =
-                once_more(fixture, || session.call("caller/fetch", arguments));
+                send_and_count(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{method} {body:?}: {}", reply.0);
             let reply = reply.expect_error("API_UNAVAILABLE");
             assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
@@ -69,7 +70,7 @@ fn b3_what_may_have_done_something_is_sent_once() {
 }
 
 #[test]
-fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
+fn b3_a_request_with_a_partial_or_late_response_is_sent_once() {
     with_fixture(|fixture| {
         let bytes = |text: &str| Piece::Bytes(text.as_bytes().to_vec());
         for (next, why) in [
@@ -78,11 +79,11 @@ fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
             (vec![bytes("canary\r\n\r\n"), Piece::Cut], "its answer is not HTTP"),
             (vec![Piece::Hang], "it did not answer in time"),
         ] {
-            let session = kept(fixture, next);
+            let session = session_with_pooled_connection(fixture, next);
             let url = format!("{API}/second");
             let arguments = json!({"method": "GET", "url": url, "headers": [], "first_byte_ms": 300});
             let (reply, requests, connections) =
-                once_more(fixture, || session.call("caller/fetch", arguments));
+                send_and_count(fixture, || session.call("caller/fetch", arguments));
             assert_eq!((requests, connections), (1, 0), "{why}: {}", reply.0);
             let reply = reply.expect_error("API_UNAVAILABLE");
             assert!(reply.message().ends_with(why) && !reply.0.to_string().contains("canary"), "{}", reply.0);
@@ -91,16 +92,16 @@ fn b3_what_was_answered_or_is_waited_for_is_sent_once() {
 }
 
 #[test]
-fn b3_a_new_connection_that_is_dropped_is_not_tried_again() {
+fn b3_a_request_on_a_new_connection_is_not_retried() {
     with_fixture(|fixture| {
         let session = fixture.session();
         fixture.upstream.answer(|_| vec![Piece::Cut]);
         let url = format!("{API}/only");
-        let (reply, requests, connections) = once_more(fixture, || fetch(&session, "GET", &url));
+        let (reply, requests, connections) = send_and_count(fixture, || fetch(&session, "GET", &url));
         assert_eq!((requests, connections), (1, 1), "{}", reply.0);
         let reply = reply.expect_error("API_UNAVAILABLE");
         assert!(reply.message().ends_with("it closed the connection without an answer"), "{}", reply.0);
-        // It left all the same.
+        // The request was sent and is recorded.
         let effects = fixture.effects(&session);
         assert!(!effects[0].1.contains(", 0 bytes out"), "{effects:?}");
     });

@@ -1,4 +1,4 @@
-//! Only so many connections are open at once, and no organization has all of them.
+//! Connection limits: of the daemon, and of each organization.
 
 use toolgate_tests::client::Pending;
 use toolgate_tests::{CallReply, Daemon, Session, guests, json};
@@ -6,12 +6,11 @@ use toolgate_tests::{CallReply, Daemon, Session, guests, json};
 use super::upstream::Piece;
 use super::{API, Fixture, PROGRAM, TRUSTED, grant, upstream, with_fixture};
 
-/// Where an upstream of [`crowded`] answers nothing, so that a connection stays open.
+/// URL without a response, to keep a connection open.
 const HANG: &str = "https://api.upstream.test:8443/hang";
 
-/// A daemon of its own with so many connections, whose plugin may reach the upstream of the fixture. Its answers leave
-/// connections open.
-fn started(fixture: &Fixture, all: u64, of_one: u64) -> Daemon {
+/// Starts a daemon with these limits. The upstream of the fixture answers and keeps connections open.
+fn start_daemon(fixture: &Fixture, all: u64, of_one: u64) -> Daemon {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\nconnections = {all}\nconnections_per_organization = {of_one}\n",
         fixture.upstream.dns.address
@@ -30,7 +29,7 @@ fn session(daemon: &Daemon, organization: &str) -> Session {
     daemon.session_within(&format!("{organization}/bot"), &json!({}))
 }
 
-/// A request that keeps its connection until what comes back is dropped.
+/// Starts a request that holds its connection until the return value is dropped.
 fn hold(fixture: &Fixture, session: &Session, id: &str) -> Pending {
     let before = fixture.upstream.requests().len();
     let pending = session.start(id, "caller/fetch", json!({"method": "GET", "url": HANG, "headers": []}));
@@ -38,31 +37,31 @@ fn hold(fixture: &Fixture, session: &Session, id: &str) -> Pending {
     pending
 }
 
-/// A request that has this long to get a connection, and enough without a number.
+/// Sends a request with a connect timeout.
 fn fetch(session: &Session, url: &str, connect_ms: Option<u64>) -> CallReply {
     session
         .call("caller/fetch", json!({"method": "GET", "url": url, "headers": [], "connect_ms": connect_ms}))
 }
 
-/// Finds no connection in the time that it has.
+/// Asserts that no connection becomes free within the timeout.
 #[track_caller]
-fn is_crowded_out(fixture: &Fixture, session: &Session) {
+fn assert_overloaded(fixture: &Fixture, session: &Session) {
     let before = fixture.upstream.connections();
     let reply = fetch(session, API, Some(100)).expect_error("OVERLOADED");
     assert!(reply.message().contains("too many connections are open"), "{}", reply.0);
     assert!(reply.0["error"]["hint"].as_str().is_some_and(|hint| hint.contains("egress.connections")));
     assert_eq!(reply.0["error"]["details"]["retry_after_ms"], 1_000, "{}", reply.0);
-    assert_eq!(fixture.upstream.connections(), before, "it was connected all the same");
+    assert_eq!(fixture.upstream.connections(), before, "a connection was opened");
 }
 
 #[test]
-fn a_request_waits_for_a_connection_to_end_where_all_are_taken() {
+fn a_request_waits_while_all_connections_are_in_use() {
     with_fixture(|fixture| {
-        let daemon = started(fixture, 1, 1);
+        let daemon = start_daemon(fixture, 1, 1);
         let (one, other) = (session(&daemon, "one"), session(&daemon, "other"));
         let holding = hold(fixture, &one, "c1");
-        is_crowded_out(fixture, &one);
-        is_crowded_out(fixture, &other);
+        assert_overloaded(fixture, &one);
+        assert_overloaded(fixture, &other);
         let before = fixture.upstream.connections();
         let arguments = json!({"method": "GET", "url": API, "headers": []});
         let waiting = other.start("c2", "caller/fetch", arguments);
@@ -72,7 +71,7 @@ fn a_request_waits_for_a_connection_to_end_where_all_are_taken() {
         let answer = waiting.reply().expect(200).json();
         assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
         assert_eq!(fixture.upstream.connections(), before + 1);
-        // What was refused is in the record of its call, and what hung up left nothing behind.
+        // The refusal is in the audit log, and the disconnected call has freed its connection.
         let refused = daemon.operator().audit(&format!("kind=effect&session={}", other.id));
         assert!(refused.iter().any(|row| row.to_string().contains("too many connections are open")));
         fetch(&one, API, None).output();
@@ -80,14 +79,14 @@ fn a_request_waits_for_a_connection_to_end_where_all_are_taken() {
 }
 
 #[test]
-fn an_organization_that_has_all_its_connections_leaves_the_others_theirs() {
+fn an_organization_at_its_connection_limit_does_not_block_others() {
     with_fixture(|fixture| {
-        let daemon = started(fixture, 3, 2);
+        let daemon = start_daemon(fixture, 3, 2);
         let (noisy, quiet) = (session(&daemon, "noisy"), session(&daemon, "quiet"));
         let _holding = [hold(fixture, &noisy, "c1"), hold(fixture, &noisy, "c2")];
-        is_crowded_out(fixture, &noisy);
+        assert_overloaded(fixture, &noisy);
         fetch(&quiet, API, None).output();
-        // Many that wait for what is the noisy one's are before nobody else in the line of all.
+        // Requests that wait for the organization's own limit do not block the queue of the others.
         let arguments = json!({"method": "GET", "url": API, "headers": []});
         let many = ["c3", "c4", "c5"].map(|id| noisy.start(id, "caller/fetch", arguments.clone()));
         noisy.wait_until_running("c5");
@@ -97,11 +96,11 @@ fn an_organization_that_has_all_its_connections_leaves_the_others_theirs() {
     });
 }
 
-/// It was driven by a task of its own, since its answer came first, and has no slot any more once that task has ended.
+/// The response came first, so a task drives the connection. The task's end frees the connection's slot.
 #[test]
-fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
+fn a_connection_closed_by_its_server_frees_its_slot() {
     with_fixture(|fixture| {
-        let daemon = started(fixture, 2, 2);
+        let daemon = start_daemon(fixture, 2, 2);
         fixture.upstream.answer_early(|request| match request.starts_with("POST") {
             true => {
                 let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n".to_vec();
@@ -123,9 +122,9 @@ fn a_kept_connection_that_its_server_ended_is_not_all_that_makes_room() {
 }
 
 #[test]
-fn connections_that_are_kept_and_not_used_make_room() {
+fn idle_connections_are_closed_for_new_ones() {
     with_fixture(|fixture| {
-        let daemon = started(fixture, 2, 1);
+        let daemon = start_daemon(fixture, 2, 1);
         let (one, other, third) =
             (session(&daemon, "one"), session(&daemon, "other"), session(&daemon, "third"));
         let opened = |fetch: &dyn Fn()| {
@@ -137,18 +136,18 @@ fn connections_that_are_kept_and_not_used_make_room() {
         let ok = |session: &Session, url: &str| drop(fetch(session, url, None).output().clone());
         assert_eq!(opened(&|| ok(&one, API)).0, 1);
         assert_eq!(opened(&|| ok(&one, API)).0, 0, "a kept connection is used again");
-        // Another place of the same organization, which may have one.
+        // Another host of the same organization, whose limit is one connection.
         let (new, closed) = opened(&|| ok(&one, &format!("https://{TRUSTED}.upstream.test:8443/")));
         assert_eq!(new, 1);
         fixture.upstream.wait_until("the kept one to be closed", |_, ended| ended > closed);
-        // A third organization, where there are two connections in all.
+        // A third organization, while the limit of all is two.
         assert_eq!(opened(&|| ok(&other, API)).0, 1);
         let (new, closed) = opened(&|| ok(&third, API));
         assert_eq!(new, 1);
         fixture.upstream.wait_until("the one that was idle longest to be closed", |_, ended| ended > closed);
         assert_eq!(opened(&|| ok(&other, API)).0, 0, "the one that was used last is still kept");
-        // What is in use makes no room.
+        // Connections in use are not closed.
         let _holding = [hold(fixture, &other, "c1"), hold(fixture, &third, "c2")];
-        is_crowded_out(fixture, &one);
+        assert_overloaded(fixture, &one);
     });
 }

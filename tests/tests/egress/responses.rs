@@ -1,4 +1,4 @@
-//! What upstreams send back: huge, slow, compressed, broken, by the wrong server.
+//! Responses of upstreams: huge, slow, compressed, malformed, or from an unauthenticated server.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use super::{API, TRUSTED, UNTRUSTED, fetch, with_fixture};
 use toolgate_tests::json;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
-    // Stored blocks: what is decoded is what was stored, and no compressor is needed.
+    // Stored blocks need no compressor.
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut blocks = bytes.chunks(0xffff).peekable();
     while let Some(block) = blocks.next() {
@@ -28,10 +28,10 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A megabyte of zeros in a thousand bytes, from the format by hand: one block that repeats itself.
+/// Gzip bomb: one MB of zeros for each KB.
 fn bomb(megabytes: usize) -> Vec<u8> {
     let mut bits = Bits::default();
-    // A block that is not the last, with the fixed codes, that says a zero and then repeats it.
+    // A block that is not the last, with fixed Huffman codes: a literal zero, then repetitions of it.
     bits.push(0b010, 3);
     bits.push_code(0x30, 8);
     for _ in 0..megabytes * 1024 * 1024 / 258 {
@@ -60,14 +60,14 @@ impl Bits {
         }
     }
 
-    /// Codes stand with their first bit first.
+    /// Huffman codes are packed starting with the most significant bit.
     fn push_code(&mut self, code: u32, count: usize) {
         (0..count).rev().for_each(|at| self.push(code >> at & 1, 1));
     }
 }
 
 #[test]
-fn b3_a_compressed_answer_is_decoded_by_the_host() {
+fn b3_a_compressed_response_is_decoded_by_the_host() {
     with_fixture(|fixture| {
         let text = "plain words, ".repeat(10_000);
         let file = gzip(text.as_bytes());
@@ -84,9 +84,9 @@ fn b3_a_compressed_answer_is_decoded_by_the_host() {
     });
 }
 
-/// It names the coding of what it leaves out.
+/// A response to HEAD names the coding of the omitted body.
 #[test]
-fn b3_an_answer_to_head_has_no_content_to_decode() {
+fn b3_a_head_response_has_no_body_to_decode() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| {
             let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 99\r\nConnection: close\r\n\r\n";
@@ -98,7 +98,7 @@ fn b3_an_answer_to_head_has_no_content_to_decode() {
 }
 
 #[test]
-fn b3_an_answer_that_unpacks_without_end_is_stopped() {
+fn b3_a_gzip_bomb_is_stopped() {
     with_fixture(|fixture| {
         let file = bomb(64);
         assert!(file.len() < 1024 * 1024);
@@ -111,40 +111,40 @@ fn b3_an_answer_that_unpacks_without_end_is_stopped() {
 }
 
 #[test]
-fn b3_an_answer_without_end_is_stopped() {
+fn b3_an_endless_response_is_stopped() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| {
             let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
             vec![Piece::Bytes(head), Piece::Repeat(vec![b'x'; 64 * 1024], 10_000)]
         });
-        // Less than the guest has memory for.
-        let session = fixture.session_of(&json!({"limits": {"egress_bytes": 4 << 20}}));
+        // Less than the memory limit of the guest.
+        let session = fixture.session_with(&json!({"limits": {"egress_bytes": 4 << 20}}));
         let reply = fetch(&session, "GET", &format!("{API}/")).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("egress_bytes"));
     });
 }
 
-/// A guest may write all of its request before it reads anything of an answer that began meanwhile.
+/// A guest may send its whole request before it reads a response that has already begun.
 #[test]
-fn b3_an_answer_may_begin_before_the_request_was_sent_whole() {
+fn b3_a_response_may_begin_before_the_request_is_complete() {
     with_fixture(|fixture| {
         fixture.upstream.answer_early(|_| {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n".to_vec();
             vec![Piece::Bytes(head), Piece::Rest, Piece::Bytes(b"whole".to_vec())]
         });
-        let heard = fixture.upstream.received_bytes();
+        let received = fixture.upstream.received_bytes();
         let body = "x".repeat(512 * 1024);
         let arguments = json!({
             "method": "POST", "url": format!("{API}/"), "headers": [], "body": body, "response_first": true,
         });
         let reply = fixture.session().call("caller/fetch", arguments);
         assert!(reply.output().as_str().is_some_and(|output| output.ends_with("\n\nwhole")), "{}", reply.0);
-        assert!(fixture.upstream.received_bytes() - heard > body.len());
+        assert!(fixture.upstream.received_bytes() - received > body.len());
     });
 }
 
 #[test]
-fn b3_an_answer_that_is_broken_is_no_answer() {
+fn b3_a_malformed_response_is_an_error() {
     let head = |rest: &str| {
         vec![Piece::Bytes(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n{rest}").into_bytes())]
     };
@@ -165,7 +165,7 @@ fn b3_an_answer_that_is_broken_is_no_answer() {
             ("half a gzip", head("Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\u{1f}")),
             (
                 "another protocol",
-                head("Upgrade: x\r\n\r\n").into_iter().map(|piece| switched(&piece)).collect(),
+                head("Upgrade: x\r\n\r\n").into_iter().map(|piece| switch_protocols(&piece)).collect(),
             ),
             ("two lengths", head("Content-Length: 1\r\nContent-Length: 2\r\n\r\nxy")),
         ] {
@@ -178,13 +178,13 @@ fn b3_an_answer_that_is_broken_is_no_answer() {
     });
 }
 
-fn switched(piece: &Piece) -> Piece {
+fn switch_protocols(piece: &Piece) -> Piece {
     let Piece::Bytes(bytes) = piece else { return piece.clone() };
     Piece::Bytes(String::from_utf8_lossy(bytes).replace("200 OK", "101 Switching Protocols").into_bytes())
 }
 
 #[test]
-fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
+fn b3_a_slow_response_ends_at_its_timeout() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let slow = |first: Option<u64>, between: Option<u64>| {
@@ -197,15 +197,15 @@ fn b3_a_slow_answer_is_waited_for_no_longer_than_allowed() {
             vec![Piece::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!".to_vec()), Piece::Hang]
         });
         slow(None, Some(50));
-        let hasty = fixture.session_of(&json!({"limits": {"deadline_ms": 300}}));
+        let hasty = fixture.session_with(&json!({"limits": {"deadline_ms": 300}}));
         fetch(&hasty, "GET", &format!("{API}/")).expect_error("DEADLINE_EXCEEDED");
         let effects = fixture.effects(&hasty);
-        assert!(effects[0].1.contains("/: 200, "), "what was under way is in the record: {effects:?}");
+        assert!(effects[0].1.contains("/: 200, "), "the request is recorded: {effects:?}");
     });
 }
 
 #[test]
-fn b3_trailers_of_an_answer_reach_the_guest() {
+fn b3_trailers_of_a_response_reach_the_guest() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| {
             let text = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: x-sum\r\n\r\n4\r\nbody\r\n0\r\nx-sum: 4\r\n\r\n";
@@ -218,7 +218,7 @@ fn b3_trailers_of_an_answer_reach_the_guest() {
 }
 
 #[test]
-fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
+fn b3_a_server_with_an_invalid_certificate_gets_no_request() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let before = fixture.upstream.received_bytes();
@@ -239,17 +239,21 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
             let effects = fixture.effects(&session);
             let (_, effect) = effects.last().expect("it is in the record");
             assert!(effect.contains(", 0 bytes out, 0 bytes in"), "{label}: {effect}");
-            assert_eq!(fixture.upstream.connections(), connections + 1, "{label}: it was never asked");
+            assert_eq!(fixture.upstream.connections(), connections + 1, "{label}: no connection");
             fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
-            assert_eq!(fixture.upstream.received_bytes(), before, "{label}, {why}: some of the request left");
+            assert_eq!(
+                fixture.upstream.received_bytes(),
+                before,
+                "{label}, {why}: bytes of the request were sent"
+            );
         };
         UNTRUSTED.iter().for_each(|(label, why)| refused(label, why));
-        // Nobody vouches for the authority of what is sound.
+        // The valid certificate, without its authority in the grant.
         let path = "/v1/plugins/caller/grant";
         let mut document = super::grant(&fixture.upstream);
         document["extra_ca"] = json!([]);
         fixture.daemon.operator().replace(path, &document).expect(200);
-        refused(TRUSTED, "nobody vouches for its authority");
+        refused(TRUSTED, "its authority is not in the grant");
         fixture.daemon.operator().replace(path, &super::grant(&fixture.upstream)).expect(200);
         fetch(&session, "GET", &format!("https://{TRUSTED}.upstream.test:8443/path?key=canary")).output();
         assert!(fixture.upstream.received_bytes() > before);
@@ -257,7 +261,7 @@ fn b3_a_server_that_cannot_prove_its_name_hears_nothing() {
 }
 
 #[test]
-fn b3_a_host_that_is_not_there_is_unavailable() {
+fn b3_a_host_without_an_address_is_unavailable() {
     with_fixture(|fixture| {
         let session = fixture.session();
         fixture.upstream.dns.set_answers("moving.upstream.test", &[&[]]);

@@ -1,10 +1,10 @@
-//! What must not leave, by rules and by addresses.
+//! Refused requests: by rules, by resolved addresses (SSRF), and by limits.
 
 use super::{API, fetch, with_fixture};
 use toolgate_tests::json;
 
 #[test]
-fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
+fn b3_a_request_outside_the_grant_is_refused_before_it_is_sent() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let before = fixture.upstream.connections();
@@ -30,20 +30,20 @@ fn b3_what_the_grant_does_not_list_is_refused_before_a_packet_leaves() {
             let reply = fetch(&session, method, url).expect_error("NETWORK_DENIED");
             assert!(reply.message().contains(said), "{url}: {}", reply.0);
         }
-        assert_eq!(fixture.upstream.connections(), before, "a packet left");
+        assert_eq!(fixture.upstream.connections(), before, "a connection was opened");
         let effects = fixture.effects(&session);
         assert_eq!(effects.len(), 17, "{effects:?}");
         assert!(effects.iter().all(|(kind, _)| kind == "network_denied"), "{effects:?}");
         assert!(!format!("{effects:?}").contains("secret"), "{effects:?}");
-        // The same guest, one word away.
+        // Positive twins.
         fetch(&session, "GET", "https://moving.upstream.test:8443/").output();
         fetch(&session, "GET", "https://mixed.upstream.test:8443/open/").output();
     });
 }
 
-/// B5: the hint is what would have to be granted.
+/// B5: the hint has the missing grant.
 #[test]
-fn b5_a_refusal_says_what_would_grant_it() {
+fn b5_a_refusal_shows_the_missing_grant() {
     with_fixture(|fixture| {
         let reply = fetch(&fixture.session(), "GET", "https://other.upstream.test:8443/a?b=c")
             .expect_error("NETWORK_DENIED");
@@ -57,7 +57,7 @@ fn b5_a_refusal_says_what_would_grant_it() {
 }
 
 #[test]
-fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
+fn b3_one_private_address_of_a_name_refuses_the_request() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let here = fixture.upstream.address.to_string();
@@ -81,10 +81,10 @@ fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
             let reply = fetch(&session, "GET", url).expect_error("NETWORK_DENIED");
             assert!(reply.message().contains("not public"), "{bad:?}: {}", reply.0);
         }
-        assert_eq!(fixture.upstream.connections(), before, "a packet left");
+        assert_eq!(fixture.upstream.connections(), before, "a connection was opened");
         fixture.upstream.dns.set_answers("moving.upstream.test", &[&[&here, &here]]);
         fetch(&session, "GET", url).output();
-        // An address in the URL is held to the same.
+        // A literal address is checked by the same rules.
         let reply = fetch(&session, "GET", "https://127.0.0.1:8443/").expect_error("NETWORK_DENIED");
         assert_eq!(
             reply.0["error"]["details"]["grant"],
@@ -95,16 +95,16 @@ fn b3_addresses_are_vetted_after_name_resolution_and_one_bad_one_refuses_all() {
     });
 }
 
-/// A name that is somewhere else a moment later is decided about again, and never connected to unvetted.
+/// DNS rebinding: each connection checks the newly resolved addresses.
 #[test]
-fn b3_a_name_that_moves_is_vetted_again() {
+fn b3_a_rebound_name_is_checked_again() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let here = fixture.upstream.address.to_string();
         let url = "https://moving.upstream.test:8443/";
         fixture
             .upstream
-            .names
+            .dns
             .set_answers("moving.upstream.test", &[&[&here], &["127.0.0.1"], &["169.254.169.254"], &[&here]]);
         fetch(&session, "GET", url).output();
         fetch(&session, "GET", url).expect_error("NETWORK_DENIED");
@@ -114,7 +114,7 @@ fn b3_a_name_that_moves_is_vetted_again() {
 }
 
 #[test]
-fn k4_plain_http_goes_to_the_hosts_that_are_named_for_it() {
+fn k4_plain_http_is_sent_only_to_hosts_that_allow_it() {
     with_fixture(|fixture| {
         let session = fixture.session();
         fetch(&session, "GET", "http://plain.upstream.test:8080/").output();
@@ -124,7 +124,7 @@ fn k4_plain_http_goes_to_the_hosts_that_are_named_for_it() {
 }
 
 #[test]
-fn b3_a_redirect_is_an_answer_and_not_followed() {
+fn b3_a_redirect_is_returned_and_not_followed() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| {
             super::upstream::answer(
@@ -145,12 +145,12 @@ fn b3_a_redirect_is_an_answer_and_not_followed() {
 }
 
 #[test]
-fn b2_a_call_has_so_many_requests_and_bytes() {
+fn b2_requests_and_bytes_of_a_call_are_limited() {
     with_fixture(|fixture| {
-        let none = fixture.session_of(&json!({"limits": {"requests": 0}}));
+        let none = fixture.session_with(&json!({"limits": {"requests": 0}}));
         let reply = fetch(&none, "GET", &format!("{API}/")).expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("requests"));
-        let few = fixture.session_of(&json!({"limits": {"egress_bytes": 2_000}}));
+        let few = fixture.session_with(&json!({"limits": {"egress_bytes": 2_000}}));
         fetch(&few, "GET", &format!("{API}/")).output();
         let body =
             json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": "x".repeat(4_000)});
@@ -160,15 +160,15 @@ fn b2_a_call_has_so_many_requests_and_bytes() {
 }
 
 #[test]
-fn b5_an_agents_document_narrows_what_its_tools_reach() {
+fn b5_an_agents_document_restricts_the_hosts_of_its_tools() {
     with_fixture(|fixture| {
         let network = json!({"network": [{"host": "api.upstream.test", "port": 8443, "path": "/mine"}, {"host": "evil.test"}]});
-        let session = fixture.session_of(&network);
+        let session = fixture.session_with(&network);
         fetch(&session, "GET", &format!("{API}/mine/7")).output();
         let reply = fetch(&session, "GET", &format!("{API}/yours")).expect_error("NETWORK_DENIED");
         assert_eq!(reply.0["error"]["details"]["denied_by"], "agent", "{}", reply.0);
         fetch(&session, "GET", "https://evil.test/").expect_error("NETWORK_DENIED");
-        let nothing = fixture.session_of(&json!({"network": []}));
+        let nothing = fixture.session_with(&json!({"network": []}));
         fetch(&nothing, "GET", &format!("{API}/mine")).expect_error("NETWORK_DENIED");
     });
 }

@@ -1,4 +1,4 @@
-//! What cannot be recorded does not leave: neither where the log has no room, nor where the disk fails under it.
+//! Write-ahead audit: no request is sent unless its call is recorded, neither with a full log nor on a failing disk.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,14 @@ use toolgate_tests::{CallReply, Daemon, Options, Session, compiled_code, guests,
 
 use super::{API, Fixture, PROGRAM, grant, with_fixture};
 
-/// A daemon of its own, on that folder where there is one and under that, whose plugin may reach the upstream of the
-/// fixture.
-fn started(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
+/// Starts a daemon, optionally on this data folder and under this command, with a plugin that may reach the upstream.
+fn start_daemon(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
     let settings = format!(
         "[egress]\nname_servers = [\"{}\"]\n[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n",
         fixture.upstream.dns.address
     );
     if let Some(data) = data {
-        compiled_code::restore(Path::new(PROGRAM), data).expect("compiled code is laid in");
+        compiled_code::restore(Path::new(PROGRAM), data).expect("the compiled code is copied");
     }
     let options = Options { settings, data: data.map(Path::to_owned), under };
     let daemon = Daemon::start_with(PROGRAM, options);
@@ -26,7 +25,7 @@ fn started(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemo
     (daemon, session)
 }
 
-/// A request whose call takes some room in the log.
+/// Sends a request whose call takes some space in the log.
 fn post(session: &Session) -> CallReply {
     let body = "x".repeat(9_000);
     let arguments = json!({"method": "POST", "url": format!("{API}/"), "headers": [], "body": body});
@@ -34,10 +33,10 @@ fn post(session: &Session) -> CallReply {
 }
 
 #[test]
-fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
+fn no_request_is_sent_while_the_log_is_full() {
     with_fixture(|fixture| {
         let Some(disk) = SmallDisk::mount("512m") else { return };
-        let (mut daemon, session) = started(fixture, Some(&disk.path().join("data")), Vec::new());
+        let (mut daemon, session) = start_daemon(fixture, Some(&disk.path().join("data")), Vec::new());
         post(&session).output();
         disk.fill();
         let (refused, connections) = wait::until("the log to be full", || {
@@ -46,7 +45,7 @@ fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
             (reply.status() != "ok").then_some((reply, before))
         });
         refused.expect_error("UNAVAILABLE");
-        assert_eq!(fixture.upstream.connections(), connections, "a request left");
+        assert_eq!(fixture.upstream.connections(), connections, "a request was sent");
         assert!(daemon.is_running());
         disk.make_room();
         wait::until("calls to run again", || (post(&session).status() == "ok").then_some(()));
@@ -55,18 +54,18 @@ fn no_request_leaves_while_the_log_has_no_room_for_its_call() {
 }
 
 #[test]
-fn no_request_leaves_before_the_intent_of_its_call_is_on_disk() {
+fn no_request_is_sent_before_the_intent_is_on_disk() {
     with_fixture(|fixture| {
         let folder = tempfile::tempdir().expect("a folder");
         let broken = folder.path().join("broken");
-        let (daemon, session) = started(fixture, None, sync_faults::fail_while(folder.path(), &broken));
+        let (daemon, session) = start_daemon(fixture, None, sync_faults::fail_while(folder.path(), &broken));
         post(&session).output();
         fs::write(&broken, "").expect("syncs fail");
         let before = fixture.upstream.connections();
         post(&session).expect_error("UNAVAILABLE");
-        assert_eq!(fixture.upstream.connections(), before, "a request left");
+        assert_eq!(fixture.upstream.connections(), before, "a request was sent");
         fs::remove_file(&broken).expect("syncs succeed");
-        // The disk is well again; what did not leave leaves after a start.
+        // The disk works again, and a restart lets the next request out.
         let daemon = daemon.crash_and_restart();
         let session = Session { client: daemon.operator(), id: session.id };
         post(&session).output();

@@ -1,6 +1,6 @@
-//! A credential on its way out and back: it is in the request, and nowhere that the guest can look (K2, K4).
+//! Credential injection: the upstream gets the secret, the guest never sees it (K2, K4).
 //!
-//! The sandbox runs here by itself, with a hook that answers as a credential store would.
+//! Runs the sandbox alone, with a callback in place of the credential store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use super::{API, with_fixture};
 const SECRET: &str = "sk_live+9f8e7d6c/5b4a3=";
 const BASE64: &str = "c2tfbGl2ZSs5ZjhlN2Q2Yy81YjRhMz0";
 
-struct Bench {
+struct Harness {
     runtime: tokio::runtime::Runtime,
     sandbox: Sandbox,
     rules: Rules<Component>,
     upstreams: Upstreams,
 }
 
-impl Bench {
+impl Harness {
     fn new(upstream: &Upstream) -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let sandbox = Sandbox::new(&SandboxSettings::default()).expect("a sandbox");
@@ -83,7 +83,7 @@ fn authorization() -> InjectionPlace {
     InjectionPlace::Header { name: "authorization".parse().expect("a name"), prefix: "Bearer ".into() }
 }
 
-/// Puts one into every request, and looks for others in the answers.
+/// Injects one credential into every request, and masks others in responses.
 fn credentials(injected: Option<Arc<Injection>>, watched: Vec<Arc<Injection>>) -> Credentials {
     Credentials::new(move |_| {
         std::future::ready(Ok(Found { injection: injected.clone(), watched: watched.clone() }))
@@ -101,11 +101,11 @@ fn output(finished: &Finished) -> String {
     }
 }
 
-/// K2: sent, and blanked where it comes back, in fields, content and trailers.
+/// K2: the secret is sent, and masked in header fields, body and trailers of the response.
 #[test]
-fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
+fn k2_a_credential_is_sent_by_the_host_and_masked_in_the_response() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         fixture.upstream.answer(|_| {
             let text = format!(
                 "HTTP/1.1 200 OK\r\nX-Echo: Bearer {SECRET}\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -117,11 +117,11 @@ fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
             vec![upstream::Piece::Bytes(text.into_bytes())]
         });
         let url = format!("{API}/v1/charges");
-        let finished = bench.fetch(bearer(), &url, &["authorization: Bearer mine", "x-other: kept"]);
+        let finished = harness.fetch(bearer(), &url, &["authorization: Bearer mine", "x-other: kept"]);
         let request = fixture.upstream.requests().pop().expect("a request");
-        let sent: Vec<&str> =
+        let authorization_lines: Vec<&str> =
             request.lines().filter(|line| line.to_ascii_lowercase().starts_with("authorization")).collect();
-        assert_eq!(sent, [format!("authorization: Bearer {SECRET}")], "{request}");
+        assert_eq!(authorization_lines, [format!("authorization: Bearer {SECRET}")], "{request}");
         let output = output(&finished);
         let stars = "*".repeat(SECRET.len());
         assert!(output.contains(&format!("x-echo: Bearer {stars}")), "{output}");
@@ -133,19 +133,19 @@ fn k2_a_credential_is_sent_by_the_host_and_blanked_in_what_comes_back() {
             "{effects}"
         );
         assert!(!output.contains(SECRET) && !effects.contains(SECRET));
-        // Without a credential the same bytes are nobody's secret.
-        let plain = bench.fetch(Credentials::NONE, &url, &["authorization: Bearer mine"]);
+        // Without a credential the same bytes are not masked.
+        let plain = harness.fetch(Credentials::NONE, &url, &["authorization: Bearer mine"]);
         assert!(self::output(&plain).contains(SECRET));
         assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains("Bearer mine")));
     });
 }
 
 #[test]
-fn k2_a_credential_can_stand_in_the_query() {
+fn k2_a_credential_can_be_sent_in_the_query() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         let place = InjectionPlace::Query { name: "api_key".into() };
-        let finished = bench.fetch(
+        let finished = harness.fetch(
             credentials(Some(injection("1", place, SECRET)), Vec::new()),
             &format!("{API}/v1?a=1&api%5Fkey=mine&b=2"),
             &[],
@@ -172,100 +172,105 @@ fn show_both(fixture: &super::Fixture) {
     fixture.upstream.answer(move |_| upstream::ok("text/plain", &page));
 }
 
-/// K2: an API shows on one page what was sent to another.
+/// K2: masks a secret that the response contains although the request did not carry it.
 #[test]
-fn k2_a_secret_that_the_request_did_not_carry_is_blanked_in_its_answer() {
+fn k2_a_secret_of_another_credential_is_masked_in_the_response() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         show_both(fixture);
         let watched = || injection("2", authorization(), OTHER);
         let url = format!("{API}/log");
         let [stars, other_stars] = [SECRET, OTHER].map(|secret| "*".repeat(secret.len()));
-        let carried = || {
+        let carries = || {
             let request = fixture.upstream.requests().pop().expect("a request");
             (request.contains(SECRET), request.contains(OTHER), request.contains("range: "))
         };
         let asked = ["range: bytes=0-9"];
-        let page = output(&bench.fetch(credentials(None, vec![watched()]), &url, &asked));
+        let page = output(&harness.fetch(credentials(None, vec![watched()]), &url, &asked));
         assert!(page.contains(&format!("{SECRET} and {other_stars}")), "{page}");
-        assert_eq!(carried(), (false, false, false), "parts of a secret are no secret to be found");
+        assert_eq!(carries(), (false, false, false), "a `Range` header was sent, which can split a secret");
         let one_and_other = credentials(Some(injection("1", authorization(), SECRET)), vec![watched()]);
-        let page = output(&bench.fetch(one_and_other, &url, &asked));
+        let page = output(&harness.fetch(one_and_other, &url, &asked));
         assert!(page.contains(&format!("{stars} and {other_stars}")), "{page}");
-        assert_eq!(carried(), (true, false, false));
-        let page = output(&bench.fetch(credentials(None, Vec::new()), &url, &asked));
+        assert_eq!(carries(), (true, false, false));
+        let page = output(&harness.fetch(credentials(None, Vec::new()), &url, &asked));
         assert!(page.contains(&format!("{SECRET} and {OTHER}")), "{page}");
-        assert_eq!(carried(), (false, false, true));
+        assert_eq!(carries(), (false, false, true));
     });
 }
 
-/// HTTP writes names in lower case, and a secret is one in any case.
+/// The host lowercases header names, so the search for secrets in them ignores case.
 #[test]
-fn k2_a_field_that_is_named_like_a_secret_is_left_out() {
+fn k2_a_header_named_like_a_secret_is_removed() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         fixture.upstream.answer(|_| {
             let headers = [(OTHER, "a"), ("X-Of-Another", "kept"), ("Connection", "close")];
             upstream::answer(200, &headers, b"")
         });
         let url = format!("{API}/");
-        let page =
-            output(&bench.fetch(credentials(None, vec![injection("2", authorization(), OTHER)]), &url, &[]));
+        let page = output(&harness.fetch(
+            credentials(None, vec![injection("2", authorization(), OTHER)]),
+            &url,
+            &[],
+        ));
         assert!(page.contains("x-of-another: kept"), "{page}");
         assert!(!page.to_ascii_lowercase().contains(&OTHER.to_ascii_lowercase()), "{page}");
-        let page = output(&bench.fetch(Credentials::NONE, &url, &[]));
+        let page = output(&harness.fetch(Credentials::NONE, &url, &[]));
         assert!(page.contains(&OTHER.to_ascii_lowercase()), "{page}");
     });
 }
 
-/// K3: who hands out tokens hears of one that is not taken.
+/// K3: the credential store is notified of a refused token.
 #[test]
-fn k3_an_answer_that_refuses_a_credential_is_told_of() {
+fn k3_a_refused_credential_is_reported_to_the_store() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
-        let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let telling = |credentials: Credentials| {
-            let told = Arc::clone(&told);
-            credentials.on_refusal(move |identity| told.lock().expect("sound").push(identity.to_owned()))
+        let harness = Harness::new(&fixture.upstream);
+        let refused_identities = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let recording = |credentials: Credentials| {
+            let refused_identities = Arc::clone(&refused_identities);
+            credentials.on_refusal(move |identity| {
+                refused_identities.lock().expect("sound").push(identity.to_owned())
+            })
         };
         let url = format!("{API}/");
         for (status, injected, count) in [(403, true, 0), (401, false, 0), (401, true, 1)] {
             fixture.upstream.answer(move |_| upstream::answer(status, &[("Connection", "close")], b""));
             let injection = |identity| injection(identity, authorization(), SECRET);
             let injected = injected.then(|| injection("of this one"));
-            let asked = telling(credentials(injected, vec![injection("of another")]));
-            output(&bench.fetch(asked, &url, &[]));
-            assert_eq!(*told.lock().expect("sound"), vec!["of this one"; count], "{status}");
+            let asked = recording(credentials(injected, vec![injection("of another")]));
+            output(&harness.fetch(asked, &url, &[]));
+            assert_eq!(*refused_identities.lock().expect("sound"), vec!["of this one"; count], "{status}");
         }
     });
 }
 
-/// K4: never over plain HTTP, whatever the store would say. It is looked for there like any other.
+/// K4: never over plain HTTP, whatever the store returns. The response is still masked.
 #[test]
-fn k4_no_credential_is_put_into_a_plain_request() {
+fn k4_no_credential_is_sent_over_plain_http() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         show_both(fixture);
-        let page = output(&bench.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
+        let page = output(&harness.fetch(bearer(), "http://plain.upstream.test:8080/", &[]));
         assert!(page.contains(&format!("{} and {OTHER}", "*".repeat(SECRET.len()))), "{page}");
         let request = fixture.upstream.requests().pop().expect("a request");
         assert!(!request.to_ascii_lowercase().contains("authorization"), "{request}");
-        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
+        output(&harness.fetch(bearer(), &format!("{API}/"), &[]));
         assert!(fixture.upstream.requests().pop().is_some_and(|request| request.contains(SECRET)));
     });
 }
 
-/// A connection that carried a credential is used for nothing else.
+/// A connection that carried a credential is not reused without it.
 #[test]
 fn k2_connections_are_not_shared_between_credentials() {
     with_fixture(|fixture| {
-        let bench = Bench::new(&fixture.upstream);
+        let harness = Harness::new(&fixture.upstream);
         fixture.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
         let before = fixture.upstream.connections();
-        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
-        output(&bench.fetch(bearer(), &format!("{API}/"), &[]));
+        output(&harness.fetch(bearer(), &format!("{API}/"), &[]));
+        output(&harness.fetch(bearer(), &format!("{API}/"), &[]));
         assert_eq!(fixture.upstream.connections(), before + 1);
-        output(&bench.fetch(Credentials::NONE, &format!("{API}/"), &[]));
+        output(&harness.fetch(Credentials::NONE, &format!("{API}/"), &[]));
         assert_eq!(fixture.upstream.connections(), before + 2);
     });
 }

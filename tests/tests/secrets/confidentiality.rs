@@ -1,4 +1,4 @@
-//! Where a secret must not show, and what its being there changes.
+//! Confidentiality of secrets, and the effects of a credential on its integration.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn k1_a_secret_is_in_no_answer_log_record_or_file() {
+fn k1_a_secret_is_in_no_response_log_record_or_file() {
     let (mut daemon, operator) = daemon("[log]\nlevel = \"trace\"\n");
     let mut answers = String::new();
     let mut note = |reply: toolgate_tests::Reply| {
@@ -34,7 +34,7 @@ fn k1_a_secret_is_in_no_answer_log_record_or_file() {
     note(operator.get(STRIPE)).expect(200);
     note(operator.get("/v1/orgs/acme/credentials")).expect(200);
     note(operator.post(&format!("{STRIPE}/rotate"), &json!({"secret": CANARY}))).expect(200);
-    // Secrets in the wrong place are secrets too.
+    // Secrets in invalid documents are confidential too.
     for wrong in [
         json!({"kind": CANARY}),
         json!(CANARY),
@@ -46,22 +46,24 @@ fn k1_a_secret_is_in_no_answer_log_record_or_file() {
     }
     note(operator.post("/v1/unseal", &json!({"key": CANARY}))).expect_refusal(400, "INVALID_REQUEST");
     let records = operator.audit("kind=admin&limit=100");
-    let told = Value::Array(records).to_string();
-    assert!(told.contains("credential.put") && told.contains("acme/stripe"), "{told}");
+    let records = Value::Array(records).to_string();
+    assert!(records.contains("credential.put") && records.contains("acme/stripe"), "{records}");
     daemon.crash();
     let files = bytes_below(&daemon.data());
-    for (place, bytes) in
-        [("answers", answers.as_bytes()), ("audit", told.as_bytes()), ("log", daemon.log_text().as_bytes())]
-    {
+    for (place, bytes) in [
+        ("answers", answers.as_bytes()),
+        ("audit", records.as_bytes()),
+        ("log", daemon.log_text().as_bytes()),
+    ] {
         assert!(!holds(bytes, CANARY), "the {place} hold the secret");
     }
     assert!(!holds(&files, CANARY), "a file holds the secret");
-    // The same search finds what is there.
+    // Positive twin of the search.
     assert!(holds(&files, "api.stripe.com") && holds(daemon.log_text().as_bytes(), "serving"));
 }
 
 #[test]
-fn g8_a_credential_connects_its_integration_for_open_sessions_at_once() {
+fn g8_a_credential_connects_its_integration_in_open_sessions() {
     let (_daemon, operator) = daemon("");
     let session = operator.open_session("acme/bot");
     session.call("pay/answer", json!({})).expect_error("INTEGRATION_MISSING");
@@ -74,7 +76,7 @@ fn g8_a_credential_connects_its_integration_for_open_sessions_at_once() {
 }
 
 #[test]
-fn g8_an_integration_ends_with_its_credential_without_anybody_asking() {
+fn g8_an_integration_ends_when_its_credential_expires() {
     let (_daemon, operator) = daemon("");
     let session = operator.open_session("acme/bot");
     let now_ms = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock").as_millis();
@@ -86,9 +88,9 @@ fn g8_an_integration_ends_with_its_credential_without_anybody_asking() {
     assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "expired");
 }
 
-/// K2: what could not be blanked in answers is not taken. Plain HTTP is no place for one (K4).
+/// K2: a secret that is too short to be masked is refused, as is a binding to plain HTTP (K4).
 #[test]
-fn k2_a_secret_too_short_to_be_blanked_is_refused() {
+fn k2_a_secret_too_short_to_be_masked_is_refused() {
     let (_daemon, operator) = daemon("[credentials]\nplain_http = [\"localhost:8080\"]");
     operator.make(STRIPE, &bearer("abc12")).expect_refusal(400, "INVALID_REQUEST");
     let mut plain = bearer("abc123");
@@ -103,7 +105,7 @@ fn k2_a_secret_too_short_to_be_blanked_is_refused() {
 }
 
 #[test]
-fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
+fn a_credential_is_replaced_only_with_its_etag_if_sent() {
     let (_daemon, operator) = daemon("");
     let first = put(&operator, STRIPE, &bearer(CANARY)).expect(201);
     let tag = first.header("etag").expect("a tag").to_owned();
@@ -117,7 +119,7 @@ fn a_credential_is_replaced_under_its_tag_where_one_is_sent() {
 }
 
 #[test]
-fn the_credentials_of_a_deleted_organization_are_gone() {
+fn deleting_an_organization_deletes_its_credentials() {
     let (_daemon, operator) = daemon("");
     put(&operator, STRIPE, &bearer(CANARY)).expect(201);
     let tag = operator.get("/v1/orgs/acme").expect(200).header("etag").expect("a tag").to_owned();

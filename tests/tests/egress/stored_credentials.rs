@@ -1,4 +1,4 @@
-//! From the owner's hand to the upstream and no further: a stored credential in the requests of a plugin (K1, K2, K5).
+//! Stored credentials: from the owner's request to the upstream, and nowhere else (K1, K2, K5).
 
 use toolgate_tests::{Client, Session, Value, json};
 
@@ -7,14 +7,14 @@ use super::{API, Fixture, fetch, upstream, with_fixture};
 const SECRET: &str = "sk_live_owned_77c1d0";
 const CHARGES: &str = "https://api.upstream.test:8443/v1/charges";
 
-/// A session of the organization that keeps the credential, of a user or of nobody.
+/// Opens a session for a user, or without one.
 fn session(operator: &Client, user: Option<&str>) -> Session {
     let request = json!({"agent": "keeper/bot", "user": user});
     let opened = operator.post("/v1/sessions", &request).expect(201).json();
     Session { client: operator.clone(), id: opened["session"].as_str().unwrap_or_default().to_owned() }
 }
 
-fn keep(operator: &Client, name: &str, document: &Value) {
+fn store(operator: &Client, name: &str, document: &Value) {
     let headers = [("Content-Type", "application/json"), ("If-None-Match", "*")];
     let path = format!("/v1/orgs/keeper/credentials/{name}");
     operator.send("PUT", &path, &headers, document.to_string().as_bytes()).expect(201);
@@ -31,15 +31,15 @@ fn bearer(secret: &str, more: &Value) -> Value {
     document
 }
 
-/// The authorization that the upstream saw last.
-fn sent(fixture: &Fixture) -> Option<String> {
+/// The last `Authorization` value that the upstream received.
+fn last_authorization(fixture: &Fixture) -> Option<String> {
     let request = fixture.upstream.requests().pop()?;
     let line = request.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization:"))?;
     Some(line.split_once(' ')?.1.to_owned())
 }
 
 #[test]
-fn k2_a_stored_credential_goes_where_it_is_bound_to_and_the_plugin_never_sees_it() {
+fn k2_a_stored_credential_is_sent_only_to_its_bound_hosts() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| upstream::ok("text/plain", &format!("you said {SECRET}")));
         let operator = fixture.daemon.operator();
@@ -51,43 +51,43 @@ fn k2_a_stored_credential_goes_where_it_is_bound_to_and_the_plugin_never_sees_it
             operator.replace("/v1/plugins/caller/grant", &grant).expect(200);
         };
         with_credentials(true);
-        let nobody = session(&operator, None);
-        // Granted, and nobody has one.
-        fetch(&nobody, "GET", CHARGES).expect_error("CREDENTIAL_MISSING");
+        let no_user = session(&operator, None);
+        // Granted, but not stored.
+        fetch(&no_user, "GET", CHARGES).expect_error("CREDENTIAL_MISSING");
 
-        keep(&operator, "stripe", &bearer(SECRET, &json!({})));
-        let reply = fetch(&nobody, "GET", CHARGES);
-        assert_eq!(sent(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
+        store(&operator, "stripe", &bearer(SECRET, &json!({})));
+        let reply = fetch(&no_user, "GET", CHARGES);
+        assert_eq!(last_authorization(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
         let output = reply.output().to_string();
         assert!(output.contains(&format!("you said {}", "*".repeat(SECRET.len()))), "{output}");
         assert!(!reply.0.to_string().contains(SECRET), "{}", reply.0);
-        let effects = format!("{:?}", fixture.effects(&nobody));
+        let effects = format!("{:?}", fixture.effects(&no_user));
         assert!(effects.contains("credential stripe@1") && !effects.contains(SECRET), "{effects}");
 
-        // Another path of the same host is not bound to, and shows nothing that the call may use.
+        // Outside its bound path the credential is not sent, but still masked in responses.
         for url in [&*format!("{API}/elsewhere"), "http://plain.upstream.test:8080/"] {
-            let reply = fetch(&nobody, "GET", url);
-            assert_eq!(sent(fixture), None, "{url}");
+            let reply = fetch(&no_user, "GET", url);
+            assert_eq!(last_authorization(fixture), None, "{url}");
             assert!(reply.output().to_string().contains("you said ***"), "{url}: {}", reply.0);
             assert!(!reply.0.to_string().contains(SECRET), "{url}: {}", reply.0);
         }
 
-        // A user's own comes first, and is nobody else's.
-        keep(&operator, "ann", &bearer("of-ann-0123456789", &json!({"user": "ann"})));
+        // A user's credential takes precedence, for this user only.
+        store(&operator, "ann", &bearer("of-ann-0123456789", &json!({"user": "ann"})));
         fetch(&session(&operator, Some("ann")), "GET", CHARGES).output();
-        assert_eq!(sent(fixture).as_deref(), Some("Bearer of-ann-0123456789"));
-        fetch(&nobody, "GET", CHARGES).output();
-        assert_eq!(sent(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
+        assert_eq!(last_authorization(fixture).as_deref(), Some("Bearer of-ann-0123456789"));
+        fetch(&no_user, "GET", CHARGES).output();
+        assert_eq!(last_authorization(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
 
-        // Unless the grant leaves those of users out.
+        // Without `user_credentials` in the grant, the organization's credential is used.
         with_credentials(false);
         fetch(&session(&operator, Some("ann")), "GET", CHARGES).output();
-        assert_eq!(sent(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
+        assert_eq!(last_authorization(fixture).as_deref(), Some(format!("Bearer {SECRET}").as_str()));
 
         operator.replace("/v1/plugins/caller/grant", &super::grant(&fixture.upstream)).expect(200);
-        fetch(&nobody, "GET", CHARGES).output();
-        assert_eq!(sent(fixture), None, "the grant names no credential any more");
-        // The same words are no secret of a plugin that may use none.
-        assert!(fetch(&nobody, "GET", CHARGES).output().to_string().contains(SECRET));
+        fetch(&no_user, "GET", CHARGES).output();
+        assert_eq!(last_authorization(fixture), None, "the grant has no credential");
+        // A plugin without the credential gets the same text unmasked.
+        assert!(fetch(&no_user, "GET", CHARGES).output().to_string().contains(SECRET));
     });
 }
