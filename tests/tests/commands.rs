@@ -44,9 +44,9 @@ impl Terminal {
         let terminal = Self::new();
         terminal.file("everything.json", r#"{"enabled": "*"}"#);
         terminal.file("bot.json", document);
-        terminal.succeed(&["org", "put", "acme"]);
-        terminal.succeed(&["policy", "put", "acme", "everything.json"]);
-        terminal.succeed(&["policy", "put", "acme/bot", "bot.json"]);
+        terminal.run_ok(&["org", "put", "acme"]);
+        terminal.run_ok(&["policy", "put", "acme", "everything.json"]);
+        terminal.run_ok(&["policy", "put", "acme/bot", "bot.json"]);
         terminal
     }
 
@@ -56,7 +56,7 @@ impl Terminal {
 
     /// Creates a token and writes it into the file `name`.
     fn new_token(&self, name: &str, options: &[&str]) {
-        self.file(name, &self.succeed(&[&["token", "create", "--label", name], options].concat()));
+        self.file(name, &self.run_ok(&[&["token", "create", "--label", name], options].concat()));
     }
 
     /// Runs a command with the token file `who`.
@@ -70,12 +70,12 @@ impl Terminal {
 
     /// Runs a command as operator, and returns its standard output. Asserts success.
     #[track_caller]
-    fn succeed(&self, words: &[&str]) -> String {
-        self.succeed_as("operator", words)
+    fn run_ok(&self, words: &[&str]) -> String {
+        self.run_ok_as("operator", words)
     }
 
     #[track_caller]
-    fn succeed_as(&self, who: &str, words: &[&str]) -> String {
+    fn run_ok_as(&self, who: &str, words: &[&str]) -> String {
         let ended = self.run_as(who, words);
         assert_eq!(ended.status.code(), Some(0), "{words:?}: {}\n{}", ended.stdout, ended.stderr);
         ended.stdout
@@ -84,7 +84,7 @@ impl Terminal {
     /// Runs a command with `--json`.
     #[track_caller]
     fn read_json(&self, words: &[&str]) -> Value {
-        let out = self.succeed(&[words, &["--json"]].concat());
+        let out = self.run_ok(&[words, &["--json"]].concat());
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
     }
 
@@ -169,7 +169,7 @@ fn a_policy_is_put_shown_and_replaced_with_its_warnings() {
     terminal.file("acme.json", r#"{"enabled": ["files/*", "txet/*"]}"#);
     assert_contains(&terminal.fail(&["policy", "put", "acme", "acme.json"]), &["no organization `acme`"]);
     assert_contains(&terminal.fail(&["policy", "show", "platform"]), &["no policy"]);
-    terminal.succeed(&["org", "put", "acme"]);
+    terminal.run_ok(&["org", "put", "acme"]);
 
     let strict = terminal.fail(&["policy", "put", "acme", "acme.json", "--strict"]);
     assert_contains(&strict, &["`txet/*`", "(`/enabled/1`)", "did you mean `text/*`?"]);
@@ -199,7 +199,7 @@ fn a_policy_is_put_shown_and_replaced_with_its_warnings() {
 fn an_invalid_document_is_refused_with_its_place_and_the_nearest_name() {
     let terminal = Terminal::with_agent(SUPERVISED);
     terminal.file("platform.json", r#"{"profiles": {"reader": ["files/read"]}}"#);
-    terminal.succeed(&["policy", "put", "platform", "platform.json"]);
+    terminal.run_ok(&["policy", "put", "platform", "platform.json"]);
     for (document, parts) in [
         (r#"{"profile": "raeder"}"#, ["`raeder` (`/profile`)", "did you mean `reader`?"]),
         (r#"{"enabeld": []}"#, ["`enabeld` (`/enabeld`)", "did you mean `enabled`?"]),
@@ -210,7 +210,7 @@ fn an_invalid_document_is_refused_with_its_place_and_the_nearest_name() {
         assert_contains(&terminal.fail(&["policy", "diff", "acme/bot", "bot.json"]), &parts);
     }
     terminal.file("bot.json", r#"{"profile": "reader"}"#);
-    terminal.succeed(&["policy", "put", "acme/bot", "bot.json", "--strict"]);
+    terminal.run_ok(&["policy", "put", "acme/bot", "bot.json", "--strict"]);
     assert_contains(
         &terminal.fail(&["policy", "put", "acme/bot", "nosuch.json"]),
         &["cannot read `nosuch.json`"],
@@ -230,11 +230,11 @@ fn a_policy_diff_shows_changes_and_applies_none() {
         &["acme/bot", "files/delete", "needs approval", "refused", "platform", "blocked", "all"],
     );
     terminal.fail(&["policy", "show", "platform"]);
-    let before = terminal.succeed(&["policy", "explain", "acme/bot", "files/delete"]);
+    let before = terminal.run_ok(&["policy", "explain", "acme/bot", "files/delete"]);
     assert_contains(&before, &["acme/bot calls files/delete: needs approval"]);
 
     assert_eq!(
-        terminal.succeed(&["policy", "diff", "acme", "everything.json"]),
+        terminal.run_ok(&["policy", "diff", "acme", "everything.json"]),
         "nothing changes about who may call what\n"
     );
     let machine = terminal.read_json(&["policy", "diff", "acme/bot", "everything.json"]);
@@ -249,10 +249,10 @@ fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
         "platform.json",
         r#"{"blocked": ["files/delete"], "channels": {"sms": {"blocked": ["files/write"]}}}"#,
     );
-    terminal.succeed(&["policy", "put", "platform", "platform.json"]);
+    terminal.run_ok(&["policy", "put", "platform", "platform.json"]);
     terminal.new_token("owner", &["--role", "owner", "--organization", "acme"]);
     let marked = |who: &str, words: &[&str]| {
-        let out = terminal.succeed_as(who, &[&["policy", "explain", "acme/bot"], words].concat());
+        let out = terminal.run_ok_as(who, &[&["policy", "explain", "acme/bot"], words].concat());
         let marked: Vec<String> =
             out.lines().filter(|line| line.starts_with('→')).map(str::to_owned).collect();
         assert_eq!(marked.len(), 1, "{out}");
@@ -274,7 +274,7 @@ fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
     assert_contains(&verdict, &["allowed"]);
     assert_contains(&rule, &["✔", "agent", "enabled"]);
 
-    let table = terminal.succeed(&["policy", "explain", "acme/bot"]);
+    let table = terminal.run_ok(&["policy", "explain", "acme/bot"]);
     let verdicts: Vec<u8> = table
         .lines()
         .skip(1)
@@ -297,12 +297,12 @@ fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
     let arguments = "{\"path\": \"a.txt\",  \"content\": \"pay \u{202e}eb\u{200b}\"}";
     let approval = terminal.request_approval(&session, arguments);
     assert_contains(
-        &terminal.succeed(&["approval", "list", "--org", "acme", "--state", "pending"]),
+        &terminal.run_ok(&["approval", "list", "--org", "acme", "--state", "pending"]),
         &[&approval],
     );
     assert_eq!(terminal.read_json(&["approval", "list", "--state", "denied"]), json!({"items": []}));
 
-    let shown = terminal.succeed(&["approval", "show", &approval]);
+    let shown = terminal.run_ok(&["approval", "show", &approval]);
     assert_contains(
         &shown,
         &[r#"{"path": "a.txt",  "content": "pay \u{202e}eb\u{200b}"}"#, "sha256:", "acme/bot", "autonomy"],
@@ -318,7 +318,7 @@ fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
         &terminal.fail_as("second", &["approval", "approve", &approval, "--uses", "0"]),
         &["`uses` is 0"],
     );
-    let approved = terminal.succeed_as("second", &["approval", "approve", &approval, "--reason", "fine"]);
+    let approved = terminal.run_ok_as("second", &["approval", "approve", &approval, "--reason", "fine"]);
     assert_contains(
         &approved,
         &["pay \\u{202e}eb", &format!("approval `{approval}` is approved: 1 call, until ")],
@@ -326,9 +326,9 @@ fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
     for again in [&["approval", "approve", &approval][..], &["approval", "deny", &approval]] {
         assert_contains(&terminal.fail_as("second", again), &["it is decided already: `approved`"]);
     }
-    terminal.succeed(&["call", "--session", &session, "files/append", arguments]);
+    terminal.run_ok(&["call", "--session", &session, "files/append", arguments]);
     assert_contains(
-        &terminal.succeed(&["approval", "show", &approval]),
+        &terminal.run_ok(&["approval", "show", &approval]),
         &["state         used", "reason        fine"],
     );
     assert_ne!(terminal.request_approval(&session, arguments), approval);
@@ -347,18 +347,18 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
     let misspelt = terminal.fail_as("second", &[&approve[..], &[r#"{"/contnt": {}}"#]].concat());
     assert_contains(&misspelt, &["`/contnt`"]);
     assert_contains(
-        &terminal.succeed_as("second", &[&approve[..], &[shape]].concat()),
+        &terminal.run_ok_as("second", &[&approve[..], &[shape]].concat()),
         &["approved: 2 calls"],
     );
-    terminal.succeed(&["call", "--session", &session, "files/append", &append("one")]);
-    terminal.succeed(&["call", "--session", &session, "files/append", &append("two")]);
+    terminal.run_ok(&["call", "--session", &session, "files/append", &append("one")]);
+    terminal.run_ok(&["call", "--session", &session, "files/append", &append("two")]);
     let other = terminal.request_approval(&session, &append("three and more"));
     assert_ne!(other, approval);
 
-    let denied = terminal.succeed_as("second", &["approval", "deny", &other, "--reason", "wrong file"]);
+    let denied = terminal.run_ok_as("second", &["approval", "deny", &other, "--reason", "wrong file"]);
     assert_eq!(denied, format!("approval `{other}` is denied\n"));
     assert_contains(
-        &terminal.succeed(&["approval", "show", &other]),
+        &terminal.run_ok(&["approval", "show", &other]),
         &["state         denied", "reason        wrong file"],
     );
 }
@@ -367,29 +367,29 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
 fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     let terminal = Terminal::with_agent(r#"{"enabled": ["files/*"], "autonomy": "autonomous"}"#);
     let opened =
-        terminal.succeed(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
+        terminal.run_ok(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
     assert_contains(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
     let session = terminal.session();
-    assert_contains(&terminal.succeed(&["session", "show", &session]), &[&session, "call_files_read"]);
-    assert_contains(&terminal.succeed(&["session", "tools", &session]), &["call_files_read"]);
-    let selected = terminal.succeed(&["session", "tools", &session, "--message", "read a file"]);
+    assert_contains(&terminal.run_ok(&["session", "show", &session]), &[&session, "call_files_read"]);
+    assert_contains(&terminal.run_ok(&["session", "tools", &session]), &["call_files_read"]);
+    let selected = terminal.run_ok(&["session", "tools", &session, "--message", "read a file"]);
     assert_contains(&selected, &["call_files_read", "broker is off"]);
-    let form = terminal.succeed(&["session", "tools", &session, "--format", "openai"]);
+    let form = terminal.run_ok(&["session", "tools", &session, "--format", "openai"]);
     assert_eq!(serde_json::from_str::<Value>(&form).expect("json")[0]["type"], "function");
 
     let list = ["call", "--session", &session, "files/list"];
-    terminal.succeed(&["session", "disable", &session, "files/list"]);
+    terminal.run_ok(&["session", "disable", &session, "files/list"]);
     assert_contains(&terminal.fail(&list), &["TOOL_DISABLED"]);
     let out = terminal.read_json(&["policy", "explain", "acme/bot", "files/list", "--session", &session]);
     assert_eq!(
         (&out["tools"][0]["layer"], &out["tools"][0]["rule"]),
         (&json!("session"), &json!("disabled"))
     );
-    terminal.succeed(&["session", "enable", &session, "files/list"]);
-    terminal.succeed(&list);
+    terminal.run_ok(&["session", "enable", &session, "files/list"]);
+    terminal.run_ok(&list);
     assert_contains(&terminal.fail(&["session", "disable", &session, "files/lsit"]), &["no such tool"]);
 
-    terminal.succeed(&["session", "end", &session]);
+    terminal.run_ok(&["session", "end", &session]);
     for gone in
         [&["session", "show", &session][..], &["session", "end", &session], &["session", "tools", &session]]
     {
@@ -408,11 +408,11 @@ fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
     let session = terminal.session();
     let mut of_all = terminal.follow(&["events", "acme", "--json"]);
     let of_session = terminal.follow(&["session", "events", &session]);
-    terminal.succeed(&["call", "--session", &session, "files/list"]);
+    terminal.run_ok(&["call", "--session", &session, "files/list"]);
     let first: Value = serde_json::from_str(&of_all.line()).expect("a document a line");
     assert_eq!((&first["event"], &first["tool"]), (&json!("tool_call"), &json!("files/list")));
 
-    terminal.succeed(&["session", "end", &session]);
+    terminal.run_ok(&["session", "end", &session]);
     let (lines, status) = of_session.rest();
     assert_eq!(status, Some(0), "{lines}");
     assert_contains(&lines, &["tool_call", "tool_result", "acme/bot", "files/list", "ok"]);
@@ -455,8 +455,8 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     upstream.answer(|_| answer(200, &[("Content-Type", "application/json")], br#"{"orders": ["o_1"]}"#));
     let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
     let terminal = Terminal::with_settings(&settings);
-    terminal.succeed(&["org", "put", "acme", "--enabled", "shop/*"]);
-    terminal.succeed(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
+    terminal.run_ok(&["org", "put", "acme", "--enabled", "shop/*"]);
+    terminal.run_ok(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
     terminal.file("shop.yaml", SHOP);
 
     let import = ["plugin", "import", "openapi", "shop.yaml"];
@@ -467,7 +467,7 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     let wrong = terminal.run_as("operator", &[&import[..], &["acme"]].concat());
     assert_eq!(wrong.status.code(), Some(2), "{}", wrong.stderr);
     // Without a target, the definition is printed and nothing is created.
-    let shown: Value = serde_json::from_str(&terminal.succeed(&import)).expect("a definition");
+    let shown: Value = serde_json::from_str(&terminal.run_ok(&import)).expect("a definition");
     assert_eq!(shown["actions"][0]["name"], "listOrders");
     assert_eq!(terminal.read_json(&["tool", "list", "acme"])["items"], json!([]));
     // The agent is supervised, so without `--safe-methods` a GET would need approval.
@@ -493,8 +493,8 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
         })
         .to_string(),
     );
-    terminal.succeed(&["tool", "grant", "acme/shop", "grant.json"]);
-    terminal.succeed(&[
+    terminal.run_ok(&["tool", "grant", "acme/shop", "grant.json"]);
+    terminal.run_ok(&[
         "credential",
         "put",
         "acme/shop",
@@ -516,10 +516,10 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
         &["> GET https://api.upstream.test:8443/shop/orders?state=open", "> x-api-key: ***", "< 200"],
     );
 
-    let list = terminal.succeed(&["tool", "list", "acme"]);
+    let list = terminal.run_ok(&["tool", "list", "acme"]);
     assert_contains(&list, &["NAMESPACE", "shop", "http", "active"]);
-    terminal.succeed(&["call", "acme/bot", "shop/list_orders", "{}"]);
-    terminal.succeed(&["tool", "remove", "acme/shop"]);
+    terminal.run_ok(&["call", "acme/bot", "shop/list_orders", "{}"]);
+    terminal.run_ok(&["tool", "remove", "acme/shop"]);
     assert_contains(&terminal.fail(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
 }
 

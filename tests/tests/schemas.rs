@@ -73,7 +73,7 @@ impl Fixture {
         let (called, beside) = (&reply["results"][0], &reply["results"][1]);
         assert_eq!(beside["output"], 1, "{reply}");
         let id = called["id"].as_str().expect("an id");
-        // The audit log stays readable, whatever the arguments.
+        // The audit log stays readable with any arguments.
         let row = self.good.audit_row(&self.daemon.operator(), id);
         assert_eq!(row["outcome"]["error_type"], called["error"]["error_type"], "{row}");
         assert!(row["call"]["arguments_sha256"].is_string(), "{row}");

@@ -1,4 +1,4 @@
-//! The floor: wasmtime alone, with the same component and the same settings, or with some of them off.
+//! The floor: wasmtime alone, with the same component and the same settings, or without some of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,22 +19,22 @@ wasmtime::component::bindgen!({
 
 use self::toolgate::plugin::types::Outcome;
 
-/// What keeps a guest within bounds, each of which can be left off to see what it costs.
+/// Safety settings that can be turned off to measure their cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Knobs {
-    /// Instructions are counted.
+    /// Counts instructions.
     pub fuel: bool,
-    /// A guest yields at every tick of a millisecond.
+    /// Preempts a guest every millisecond.
     pub epochs: bool,
-    /// NaNs have one form, so that the same call gives the same bits.
+    /// Canonicalizes NaNs, so that results are deterministic.
     pub canonical_nans: bool,
-    /// Memory, tables and instances are counted before they grow.
+    /// Limits the growth of memory, tables and instances.
     pub limiter: bool,
-    /// Calls of the host are counted and charged, and so is what they bring.
+    /// Counts and charges host calls and their bytes.
     pub host_calls: bool,
-    /// A timer around the whole call.
+    /// Sets a timeout for the whole call.
     pub deadline: bool,
-    /// An instance for each call; without it one is used again and again, with all that the last call left.
+    /// Instantiates the component for each call. Without it one instance serves all calls and keeps its state.
     pub fresh_instance: bool,
 }
 
@@ -57,11 +57,11 @@ impl Knobs {
         deadline: false,
         fresh_instance: true,
     };
-    /// What measurement (c) of the calls has on: the floor is wasmtime as its users run it.
+    /// Settings of measurement (c): wasmtime as its users run it.
     pub const FLOOR: Self = Self { host_calls: false, deadline: false, ..Self::ALL };
 }
 
-/// A linked component.
+/// Linked component.
 #[derive(Clone)]
 pub struct Bare {
     engine: Engine,
@@ -134,7 +134,7 @@ impl Bare {
         }
     }
 
-    /// What the tool of the floor answers in an instance of its own.
+    /// Result of `echo` in a fresh instance.
     pub async fn fresh(&self, arguments: &str) -> String {
         let mut store = self.store();
         let plugin = self.plugin.instantiate_async(&mut store).await.unwrap();
@@ -154,8 +154,7 @@ impl Bare {
         std::hint::black_box(answered.unwrap().is_ok());
     }
 
-    /// Calls in as many tasks as there are in flight, all of them in instances of their own unless one is to serve
-    /// all calls of a task.
+    /// Makes calls in `in_flight` tasks, with an instance for each call or, without `fresh_instance`, for each task.
     pub async fn calls(&self, calls: u64, in_flight: u64, call: Call) {
         let ticker = Ticker::of(self);
         let mut tasks = tokio::task::JoinSet::new();
@@ -181,10 +180,10 @@ impl Bare {
     }
 }
 
-/// A tool and its arguments.
+/// Tool and arguments.
 pub type Call = (&'static str, &'static str);
 
-/// What the house does at each call of the host.
+/// The sandbox's accounting of a host call.
 fn charge(mut store: StoreContextMut<'_, State>, hook: CallHook) -> wasmtime::Result<()> {
     if matches!(hook, CallHook::CallingHost | CallHook::ReturningFromHost) {
         store.data_mut().host_calls += 1;
@@ -195,7 +194,7 @@ fn charge(mut store: StoreContextMut<'_, State>, hook: CallHook) -> wasmtime::Re
     Ok(())
 }
 
-/// Ticks the epoch, as long as it is kept.
+/// Increments the epoch until it is dropped.
 pub struct Ticker(Arc<AtomicBool>);
 
 impl Ticker {

@@ -1,7 +1,7 @@
-//! The gate of a large house: 10,000 tools, 1,000 organizations with 100 agents each.
+//! The gate at scale: 10,000 tools, 1,000 organizations with 100 agents each.
 //!
-//! Each figure stands beside what is asked for. Nothing here fails on a slow machine; on one that others use too, what
-//! takes longest is mostly waiting for a processor, so the longest is told in CPU time as well.
+//! Each figure is printed with its target; none fails the run. On a shared machine a maximum is mostly waiting time,
+//! so maxima are also given as CPU time.
 
 mod broker;
 mod plan;
@@ -18,34 +18,34 @@ use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{Decision, LimitsPatch, Name, Plugin, SessionFacts, decide};
 use toolgate_sandbox::{Component, Sandbox, SandboxSettings, precompile};
 
-use plan::{Dice, Plan};
+use plan::{Plan, Random};
 
-/// Decisions of each kind that are timed.
+/// Number of measured decisions of each kind.
 const DECISIONS: usize = 200_000;
-/// Calls of one agent, one after another.
-const OF_AN_AGENT: usize = 20_000;
-/// Calls that a request brings at most.
-const A_REQUEST: usize = 32;
-/// Changes of each kind that are timed.
+/// Consecutive calls of one agent.
+const CALLS_PER_AGENT: usize = 20_000;
+/// Maximum number of calls in a request.
+const CALLS_PER_REQUEST: usize = 32;
+/// Number of measured changes of each kind.
 const CHANGES: usize = 100;
-/// Decisions between two changes of the platform.
-const BETWEEN: usize = 2_000;
+/// Decisions between two changes of the platform policy.
+const DECISIONS_BETWEEN: usize = 2_000;
 
-/// A registry full of documents.
+/// Registry filled with documents.
 struct Fleet {
     plan: Plan,
     registry: Registry,
     plugins: Vec<Arc<Plugin<Component>>>,
 }
 
-/// Calls that could come at once: of any agent, and every second of a tool that its document gives.
+/// Calls of a random agent. Every second tool is one that its document enables.
 struct Request {
     organization: Name,
     agent: Name,
     called: Vec<String>,
 }
 
-/// Measures all of it and prints it.
+/// Measures and prints everything.
 pub fn print(runtime: &Runtime, echo: &[u8]) {
     let sandbox = Sandbox::new(&SandboxSettings::default()).unwrap();
     let component = sandbox.load(&precompile(echo).unwrap()).unwrap();
@@ -59,9 +59,9 @@ pub fn print(runtime: &Runtime, echo: &[u8]) {
     row("    of the whole process", &format!("{compiled:.0} MiB"), "");
 
     decisions(&fleet, &component);
-    after_a_change(&fleet);
-    agents_replaced(&fleet);
-    while_calls_come(&fleet, &component);
+    first_decisions(&fleet);
+    replaced_agents(&fleet);
+    changes_under_load(&fleet, &component);
     fleet.compile_all();
     row(
         "memory after all changes, with every rule",
@@ -94,16 +94,16 @@ impl Fleet {
 
     /// Requests of random agents for random tools.
     fn requests(&self, count: usize, calls_each: usize) -> Vec<Request> {
-        let mut dice = Dice::new(9, 0);
-        (0..count).map(|_| self.request(calls_each, &mut dice)).collect()
+        let mut random = Random::new(9, 0);
+        (0..count).map(|_| self.request(calls_each, &mut random)).collect()
     }
 
-    fn request(&self, calls: usize, dice: &mut Dice) -> Request {
-        let (organization, agent) = (dice.below(self.plan.organizations), dice.below(self.plan.agents));
-        let given = self.plan.given_to(organization, agent);
-        let calls = (0..calls).map(|_| match dice.below(2) {
-            0 => given[dice.below(given.len())],
-            _ => dice.below(self.plan.tools()),
+    fn request(&self, calls: usize, random: &mut Random) -> Request {
+        let (organization, agent) = (random.below(self.plan.organizations), random.below(self.plan.agents));
+        let given = self.plan.tools_of(organization, agent);
+        let calls = (0..calls).map(|_| match random.below(2) {
+            0 => given[random.below(given.len())],
+            _ => random.below(self.plan.tools()),
         });
         Request {
             called: calls.map(|number| format!("call_{}", plan::tool(number).replace('/', "_"))).collect(),
@@ -113,20 +113,19 @@ impl Fleet {
     }
 }
 
-/// How long a decision took alone, how long with its share of looking up the rules, and the share that was not
-/// refused.
-struct Decided {
+/// Times of decisions alone and with a share of the rule lookup, and the share of decisions that passed.
+struct DecisionTimes {
     alone: Times,
     whole: Times,
     passed: f64,
 }
 
-impl Decided {
+impl DecisionTimes {
     fn of(registry: &Registry, requests: &[Request]) -> Self {
         let facts = SessionFacts::default();
         let (mut alone, mut whole, mut passed, mut calls) = (Vec::new(), Vec::new(), 0_u32, 0_u32);
         for request in requests {
-            // The names come with the request, and are at hand when it is decided about.
+            // Cloned here, so that the names are in the cache, as in a real request.
             let called = black_box(request.called.clone());
             let count = u32::try_from(called.len()).unwrap();
             let began = Instant::now();
@@ -154,76 +153,76 @@ fn decisions(fleet: &Fleet, component: &Component) {
     row("the clock itself, which is in every time of one decision", &show(clock), "");
     let few = Fleet::new(Plan { plugins: 1, ..Plan::FLEET }, component);
     few.compile_all();
-    // What the number of tools costs shows where nothing else is far away in memory; below it, what a large house costs.
+    // The first row shows the effect of the number of tools, the others also that of cache misses at scale.
     let rows = [
-        ("of a few agents in turn", OF_AN_AGENT, "under 1.5"),
-        ("in requests of 32", A_REQUEST, "under 1.5"),
+        ("of a few agents in turn", CALLS_PER_AGENT, "under 1.5"),
+        ("in requests of 32", CALLS_PER_REQUEST, "under 1.5"),
         ("each of another agent", 1, ""),
     ];
     for (what, calls, target) in rows {
         let requests = DECISIONS / calls;
-        let many = Decided::of(&fleet.registry, &fleet.requests(requests, calls));
+        let many = DecisionTimes::of(&fleet.registry, &fleet.requests(requests, calls));
         row(&format!("decision, 10,000 tools, {what}"), &many.alone.show(), "under 500 ns");
         row("    with the rules looked up", &many.whole.show(), "");
         row("    not refused", &format!("{:.0} %", many.passed * 100.0), "");
-        let few = Decided::of(&few.registry, &few.requests(requests, calls));
+        let few = DecisionTimes::of(&few.registry, &few.requests(requests, calls));
         row(&format!("decision, 10 tools, {what}"), &few.alone.show(), "");
         row("    with the rules looked up", &few.whole.show(), "");
         row("    not refused", &format!("{:.0} %", few.passed * 100.0), "");
         let own = clock / u32::try_from(calls).unwrap();
         let net = |times: &Times| times.at(0.5).saturating_sub(own).as_secs_f64();
-        let ratio = |of: fn(&Decided) -> &Times| format!("{:.2}", net(of(&many)) / net(of(&few)));
+        let ratio = |of: fn(&DecisionTimes) -> &Times| format!("{:.2}", net(of(&many)) / net(of(&few)));
         row("    10,000 tools / 10 tools", &ratio(|decided| &decided.alone), target);
         row("    with the rules looked up", &ratio(|decided| &decided.whole), "");
     }
 }
 
-/// The first decision of an agent under another policy of the platform compiles its rules.
-fn after_a_change(fleet: &Fleet) {
+/// After a change of the platform policy, an agent's first decision compiles its rules.
+fn first_decisions(fleet: &Fleet) {
     fleet.registry.put(Replacement::Platform(fleet.plan.platform(1)));
-    let decided = Decided::of(&fleet.registry, &fleet.requests(20_000, 1));
+    let decided = DecisionTimes::of(&fleet.registry, &fleet.requests(20_000, 1));
     row("first decision of an agent after a change", &decided.whole.show(), "under 10 ms");
 }
 
-fn agents_replaced(fleet: &Fleet) {
+fn replaced_agents(fleet: &Fleet) {
     let facts = SessionFacts::default();
-    let mut dice = Dice::new(10, 0);
+    let mut random = Random::new(10, 0);
     let replaced = (0..CHANGES).map(|edition| {
-        let (organization, agent) = (dice.below(fleet.plan.organizations), dice.below(fleet.plan.agents));
+        let (organization, agent) = (random.below(fleet.plan.organizations), random.below(fleet.plan.agents));
         let document = fleet.plan.agent(organization, agent, edition);
-        let listed = document.disabled.clone();
-        let disabled = listed.patterns()[0].to_string();
+        let disabled_list = document.disabled.clone();
+        let disabled = disabled_list.patterns()[0].to_string();
         let (organization, agent) = (plan::organization(organization), plan::agent(agent));
         let began = Instant::now();
         fleet.registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
         let rules = fleet.registry.snapshot().rules(&organization, &agent).unwrap();
         let refused = matches!(decide(&rules, &facts, &disabled), Decision::Refused(_));
         let took = began.elapsed();
-        assert!(refused && rules.agent.document().disabled == listed, "another document decided");
+        assert!(refused && rules.agent.document().disabled == disabled_list, "another document decided");
         took
     });
     let replaced = Times::of(replaced.collect());
     row("an agent's document replaced and deciding", &replaced.show(), "under 5 ms");
 }
 
-/// Changes of what all rules hang on, while a thread decides without a pause.
-fn while_calls_come(fleet: &Fleet, component: &Component) {
+/// Changes that affect all rules, while another thread decides without pause.
+fn changes_under_load(fleet: &Fleet, component: &Component) {
     let calls = fleet.requests(DECISIONS, 1);
-    under_change(fleet, &calls, "nothing", |_| (), |()| ());
+    measure_changes(fleet, &calls, "nothing", |_| (), |()| ());
     let policy = |edition| fleet.plan.platform(2 + edition);
     let replace = |policy| fleet.registry.put(Replacement::Platform(policy));
-    under_change(fleet, &calls, "the platform's policy", policy, replace);
+    measure_changes(fleet, &calls, "the platform's policy", policy, replace);
     let mut plugins = fleet.plugins.clone();
     let upgrade = |edition| {
         plugins[edition] = plan::plugin(edition, &format!("2.0.{edition}"), component);
         plugins.clone()
     };
     let serve = |plugins| fleet.registry.serve(LimitsPatch::default(), plugins);
-    under_change(fleet, &calls, "a plugin", upgrade, serve);
+    measure_changes(fleet, &calls, "a plugin", upgrade, serve);
 }
 
-/// Makes changes, each of something that was prepared before it is timed.
-fn under_change<T>(
+/// Measures changes, each prepared before it is timed.
+fn measure_changes<T>(
     fleet: &Fleet,
     calls: &[Request],
     what: &str,
@@ -251,7 +250,7 @@ fn under_change<T>(
     row("    the longest decision meanwhile", &longest, "under 10 ms");
 }
 
-/// The longest that one decision took, from taking a snapshot to letting go of it.
+/// Maximum time of a decision, from taking the snapshot to dropping it.
 #[derive(Default)]
 struct Longest {
     wall: Duration,
@@ -269,8 +268,8 @@ fn decide_until(ended: &AtomicBool, registry: &Registry, calls: &[Request], beat
         let (cpu, wall) = (thread_cpu_time() - cpu, wall.elapsed());
         longest.wall = longest.wall.max(wall);
         longest.cpu = longest.cpu.max(cpu);
-        if number % BETWEEN == BETWEEN - 1 {
-            // Whoever changes waits for this; one who does not is left alone.
+        if number % DECISIONS_BETWEEN == DECISIONS_BETWEEN - 1 {
+            // Sent only if the changing thread waits for it.
             let _ = beat.try_send(());
             if ended.load(Ordering::Relaxed) {
                 break;
@@ -280,7 +279,7 @@ fn decide_until(ended: &AtomicBool, registry: &Registry, calls: &[Request], beat
     longest
 }
 
-/// Times of the same thing, in order.
+/// Sorted measurements.
 struct Times(Vec<Duration>);
 
 impl Times {
@@ -289,7 +288,7 @@ impl Times {
         Self(times)
     }
 
-    /// The time that this share of them is below.
+    /// Quantile.
     fn at(&self, share: f64) -> Duration {
         #[expect(
             clippy::cast_possible_truncation,

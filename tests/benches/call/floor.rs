@@ -1,5 +1,5 @@
-//! The least that a server in front of a fresh instance can cost: hyper, the JSON of a request, and (c). It gates
-//! nothing, records nothing, and answers whoever asks. `tests/benches/http.sh` measures the daemon beside it.
+//! HTTP floors: hyper with JSON parsing, optionally with a fresh instance as in (c). No gate, no audit, no
+//! authentication. `tests/benches/http.sh` compares the daemon with them.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -15,21 +15,20 @@ use tokio::net::TcpListener;
 
 use crate::bare::{Bare, Ticker};
 
-/// What is sent to the daemon, as far as it is looked at here.
+/// The parts of a request that the floors read.
 #[derive(serde::Deserialize)]
-struct Asked<'a> {
+struct FloorRequest<'a> {
     #[serde(borrow)]
-    calls: Vec<OneCall<'a>>,
+    calls: Vec<FloorCall<'a>>,
 }
 
 #[derive(serde::Deserialize)]
-struct OneCall<'a> {
+struct FloorCall<'a> {
     #[serde(borrow)]
     arguments: &'a RawValue,
 }
 
-/// Serves until the process is ended, and says where on the first line of its output. Without an instance to make, the
-/// arguments are the answer.
+/// Serves until the process is killed, and prints its address first. Without a component it returns the arguments.
 pub async fn serve(bare: Option<Bare>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     println!("{}", listener.local_addr().unwrap());
@@ -52,7 +51,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.unwrap().to_bytes();
-    let asked: Asked<'_> = serde_json::from_slice(&body).unwrap();
+    let asked: FloorRequest<'_> = serde_json::from_slice(&body).unwrap();
     let arguments = asked.calls[0].arguments.get();
     let answer = match bare {
         Some(bare) => bare.fresh(arguments).await,

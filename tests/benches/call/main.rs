@@ -1,41 +1,43 @@
-//! What a call costs, next to the floors it is judged by, in one run.
+//! Cost of a call, beside its floors, in one run.
 //!
-//! (a) a native function, (b) bare wasmtime with one instance that is used again, (c) bare wasmtime with a fresh
-//! instance, tuned as ours is, (d) our dispatcher with everything on: gate, validation, limits, audit on disk.
-//! What counts is the difference and the ratio: absolute times are this machine's mood. CPU is that of the whole
-//! process, the threads of the log and its index included.
+//! (a) a native function, (b) bare wasmtime with a reused instance, (c) bare wasmtime with a fresh instance and our
+//! settings, (d) the daemon's dispatcher with everything on: gate, validation, limits, audit on disk. Compare differences
+//! and ratios; absolute times depend on the machine. CPU time is that of the whole process, with the threads of the
+//! audit log and its index.
 //!
-//! `cargo bench --workspace --bench call`, with `-- profile` for a minute of (d) alone, to look at with `perf` (`profile gate` of the
-//! gate and the sandbox, `profile bare` of (c)), with `-- knobs` for what each safety knob costs by itself, `-- knobs --write` to make `daemon/docs/cost.md` of it, and
-//! `-- fleet` for decisions, changes, memory and the broker of a house with 10,000 tools and 100,000 agents. With
-//! `-- serve-echo` and `-- serve-bare` it serves (a) or (c) over HTTP until it is ended: floors for `http.sh`.
+//! `cargo bench --workspace --bench call`, with one of
+//! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c))
+//! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
+//! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
+//! - `-- serve-echo`, `-- serve-bare`: serves (a) or (c) over HTTP, as floors for `http.sh`
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run panics")]
 
 mod bare;
 mod fleet;
 mod floor;
-mod house;
+mod local_dispatcher;
 mod knobs;
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use bare::{Bare, Call, Knobs};
+use local_dispatcher::LocalDispatcher;
 use rustix::time::{ClockId, clock_gettime};
 use toolgate_tests::guests::Embedded;
 
-/// The call: 82 bytes.
+/// Arguments of the call: 82 bytes.
 pub const ARGUMENTS: &str =
     r#"{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}"#;
 
-/// The same for bare wasmtime.
+/// The call for bare wasmtime.
 const ECHO: Call = ("echo", ARGUMENTS);
 
-/// Bytes that are synced at once, to see what a sync takes.
+/// Bytes per sync, for the measurement of a sync.
 const BLOCK: usize = 4096;
 
-/// Rounds of each measurement; the medians are printed.
+/// Rounds of each measurement, of which the median is printed.
 const ROUNDS: usize = 5;
 
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
@@ -70,37 +72,37 @@ fn main() {
     for in_flight in [1, 16, 64] {
         let fresh = measure(40_000, || runtime.block_on(bare.calls(40_000, in_flight, ECHO)));
         row(&format!("(c) bare wasmtime, fresh instance, {in_flight} in flight"), &fresh);
-        let house = runtime.block_on(house::House::new(echo));
-        let sandboxed = measure(40_000, || runtime.block_on(house.sandboxed(40_000, in_flight)));
-        row(&format!("    gate and sandbox alone, {in_flight} in flight"), &sandboxed);
+        let local = runtime.block_on(LocalDispatcher::new(echo));
+        let run_sandbox = measure(40_000, || runtime.block_on(local.run_sandbox(40_000, in_flight)));
+        row(&format!("    gate and sandbox alone, {in_flight} in flight"), &run_sandbox);
         let calls = if in_flight == 1 { 2_000 } else { 40_000 };
-        let ours = measure(calls, || runtime.block_on(house.calls(calls, in_flight)));
+        let ours = measure(calls, || runtime.block_on(local.calls(calls, in_flight)));
         row(&format!("(d) dispatcher, everything on, {in_flight} in flight"), &ours);
         println!(
             "    (d) - (c) = {:.1} µs of CPU a call; (d) / (c) = {:.2}; {:.2} syncs a call",
             ours.cpu_us - fresh.cpu_us,
             ours.cpu_us / fresh.cpu_us,
-            house.syncs_per_call(),
+            local.syncs_per_call(),
         );
     }
     let (wall, cpu) = sync_time();
     println!("one fdatasync of 4 KiB on this disk: {:.0} µs, {:.0} µs of it CPU", micros(wall), micros(cpu));
-    house::decisions();
+    local_dispatcher::decisions();
 }
 
-/// One measurement alone, in many short rounds: the least of them is what it costs where nobody else is at work.
+/// One measurement in many short rounds. The minimum is the cost without other load on the machine.
 fn profile(runtime: &tokio::runtime::Runtime, echo: &[u8], what: Option<&str>) {
     const CALLS: u64 = 20_000;
     const SHORT_ROUNDS: usize = 20;
-    let house = runtime.block_on(house::House::new(echo));
+    let local = runtime.block_on(LocalDispatcher::new(echo));
     let bare = Bare::new(echo, Knobs::FLOOR);
     let mut costs: Vec<f64> = (0..SHORT_ROUNDS)
         .map(|_| {
             let cpu = cpu_time();
             match what {
                 Some("bare") => runtime.block_on(bare.calls(CALLS, 64, ECHO)),
-                Some("gate") => runtime.block_on(house.sandboxed(CALLS, 64)),
-                _ => runtime.block_on(house.calls(CALLS, 64)),
+                Some("gate") => runtime.block_on(local.run_sandbox(CALLS, 64)),
+                _ => runtime.block_on(local.calls(CALLS, 64)),
             }
             micros(cpu_time() - cpu) / CALLS as f64
         })
@@ -116,13 +118,13 @@ fn native(calls: u64) {
     }
 }
 
-/// One measurement: CPU and wall time of one call.
+/// CPU time and throughput of a call.
 pub struct Cost {
     pub cpu_us: f64,
     pub calls_per_second: f64,
 }
 
-/// The median of some rounds of `calls` calls.
+/// Median of several rounds of `calls` calls.
 pub fn measure(calls: u64, mut round: impl FnMut()) -> Cost {
     round();
     let mut costs: Vec<(f64, f64)> = (0..ROUNDS)
@@ -148,7 +150,7 @@ fn cpu_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// What a sync takes of records that are written over zeros, as the log's are: the median time, and the processor's.
+/// Median wall time and mean CPU time of a sync of records written over zeros, as in the audit log.
 fn sync_time() -> (Duration, Duration) {
     const SYNCS: u32 = 500;
     let file = tempfile::tempfile().unwrap();

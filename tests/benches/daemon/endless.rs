@@ -1,4 +1,4 @@
-//! Quiet callers next to guests that never end.
+//! Latency of small calls beside endless guests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use toolgate_tests::{Client, Daemon, Session, guests};
 
-use super::{PROGRAM, guest, ms, percentile, timed};
+use super::{PROGRAM, guest, measure, ms, percentile};
 
-/// How long each number of endless guests is looked at.
-const LOOKED_AT: Duration = Duration::from_secs(8);
+/// Duration of the measurement for each number of endless guests.
+const MEASUREMENT: Duration = Duration::from_secs(8);
 
-/// So much fuel that only the deadline ends an endless guest.
+/// High fuel limit, so that only the deadline ends an endless guest.
 const SETTINGS: &str = "[limits]\nfuel = 1_000_000_000_000\n";
 
 pub fn endless() {
@@ -33,7 +33,7 @@ pub fn endless() {
                 std::thread::spawn(move || spin(&session, &stop))
             })
             .collect();
-        let (mut calls, mut health) = look(&quiet, &daemon.anonymous());
+        let (mut calls, mut health) = measure_latencies(&quiet, &daemon.anonymous());
         stop.store(true, Ordering::Relaxed);
         let spun: u64 = noisy.into_iter().map(|thread| thread.join().unwrap()).sum();
         println!(
@@ -56,14 +56,14 @@ fn spin(session: &Session, stop: &AtomicBool) -> u64 {
     ended
 }
 
-fn look(quiet: &Session, stranger: &Client) -> (Vec<Duration>, Vec<Duration>) {
+fn measure_latencies(quiet: &Session, anonymous: &Client) -> (Vec<Duration>, Vec<Duration>) {
     let (mut calls, mut health) = (Vec::new(), Vec::new());
-    let until = Instant::now() + LOOKED_AT;
+    let until = Instant::now() + MEASUREMENT;
     while Instant::now() < until {
-        let (reply, took) = timed(|| quiet.call("echo/echo", json!({"text": "hello", "number": 1})));
+        let (reply, took) = measure(|| quiet.call("echo/echo", json!({"text": "hello", "number": 1})));
         assert_eq!(reply.status(), "ok", "{reply:?}");
         calls.push(took);
-        let (reply, took) = timed(|| stranger.get("/healthz"));
+        let (reply, took) = measure(|| anonymous.get("/healthz"));
         assert_eq!(reply.status, 200);
         health.push(took);
     }

@@ -1,4 +1,4 @@
-//! `text/json_query` beside the same engine without a sandbox.
+//! `text/json_query` beside jaq without a sandbox.
 
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Ctx, Vars};
@@ -13,7 +13,7 @@ const FILTER: &str =
 const ROUNDS: usize = 7;
 
 pub fn query() {
-    // The text, and the marks around it in the request, take less than two of these.
+    // The request has the text and its quoting, less than two mebibytes.
     let daemon =
         Daemon::start(PROGRAM, "[limits]\narguments_bytes = 4_194_304\n[http]\nbody_bytes = 8_388_608\n");
     let operator = daemon.operator();
@@ -24,13 +24,14 @@ pub fn query() {
     let reply = session.call("text/json_query", arguments.clone());
     let answer = &reply.output()["results"][0];
     assert_eq!(*answer, native(&text), "{reply:?}");
-    // Written before it is timed: what writes the request is the client.
-    let timed = |arguments: Value| {
+    // Serialized before the timer starts, since that is the client's work.
+    let measure = |arguments: Value| {
         let body = json!({"calls": [{"tool": "text/json_query", "arguments": arguments}]}).to_string();
         median_of(ROUNDS, || operator.post_text(&session.path("/calls"), &body).expect(200))
     };
-    let ours = timed(arguments);
-    let with_value = timed(json!({"filter": FILTER, "value": serde_json::from_str::<Value>(&text).unwrap()}));
+    let ours = measure(arguments);
+    let with_value =
+        measure(json!({"filter": FILTER, "value": serde_json::from_str::<Value>(&text).unwrap()}));
     let theirs = median_of(ROUNDS, || native(&text));
     println!(
         "jaq without a sandbox, {} KiB read, filtered, written: {:.1} ms",
@@ -49,7 +50,7 @@ pub fn query() {
     );
 }
 
-/// A mebibyte of what an API answers.
+/// One mebibyte of a typical API response.
 fn document() -> String {
     let rows: Vec<Value> = (0..8_400)
         .map(|at| json!({"id": at, "name": format!("item number {at}"), "price": at * 37 % 1000, "count": at % 13, "tags": ["a", "b", "c"], "stock": {"here": true, "there": null}}))

@@ -1,15 +1,13 @@
-//! The daemon as its users meet it: what stands beside what, in one run against the real process.
+//! The daemon as a process, compared with floors in the same run. Compare ratios.
 //!
 //! `cargo bench --workspace --bench daemon [-- PART…]`, where a part is one of
 //!
-//! - `start`: from nothing to serving with everything compiled already, and what it holds idle
-//! - `plugins`: many plugins at once: what each takes, and the first call after loading
+//! - `start`: a start with compiled plugins, and the idle memory
+//! - `plugins`: memory of many plugins, and the first call after a load
 //! - `search`: `files/search` over 10,000 files, beside ripgrep with one thread (`rg`, or `RG=…`)
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
-//! - `endless`: a small call and `/healthz` next to guests that never end, on every core and more
-//! - `waiting`: what a call takes while it waits for a slow upstream, by a thousand of them, and a small call beside them
-//!
-//! What counts is the ratio; each part measures its floor in the same run.
+//! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
+//! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
@@ -45,26 +43,26 @@ fn main() {
     }
 }
 
-/// The value of an argument `name=value`.
+/// Value of an argument `name=value`.
 fn argument(name: &str) -> Option<String> {
     std::env::args().find_map(|argument| Some(argument.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// A guest of the benchmarks.
+/// Component of a benchmark guest.
 fn guest(name: &str) -> &'static [u8] {
     BENCH_GUESTS.iter().find(|guest| guest.name == name).unwrap().component
 }
 
-/// How long something takes.
-fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
+/// Runs `act` and measures it.
+fn measure<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
     let done = act();
     (done, began.elapsed())
 }
 
-/// The middle of some rounds.
+/// Median of several rounds.
 fn median_of<T>(rounds: usize, mut act: impl FnMut() -> T) -> Duration {
-    let mut times: Vec<Duration> = (0..rounds).map(|_| timed(&mut act).1).collect();
+    let mut times: Vec<Duration> = (0..rounds).map(|_| measure(&mut act).1).collect();
     percentile(&mut times, 50)
 }
 

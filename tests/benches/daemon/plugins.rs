@@ -6,21 +6,21 @@ use serde_json::json;
 use toolgate_tests::process::resident_bytes;
 use toolgate_tests::{Daemon, PluginFile};
 
-use super::{PROGRAM, argument, guest, ms, percentile, timed};
+use super::{PROGRAM, argument, guest, measure, ms, percentile};
 
-/// As many as an organization with every tool it can think of.
+/// Number of plugins of a large organization.
 const PLUGINS: usize = 1_000;
 
-/// Versions of one plugin that are loaded one after the other.
+/// Consecutive versions of one plugin.
 const VERSIONS: u8 = 50;
 
-/// Starts on a folder that has run before: what is built in is compiled already.
+/// Starts on a folder with compiled built-in plugins.
 pub fn start() {
     let daemon = Daemon::start(PROGRAM, "");
     let mut times = Vec::new();
     let mut running = daemon;
     for _ in 0..5 {
-        let (again, took) = timed(|| running.crash_and_restart());
+        let (again, took) = measure(|| running.crash_and_restart());
         running = again;
         times.push(took);
     }
@@ -32,7 +32,7 @@ pub fn start() {
     );
 }
 
-/// New versions of a plugin, each called right after it was loaded; then many small plugins, for what each takes.
+/// Loads new versions of a plugin, each with a first call; then many small plugins, to measure the memory of each.
 pub fn many() {
     let count = argument("plugins").and_then(|count| count.parse().ok()).unwrap_or(PLUGINS);
     let daemon = Daemon::start(PROGRAM, "");
@@ -41,10 +41,10 @@ pub fn many() {
     let session = operator.open_session("acme/bot");
     let (mut loads, mut firsts, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for version in 0..VERSIONS {
-        let file = marked(guest("echo"), version);
-        loads.push(timed(|| operator.load("echo", &file)).1);
+        let file = with_custom_section(guest("echo"), version);
+        loads.push(measure(|| operator.load("echo", &file)).1);
         for times in [&mut firsts, &mut seconds] {
-            let (reply, took) = timed(|| session.call("echo/echo", json!({"text": "hello", "number": 1})));
+            let (reply, took) = measure(|| session.call("echo/echo", json!({"text": "hello", "number": 1})));
             assert_eq!(reply.status(), "ok", "{reply:?}");
             times.push(took);
         }
@@ -67,7 +67,7 @@ pub fn many() {
         mib(before),
         mib(after)
     );
-    let (again, took) = timed(|| daemon.crash_and_restart());
+    let (again, took) = measure(|| daemon.crash_and_restart());
     println!("start with them: {:.0} ms; resident {:.0} MiB", ms(took), mib(resident_bytes(again.pid())));
 }
 
@@ -75,8 +75,8 @@ fn row(what: &str, times: &mut [Duration]) {
     println!("  {what}: median {:.1} ms, p99 {:.1} ms", ms(percentile(times, 50)), ms(percentile(times, 99)));
 }
 
-/// The same component with a section behind it that nobody reads, so that it is another file.
-fn marked(component: &[u8], version: u8) -> Vec<u8> {
+/// The same component with a custom section, which gives it another digest.
+fn with_custom_section(component: &[u8], version: u8) -> Vec<u8> {
     [component, &[0, 3, 1, b'v', version]].concat()
 }
 

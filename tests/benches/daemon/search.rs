@@ -13,7 +13,7 @@ const FILES: usize = 10_000;
 const FOLDERS: usize = 100;
 const ROUNDS: usize = 7;
 
-/// Room for the files and the folders that they lie in.
+/// Enough for the files and their folders.
 const SETTINGS: &str = "[limits]\nworkspace_files = 20_000\n";
 
 pub fn search() {
@@ -22,7 +22,7 @@ pub fn search() {
     operator.make_agent("acme/bot", &json!({"enabled": ["files/*"]}));
     let session = operator.open_session("acme/bot");
     let folder = daemon.data().join("workspaces").join(&session.id);
-    lay_out(&folder);
+    create_files(&folder);
     let query = json!({"pattern": "needle [0-9]+", "max_results": 1000});
     let found = session.call("files/search", query.clone());
     assert_eq!(found.output()["results"].as_array().unwrap().len(), FILES / 100, "{found:?}");
@@ -43,8 +43,8 @@ pub fn search() {
     );
 }
 
-/// Files of some lines, one in a hundred of which has what is looked for.
-fn lay_out(folder: &Path) {
+/// Creates files of a few lines; one in a hundred matches.
+fn create_files(folder: &Path) {
     for at in 0..FOLDERS {
         fs::create_dir_all(folder.join(format!("folder-{at:03}"))).unwrap();
     }

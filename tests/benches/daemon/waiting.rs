@@ -8,18 +8,18 @@ use toolgate_tests::process::resident_bytes;
 use toolgate_tests::upstream::{Piece, Upstream};
 use toolgate_tests::{Client, Daemon, Session, guests};
 
-use super::{PROGRAM, argument, ms, percentile, timed};
+use super::{PROGRAM, argument, measure, ms, percentile};
 
-/// Calls that wait at once.
+/// Concurrent waiting calls.
 const WAITING: usize = 1_000;
-/// Sessions that they are made in.
+/// Sessions of the waiting calls.
 const SESSIONS: usize = 20;
-/// How long the small call is looked at, with and without the others.
-const LOOKED_AT: Duration = Duration::from_secs(8);
-/// Rounds: what the first one touches, later ones find.
+/// Duration of the measurement of the small call, with and without the others.
+const MEASUREMENT: Duration = Duration::from_secs(8);
+/// Later rounds reuse memory that the first one touched.
 const ROUNDS: usize = 3;
 
-/// Room for all of them, for longer than a round takes.
+/// Limits and deadlines for all calls of a round.
 const SETTINGS: &str = "[sandbox]\ninstances = 1_100\n[http]\nconnections = 4_096\n[limits]\ndeadline_ms = 120_000\n[egress]\nconnections = 2_000\nconnections_per_organization = 2_000\n";
 
 const URL: &str = "https://api.upstream.test:8443/v1/slow";
@@ -32,24 +32,24 @@ pub fn waiting() {
     let daemon = Daemon::start(PROGRAM, &settings);
     let operator = daemon.operator();
     prepare(&operator, &upstream);
-    // A session remembers so many calls and no more.
+    // A new session each time, since a session remembers a limited number of calls.
     let quiet = || operator.open_session("quiet/bot");
     let slow: Vec<Session> = (0..SESSIONS).map(|_| operator.open_session("slow/bot")).collect();
-    // Both plugins are loaded, and one connection is made and closed.
+    // Warm-up: loads both plugins, and opens and closes one connection.
     upstream.answer(|_| {
         vec![Piece::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec())]
     });
     let reply = slow[0].call("caller/fetch", arguments());
     assert_eq!(reply.status(), "ok", "{reply:?}");
-    look(&quiet(), LOOKED_AT / 8);
+    measure_latencies(&quiet(), MEASUREMENT / 8);
     upstream.answer(|_| vec![Piece::Hang]);
     println!("a small call on a new connection each time; p50 / p99");
     for round in 1..=ROUNDS {
-        let alone = Looked::at(&quiet());
+        let alone = Latencies::at(&quiet());
         let before = resident_bytes(daemon.pid());
         let pending = hold(&upstream, &slow, count, round);
         let held = resident_bytes(daemon.pid());
-        let beside = Looked::at(&quiet());
+        let beside = Latencies::at(&quiet());
         println!(
             "round {round}: alone {alone}, beside {count} that wait {beside}; {:.0} KiB resident for each ({:.0} MiB before, \
              {:.0} MiB with all)",
@@ -61,7 +61,7 @@ pub fn waiting() {
     }
 }
 
-/// A plugin that may reach the upstream with a credential, and an agent that has it; and one for the small call.
+/// Creates a plugin that may reach the upstream with a credential, an agent for it, and an agent for the small call.
 fn prepare(operator: &Client, upstream: &Upstream) {
     operator.load("caller", guests::CALLER);
     let grant = json!({
@@ -84,7 +84,7 @@ fn arguments() -> serde_json::Value {
     json!({"method": "GET", "url": URL, "headers": []})
 }
 
-/// Starts calls, and comes back once the requests of all of them have arrived at the upstream.
+/// Starts calls, and waits until all their requests have arrived at the upstream.
 fn hold(upstream: &Upstream, sessions: &[Session], count: usize, round: usize) -> Vec<Pending> {
     let before = upstream.requests().len();
     let start = |number: usize| {
@@ -96,38 +96,39 @@ fn hold(upstream: &Upstream, sessions: &[Session], count: usize, round: usize) -
     pending
 }
 
-/// Hangs up, and waits until nothing is left of the calls.
+/// Disconnects, and waits until all calls have ended.
 fn release(upstream: &Upstream, pending: Vec<Pending>) {
     let (closed, count) = (upstream.closed_connections(), pending.len());
     drop(pending);
     upstream.wait_until("the end of every connection", |_, ended| ended >= closed + count);
 }
 
-/// What a small call takes.
-struct Looked {
+/// Latencies of the small call.
+struct Latencies {
     p50: Duration,
     p99: Duration,
     calls: usize,
 }
 
-impl Looked {
+impl Latencies {
     fn at(quiet: &Session) -> Self {
-        let mut times = look(quiet, LOOKED_AT);
+        let mut times = measure_latencies(quiet, MEASUREMENT);
         Self { p50: percentile(&mut times, 50), p99: percentile(&mut times, 99), calls: times.len() }
     }
 }
 
-impl std::fmt::Display for Looked {
+impl std::fmt::Display for Latencies {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{:.2} / {:.2} ms ({} calls)", ms(self.p50), ms(self.p99), self.calls)
     }
 }
 
-fn look(quiet: &Session, how_long: Duration) -> Vec<Duration> {
+fn measure_latencies(quiet: &Session, how_long: Duration) -> Vec<Duration> {
     let mut times = Vec::new();
     let until = Instant::now() + how_long;
     while Instant::now() < until {
-        let (reply, took) = timed(|| quiet.call("arithmetic/evaluate", json!({"expression": "2 * (3 + 4)"})));
+        let (reply, took) =
+            measure(|| quiet.call("arithmetic/evaluate", json!({"expression": "2 * (3 + 4)"})));
         assert_eq!(reply.status(), "ok", "{reply:?}");
         times.push(took);
     }

@@ -1,4 +1,4 @@
-//! Our egress in process, with the daemon's own store of credentials and no guest.
+//! The sandbox's outgoing HTTP in this process, with the daemon's credential store and without a guest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Calls {
         }
     }
 
-    /// The context of a call, wired as the dispatcher does it.
+    /// Context of a call, wired like the dispatcher's.
     fn context(&self) -> CallContext {
         let (store, session) = (self.credentials.clone(), Arc::new((acme(), ["stripe".to_owned()])));
         let credentials = toolgate_sandbox::Credentials::new(move |permitted: Permitted| {
@@ -108,7 +108,7 @@ fn reach(server: &Server) -> Reach {
     Reach::new(Arc::new(asked), Arc::new(grant))
 }
 
-/// A store with one credential, as an owner makes it.
+/// Credential store with one credential.
 async fn store(folder: &TempDir) -> Credentials {
     let store = Store::open(&folder.path().join("state.db")).await.unwrap();
     store

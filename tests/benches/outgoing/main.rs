@@ -1,12 +1,11 @@
-//! Outgoing HTTP beside what everybody uses for it, with one server on the same cores.
+//! Outgoing HTTP beside common clients, with one server on the same cores.
 //!
-//! (a) bare connections of hyper, (b) the client of hyper-util, which keeps connections as ours does, (c) our egress as
-//! `wasi:http` calls it: decided, vetted, recorded, sent and accounted, without and with a credential that is opened, put
-//! in and looked for in the answers, (d) the same from a plugin in a real daemon, whose sandbox then is what is measured.
-//! Then what looking for the credential costs in large answers.
+//! (a) bare connections of hyper, (b) the pooling client of hyper-util, (c) the sandbox's `wasi:http` client (rules, SSRF
+//! checks, audit, accounting), without and with a credential that is injected and masked in responses, (d) the same from a
+//! plugin in a real daemon. Then the cost of scanning large responses for secrets.
 //!
-//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile=c` (or `b`, or `free` for (c) without
-//! a credential) for half a minute of one alone, to look at with `perf`.
+//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile=c` (or `b`, or `free` for (c)
+//! without a credential) for half a minute of one of them, for `perf`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
@@ -21,19 +20,19 @@ use server::Server;
 use tokio::runtime::Runtime;
 use toolgate_tests::guests::Embedded;
 
-/// Connections at once.
+/// Concurrent connections.
 const CONNECTIONS: usize = 16;
-/// Requests of each in a round.
+/// Requests per connection and round.
 const REQUESTS: usize = 3_000;
 const ROUNDS: usize = 5;
-/// Bytes of an answer: one thing from an API, and a page of them.
+/// Response sizes, in bytes: a single item and a page of items.
 const ANSWERS: [usize; 2] = [1 << 10, 16 << 10];
 
 const SECRET: &str = "sk_live_51Hq8x2KpLmN4vRtYw7Zc3Bd";
 
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
-/// A way to make requests: so many after one another, on each of so many connections at once, of one address.
+/// Sends `of_each` consecutive requests on each of `connections` concurrent connections.
 trait Requester {
     fn request(&self, connections: usize, of_each: usize, path: &str);
 }
@@ -43,13 +42,13 @@ fn main() {
     let connections = asked.unwrap_or(CONNECTIONS);
     let server = Server::start();
     let plain = plain::Plain::new(&server);
-    let pooled = plain::pooled(&server);
+    let pooled_client = plain::pooled_client(&server);
     let egress = egress::Calls::new(&server);
     if let Some(way) =
         std::env::args().find_map(|argument| argument.strip_prefix("profile=").map(str::to_owned))
     {
         let (way, place): (&dyn Requester, _) = match &*way {
-            "b" => (&pooled, server::BOUND),
+            "b" => (&pooled_client, server::BOUND),
             "free" => (&egress, server::FREE),
             _ => (&egress, server::BOUND),
         };
@@ -58,7 +57,7 @@ fn main() {
     let plugin = plugin::Plugin::new(&server, connections);
     let ways: [(&str, &dyn Requester, &str); 6] = [
         ("(a) hyper, bare connections", &plain, server::BOUND),
-        ("(b) hyper-util's client", &pooled, server::BOUND),
+        ("(b) hyper-util's client", &pooled_client, server::BOUND),
         ("(c) our egress, no credential", &egress, server::FREE),
         ("    with a credential, scanned", &egress, server::BOUND),
         ("(d) a plugin in a daemon, no credential", &plugin, server::FREE),
@@ -83,10 +82,10 @@ fn main() {
     scanning(&egress);
 }
 
-/// What takes longer where answers are scanned.
+/// Measures the cost of scanning large responses for secrets.
 fn scanning(egress: &dyn Requester) {
     const ANSWERS: usize = 20;
-    let bytes = server::MOST_BYTES;
+    let bytes = server::MAX_BYTES;
     let of = |place: &'static str| move || egress.request(1, ANSWERS, &format!("{place}/{bytes}"));
     let [free, scanned] = medians(&[of(server::FREE), of(server::BOUND)]).map(|took| took.as_secs_f64());
     let mib = (ANSWERS * bytes) as f64 / f64::from(1 << 20);
@@ -99,8 +98,8 @@ fn scanning(egress: &dyn Requester) {
     );
 }
 
-/// The middle of some rounds of each, in turn so that the machine's mood meets all of them. The first round opens the
-/// connections and is not counted.
+/// Medians of several rounds, with the candidates alternating so that they share the machine's load. The first round
+/// opens the connections and is not counted.
 fn medians<const N: usize>(acts: &[impl Fn(); N]) -> [Duration; N] {
     let mut times = [const { Vec::new() }; N];
     for round in 0..=ROUNDS {
@@ -118,7 +117,7 @@ fn medians<const N: usize>(acts: &[impl Fn(); N]) -> [Duration; N] {
     })
 }
 
-/// A runtime like the daemon's.
+/// Runtime with the daemon's settings.
 fn runtime() -> Runtime {
     toolgate::serve::runtime().unwrap()
 }

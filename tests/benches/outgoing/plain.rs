@@ -1,4 +1,4 @@
-//! The floors: hyper without anything around it, and the client that is made of it.
+//! Floors: bare hyper connections, and the client of hyper-util.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -27,14 +27,14 @@ use toolgate_tests::upstream::TLS_PORT;
 use super::server::{HOST, Server, bytes_of, url};
 use super::{Requester, SECRET, runtime};
 
-/// Bare connections, opened for a round.
+/// Bare connections, opened once per round.
 pub struct Plain {
     runtime: Runtime,
     address: SocketAddr,
     tls: TlsConnector,
 }
 
-/// The client of hyper-util, which keeps connections.
+/// Client of hyper-util, with a connection pool.
 struct Pooled<C> {
     runtime: Runtime,
     client: Client<C, Empty<Bytes>>,
@@ -73,8 +73,8 @@ impl Requester for Plain {
     }
 }
 
-/// The client of hyper-util, with one name to resolve.
-pub fn pooled(server: &Server) -> impl Requester + use<> {
+/// Creates the pooling client, with one name to resolve.
+pub fn pooled_client(server: &Server) -> impl Requester + use<> {
     let address = SocketAddr::new(server.address, TLS_PORT);
     let resolve = tower::service_fn(move |_: Name| ready(Ok::<_, Infallible>(Some(address).into_iter())));
     let mut connector = HttpConnector::new_with_resolver(resolve);

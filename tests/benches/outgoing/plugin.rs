@@ -1,4 +1,4 @@
-//! A plugin in a real daemon: each connection is a call that makes many requests.
+//! A plugin in a real daemon: each connection is one call with many requests.
 
 use std::thread;
 
@@ -11,8 +11,8 @@ use super::{BENCH_GUESTS, Requester, SECRET};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Requests of a call: as many as a call may be given.
-const OF_A_CALL: usize = 1_000;
+/// Requests per call, the maximum limit.
+const REQUESTS_PER_CALL: usize = 1_000;
 
 const SETTINGS: &str = "[limits]\nrequests = 1_000\negress_bytes = 1_073_741_824\nfuel = 1_000_000_000_000\ndeadline_ms = 120_000\n";
 
@@ -51,7 +51,9 @@ impl Requester for Plugin {
             assert_eq!(*reply.output(), json!(times * bytes_of(path)), "{reply:?}");
         };
         let calls = |session| {
-            (0..of_each).step_by(OF_A_CALL).for_each(|done| call(session, OF_A_CALL.min(of_each - done)));
+            (0..of_each)
+                .step_by(REQUESTS_PER_CALL)
+                .for_each(|done| call(session, REQUESTS_PER_CALL.min(of_each - done)));
         };
         thread::scope(|scope| {
             self.sessions[..connections].iter().for_each(|session| drop(scope.spawn(move || calls(session))));

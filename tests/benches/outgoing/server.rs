@@ -1,4 +1,4 @@
-//! A server with TLS that answers from memory, and keeps its connections.
+//! TLS server with keep-alive that responds from memory.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -16,17 +16,17 @@ use tokio::runtime::Runtime;
 use toolgate_tests::upstream::{NameServer, TLS_PORT, certificates, own_address};
 
 pub const HOST: &str = "api.upstream.test";
-/// Below this every request has the credential.
+/// Path prefix whose requests carry the credential.
 pub const BOUND: &str = "/v1";
-/// Below this none has.
+/// Path prefix without a credential.
 pub const FREE: &str = "/open";
 
-/// The longest answer.
-pub const MOST_BYTES: usize = 10 << 20;
+/// Largest response.
+pub const MAX_BYTES: usize = 10 << 20;
 
 pub struct Server {
     pub address: IpAddr,
-    /// The certificate of its authority, as PEM.
+    /// Certificate of the authority (PEM).
     pub authority: String,
     pub names: NameServer,
     _runtime: Runtime,
@@ -38,7 +38,7 @@ impl Server {
         let (authority, acceptor) = certificates::make();
         let address = own_address();
         let listener = runtime.block_on(TcpListener::bind((address, TLS_PORT))).unwrap();
-        let text = Bytes::from(text(MOST_BYTES));
+        let text = Bytes::from(text(MAX_BYTES));
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).unwrap();
@@ -46,7 +46,7 @@ impl Server {
                 let service = service_fn(move |request| ready(Ok::<_, Infallible>(answer(&request, &text))));
                 tokio::spawn(async move {
                     let stream = TokioIo::new(acceptor.accept(stream).await.unwrap());
-                    // Whoever hangs up is done.
+                    // A disconnect is no error.
                     let _ = http1::Builder::new().serve_connection(stream, service).await;
                 });
             }
@@ -61,19 +61,19 @@ pub fn url(path: &str) -> String {
     format!("https://{HOST}:{TLS_PORT}{path}")
 }
 
-/// As many bytes as a path asks for.
+/// Number of bytes that a path requests.
 pub fn bytes_of(path: &str) -> usize {
     path.rsplit('/').next().unwrap().parse().unwrap()
 }
 
-/// Whoever is to have the credential has it, and nobody else.
+/// Asserts that exactly the requests below `BOUND` carry the credential.
 fn answer(request: &Request<Incoming>, text: &Bytes) -> Response<Full<Bytes>> {
     let path = request.uri().path();
     assert_eq!(request.headers().contains_key("authorization"), path.starts_with(BOUND));
     Response::new(Full::new(text.slice(..bytes_of(path))))
 }
 
-/// JSON as APIs answer it, cut where it is long enough.
+/// Typical JSON, truncated to this length.
 fn text(bytes: usize) -> Vec<u8> {
     let record = |number: usize| {
         let amount = number * 37 % 100_000;

@@ -245,7 +245,7 @@ fn k3_a_refused_credential_is_reported_to_the_store() {
     });
 }
 
-/// K4: never over plain HTTP, whatever the store returns. The response is still masked.
+/// K4: never over plain HTTP, even if the store returns one. The response is still masked.
 #[test]
 fn k4_no_credential_is_sent_over_plain_http() {
     with_fixture(|fixture| {

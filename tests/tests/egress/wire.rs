@@ -86,7 +86,7 @@ fn b3_the_content_length_matches_the_body() {
     });
 }
 
-/// Methods with usual content send `Content-Length: 0` (RFC 9110, 8.6), whatever the guest sets.
+/// Methods with usual content send `Content-Length: 0` (RFC 9110, 8.6), even if the guest does not.
 #[test]
 fn b3_a_request_without_a_body_has_a_content_length_where_usual() {
     with_fixture(|fixture| {

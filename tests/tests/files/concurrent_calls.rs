@@ -93,7 +93,7 @@ fn t4_a_call_that_waits_for_files_is_decided_afterwards_and_holds_no_slot() {
     for id in ["w1", "w2", "off"] {
         session.wait_until_running(id);
     }
-    // One of two slots is free, whatever calls wait.
+    // One of two slots is free while calls wait for files.
     other.call("files/write", json!({"path": "mine", "content": "x"})).output();
     // A refused call does not wait.
     session.call("files/write", json!({"path": 7})).expect_error("INVALID_ARGUMENTS");

@@ -7,7 +7,7 @@ use toolgate_tests::{CallReply, Value, json};
 
 use crate::{Agent, payments, with_fixture};
 
-fn supervised() -> Value {
+fn supervised_document() -> Value {
     json!({"enabled": ["pay/*"], "autonomy": "supervised"})
 }
 
@@ -41,7 +41,7 @@ impl Agent {
 #[test]
 fn g11_a_call_waits_for_approval_and_runs_exactly_once() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let answer = agent
             .session
             .post(&json!({"calls": [
@@ -84,7 +84,7 @@ fn g11_a_call_waits_for_approval_and_runs_exactly_once() {
 #[test]
 fn g11_a_denied_call_stays_denied_with_the_reason() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(5));
         agent.decide(&approval, json!({"decision": "deny", "reason": "not this month"})).expect(200);
         let denied = agent.session.get_call("c1").expect_error("APPROVAL_DENIED");
@@ -97,7 +97,7 @@ fn g11_a_denied_call_stays_denied_with_the_reason() {
 #[test]
 fn g11_a_principal_cannot_approve_its_own_session() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(5));
         let path = format!("/v1/approvals/{approval}");
         let yes = json!({"decision": "approve"});
@@ -112,7 +112,7 @@ fn g11_a_principal_cannot_approve_its_own_session() {
         let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
         agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).expect_refusal(403, "FORBIDDEN");
         // Another organization gets the response for a missing approval.
-        let other_agent = fixture.agent(&supervised()).owner;
+        let other_agent = fixture.agent(&supervised_document()).owner;
         let unknown = other_agent.post("/v1/approvals/a_nothing", &yes).expect_refusal(404, "NOT_FOUND");
         let foreign = other_agent.post(&path, &yes).expect_refusal(404, "NOT_FOUND");
         assert_eq!(foreign.text().replace(&approval, "a_nothing"), unknown.text());
@@ -124,7 +124,7 @@ fn g11_a_principal_cannot_approve_its_own_session() {
 #[test]
 fn g11_concurrent_calls_use_an_approval_exactly_once() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c0", payment(5));
         agent.approve(&approval);
         let threads = 20;
@@ -159,7 +159,7 @@ fn g11_concurrent_calls_use_an_approval_exactly_once() {
 #[test]
 fn g11_calls_that_match_the_approved_schema_run_as_often_as_approved() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(5));
         let shape = json!({"decision": "approve", "uses": 2, "arguments": {"/amount": {"type": "integer", "maximum": 10}}});
         let decided = agent.decide(&approval, shape).expect(200).json();
@@ -177,7 +177,7 @@ fn g11_calls_that_match_the_approved_schema_run_as_often_as_approved() {
 #[test]
 fn g11_a_call_ends_when_another_call_used_its_approval() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(5));
         agent.decide(&approval, json!({"decision": "approve", "uses": 2})).expect(200);
         assert_eq!(agent.pay("c2", payment(5)).status(), "ok");
@@ -193,7 +193,7 @@ fn g11_a_call_ends_when_another_call_used_its_approval() {
 #[test]
 fn g11_an_invalid_decision_is_refused_without_effect() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(5));
         for invalid in [
             json!({"decision": "maybe"}),
@@ -221,7 +221,7 @@ fn g11_an_invalid_decision_is_refused_without_effect() {
 #[test]
 fn g11_an_approval_is_void_only_when_its_tool_or_rules_change() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let (unrelated, rules, tool) = (
             agent.ask_approval("c1", payment(1)),
             agent.ask_approval("c2", payment(2)),
@@ -261,7 +261,7 @@ fn g11_an_approval_is_void_only_when_its_tool_or_rules_change() {
 #[test]
 fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let approval = agent.ask_approval("c1", payment(1));
         assert_eq!(agent.ask_approval("c2", payment(1)), approval);
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
@@ -275,7 +275,7 @@ fn g11_a_void_approval_ends_every_call_that_waits_for_it() {
 #[test]
 fn g11_the_approver_sees_the_exact_bytes_that_run() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let odd = "{ \"to\":\"b\\u006fb\",\n \"amount\" : 5 }";
         let body = format!("{{\"calls\":[{{\"id\":\"c1\",\"tool\":\"pay/send\",\"arguments\":{odd}}}]}}");
         let answer = agent.session.client.post_text(&agent.session.path("/calls"), &body).expect(200).json();
@@ -293,7 +293,7 @@ fn g11_the_approver_sees_the_exact_bytes_that_run() {
 #[test]
 fn g11_a_waiting_call_follows_the_changed_policy() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let unneeded = agent.ask_approval("c1", payment(1));
         let approved = agent.ask_approval("c2", payment(2));
         agent.approve(&approved);
@@ -315,7 +315,7 @@ fn g11_a_waiting_call_runs_after_a_restart_once_approved() {
     let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, "");
     let operator = daemon.operator();
     operator.load("pay", &payments("1.0.0"));
-    operator.make_agent("acme/bot", &supervised());
+    operator.make_agent("acme/bot", &supervised_document());
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     let session = operator.open_session("acme/bot");
     let waiting = session.call_as("c1", "call_pay_send", payment(5));

@@ -5,7 +5,7 @@ use toolgate_tests::{CallReply, Reply, Value, json};
 
 use crate::{Agent, with_fixture};
 
-fn supervised() -> Value {
+fn supervised_document() -> Value {
     json!({"enabled": ["pay/*", "user/ask"], "autonomy": "supervised"})
 }
 
@@ -47,7 +47,7 @@ fn read_ends(stream: &mut Stream, count: usize) -> Vec<(String, Value, Value)> {
 #[test]
 fn r6_a_cancelled_call_cannot_be_approved() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let mut stream = agent.open_events();
         let waiting = agent.pay_once("c1");
         assert_eq!(stream.names(2), ["tool_call", "approval"]);
@@ -70,7 +70,7 @@ fn r6_a_cancelled_call_cannot_be_approved() {
 #[test]
 fn r6_a_cancelled_client_call_accepts_no_result() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let mut stream = agent.open_events();
         assert_eq!(agent.ask_user("c1").status(), "client_required");
         assert_eq!(stream.names(2), ["tool_call", "client"]);
@@ -94,7 +94,7 @@ fn r6_a_cancelled_client_call_accepts_no_result() {
 #[test]
 fn r6_a_cancelled_call_leaves_its_approval_to_another_call() {
     with_fixture(|fixture| {
-        let agent = fixture.agent(&supervised());
+        let agent = fixture.agent(&supervised_document());
         let waiting = agent.pay_once("c1");
         assert_eq!(agent.pay_once("c2").0["approval"]["id"], waiting.0["approval"]["id"]);
         agent.session.cancel("c1").expect(204);
@@ -115,7 +115,7 @@ fn g6_waiting_calls_end_with_their_session() {
             agent.owner.send("DELETE", &agent.document(), &[("If-Match", tag)], b"").expect(204);
         };
         for end in [end_session, delete_agent] {
-            let agent = fixture.agent(&supervised());
+            let agent = fixture.agent(&supervised_document());
             let mut stream = agent.open_events();
             agent.pay_once("paid");
             agent.ask_user("asked");

@@ -42,7 +42,7 @@ fn an_unreadable_head_is_refused_with_its_reason() {
     });
 }
 
-/// A response is complete, whatever its content, before the refusal of the next request follows.
+/// A response with any content is complete before the refusal of the next request follows.
 #[test]
 fn a_response_before_an_unreadable_head_is_complete() {
     with_fixture(|fixture| {

@@ -1,4 +1,4 @@
-//! The broker over a thousand tools: those of `tests/sample_policy` under fifteen names, asked with its messages.
+//! The broker over a thousand tools: fifteen copies of those in `tests/sample_policy`, queried with its messages.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use toolgate_tests::sample_policy;
 
 use super::{Times, row, show};
 
-/// How often the office stands in the catalogue.
-const OFFICES: usize = 15;
-/// How often each message is asked.
+/// Copies of the sample tools in the catalogue.
+const COPIES: usize = 15;
+/// Repetitions of each message.
 const ROUNDS: usize = 10;
 
-/// A message and the tools that were used before it.
+/// A message, and the recently used tools.
 struct Message {
     text: String,
     recent: Vec<ToolId>,
 }
 
-/// Measures and prints.
+/// Measures and prints the selection time.
 pub fn print(runtime: &Runtime, component: &Component) {
     let (organization, agent) = (Name::parse("office").unwrap(), Name::parse("desk").unwrap());
     let snapshot = registry(&organization, &agent, component).snapshot();
@@ -45,7 +45,7 @@ pub fn print(runtime: &Runtime, component: &Component) {
     let universal = ToolSet::matching(catalogue, |tool| rules.platform.is_universal(tool.index()));
     let always_show = ToolSet::matching(catalogue, |tool| rules.organization.always_shows(tool.index()));
     let messages = messages();
-    let selected = timed(&messages, |message| {
+    let selected = measure_each(&messages, |message| {
         let number = |id: &ToolId| catalogue.find(&id.to_string()).map(|tool| tool.index());
         let recent: Vec<usize> = message.recent.iter().filter_map(number).collect();
         let question = Question {
@@ -59,7 +59,7 @@ pub fn print(runtime: &Runtime, component: &Component) {
         black_box(select(&index, &intents, &question));
     });
     row(&format!("the broker's choice, {} messages", messages.len()), &selected.show(), "under 1 ms");
-    let listed = timed(&messages, |message| {
+    let listed_tools = measure_each(&messages, |message| {
         black_box(runtime.block_on(snapshot.shortlist(
             &rules,
             &facts,
@@ -68,11 +68,11 @@ pub fn print(runtime: &Runtime, component: &Component) {
             &organization,
         )));
     });
-    row("    with what the agent may call worked out", &listed.show(), "");
+    row("    with what the agent may call worked out", &listed_tools.show(), "");
 }
 
-fn timed(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
-    // The first makes what the others find.
+fn measure_each(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
+    // The first query builds the index.
     messages.iter().for_each(&mut ask);
     let rounds = (0..ROUNDS).flat_map(|_| messages);
     let time = |message| {
@@ -85,10 +85,10 @@ fn timed(messages: &[Message], mut ask: impl FnMut(&Message)) -> Times {
 
 fn registry(organization: &Name, agent: &Name, component: &Component) -> Registry {
     let registry = Registry::new(LimitsPatch::default());
-    let plugins = (0..OFFICES).flat_map(|office| {
+    let plugins = (0..COPIES).flat_map(|copy| {
         sample_policy::plugins().into_iter().map(move |mut described| {
-            if office > 0 {
-                described["name"] = format!("{}-{office}", described["name"].as_str().unwrap()).into();
+            if copy > 0 {
+                described["name"] = format!("{}-{copy}", described["name"].as_str().unwrap()).into();
             }
             Arc::new(Plugin {
                 descriptor: Arc::new(Descriptor::parse(&described.to_string()).unwrap()),

@@ -1,6 +1,6 @@
-//! What the fleet is made of: plugins, and the documents of its layers, all drawn from fixed seeds.
+//! Plugins and documents of the fleet, generated from fixed seeds.
 //!
-//! Whatever is asked for twice is the same twice, so that nothing of it needs to be kept beside what is measured.
+//! Generation is deterministic, so nothing has to be stored during a measurement.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::Component;
 
-/// What each plugin can do: a fifth changes nothing.
+/// Tools of each plugin; a fifth is read-only.
 const TOOLS: [&str; 10] = [
     "search_contacts",
     "list_invoices",
@@ -26,7 +26,7 @@ const TOOLS: [&str; 10] = [
     "close_ticket",
 ];
 
-/// How many of what there is.
+/// Size of the fleet.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub plugins: usize,
@@ -35,15 +35,15 @@ pub struct Plan {
     pub agents: usize,
 }
 
-/// Numbers that look random and are the same each time.
-pub struct Dice(u64);
+/// Deterministic pseudo-random numbers.
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     pub fn new(what: u64, number: usize) -> Self {
         Self((what << 48) ^ number as u64)
     }
 
-    /// The finisher of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
+    /// Finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
     pub fn below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,12 +51,12 @@ impl Dice {
         usize::try_from((mixed ^ (mixed >> 31)) % count as u64).unwrap()
     }
 
-    /// Some different numbers, a tenth of all at most: what is kept out must leave something where there is little.
+    /// Distinct numbers, at most a tenth of all, so that a small plan is not disabled completely.
     fn few(&mut self, wanted: usize, of: usize) -> Vec<usize> {
         self.some(wanted.min(of / 10), of)
     }
 
-    /// Some different numbers, or all where there are no more.
+    /// Distinct numbers, or all if there are not enough.
     fn some(&mut self, wanted: usize, of: usize) -> Vec<usize> {
         let mut some = BTreeSet::new();
         while some.len() < wanted.min(of) {
@@ -73,7 +73,7 @@ impl Plan {
         self.plugins * TOOLS.len()
     }
 
-    /// A registry that serves all of it, and the plugins. One component stands behind every plugin.
+    /// Registry with everything, and its plugins, which share one component.
     pub fn build(&self, component: &Component) -> (Registry, Vec<Arc<Plugin<Component>>>) {
         let registry = Registry::new(LimitsPatch::default());
         let plugins: Vec<_> = (0..self.plugins).map(|number| plugin(number, "1.0.0", component)).collect();
@@ -93,17 +93,17 @@ impl Plan {
         (registry, plugins)
     }
 
-    /// The platform's policy; another edition of it differs in what it blocks.
+    /// The platform policy; editions differ in their blocked tools.
     pub fn platform(&self, edition: usize) -> PlatformDocument {
-        let mut dice = Dice::new(1, edition);
-        let blocked = listed(&dice.few(3, self.tools()));
+        let mut random = Random::new(1, edition);
+        let blocked = tool_list(&random.few(3, self.tools()));
         let profiles =
-            table((0..6).map(|number| (format!("profile-{number}"), listed(&self.profile(number)))));
+            table((0..6).map(|number| (format!("profile-{number}"), tool_list(&self.profile(number)))));
         let channels = table((0..5).map(|number| {
-            let blocked = listed(&Dice::new(2, number).few(20, self.tools()));
+            let blocked = tool_list(&Random::new(2, number).few(20, self.tools()));
             (format!("channel-{number}"), json!({"blocked": blocked}))
         }));
-        let needing = Dice::new(3, 0).few(20, self.plugins);
+        let needing = Random::new(3, 0).few(20, self.plugins);
         let needing = needing.into_iter().enumerate();
         let integrations = table(needing.map(|(at, plugin)| (every(plugin), json!(service(at)))));
         let document = json!({
@@ -114,65 +114,67 @@ impl Plan {
     }
 
     fn profile(&self, number: usize) -> Vec<usize> {
-        Dice::new(4, number).some(200, self.tools())
+        Random::new(4, number).some(200, self.tools())
     }
 
     fn policy(&self, number: usize) -> Value {
-        let mut dice = Dice::new(5, number);
+        let mut random = Random::new(5, number);
         let enabled = match has_everything(number) {
             true => json!("*"),
             false => self.namespaces(number).into_iter().map(every).collect(),
         };
-        let disabled = listed(&dice.few(5, self.tools()));
-        let needing = dice.few(2, self.plugins).into_iter();
+        let disabled = tool_list(&random.few(5, self.tools()));
+        let needing = random.few(2, self.plugins).into_iter();
         let integrations = table(needing.map(|plugin| (every(plugin), json!(service(0)))));
-        let own = listed(&self.own_profile(number));
+        let own = tool_list(&self.own_profile(number));
         json!({"enabled": enabled, "disabled": disabled, "profiles": {"own": own}, "integrations": integrations})
     }
 
     fn namespaces(&self, organization: usize) -> Vec<usize> {
-        Dice::new(6, organization).some(50, self.plugins)
+        Random::new(6, organization).some(50, self.plugins)
     }
 
     fn own_profile(&self, organization: usize) -> Vec<usize> {
-        self.enabled_by(organization, 20, &mut Dice::new(7, organization))
+        self.enabled_by(organization, 20, &mut Random::new(7, organization))
     }
 
-    /// Tools that an organization has.
-    fn enabled_by(&self, organization: usize, count: usize, dice: &mut Dice) -> Vec<usize> {
+    /// Tools that the organization has enabled.
+    fn enabled_by(&self, organization: usize, count: usize, random: &mut Random) -> Vec<usize> {
         if has_everything(organization) {
-            return dice.some(count, self.tools());
+            return random.some(count, self.tools());
         }
         let namespaces = self.namespaces(organization);
-        let tools = dice.some(count, namespaces.len() * TOOLS.len());
+        let tools = random.some(count, namespaces.len() * TOOLS.len());
         tools
             .into_iter()
             .map(|tool| namespaces[tool / TOOLS.len()] * TOOLS.len() + tool % TOOLS.len())
             .collect()
     }
 
-    /// The tools that an agent's document gives: every second agent has a list, the others a profile.
-    pub fn given_to(&self, organization: usize, agent: usize) -> Vec<usize> {
+    /// Tools that an agent's document enables: alternately by a list and by a profile.
+    pub fn tools_of(&self, organization: usize, agent: usize) -> Vec<usize> {
         match profile_of(agent) {
             Some("own") => self.own_profile(organization),
             Some(_) => self.profile(agent / 4 % 6),
-            None => self.enabled_by(organization, 20, &mut Dice::new(8, organization * self.agents + agent)),
+            None => {
+                self.enabled_by(organization, 20, &mut Random::new(8, organization * self.agents + agent))
+            }
         }
     }
 
-    /// An agent's document; each edition disables other tools of those that it gives.
+    /// An agent's document; editions differ in their disabled tools.
     pub fn agent(&self, organization: usize, agent: usize, edition: usize) -> AgentDocument {
-        let given = self.given_to(organization, agent);
+        let given = self.tools_of(organization, agent);
         let at = |place: usize| given[place % given.len()];
         let mut document = json!({
             "name": "Front desk", "autonomy": "supervised",
-            "disabled": listed(&[at(edition), at(edition + 1)]),
-            "require_approval_for": listed(&[at(edition + 2), at(edition + 3)]),
+            "disabled": tool_list(&[at(edition), at(edition + 1)]),
+            "require_approval_for": tool_list(&[at(edition + 2), at(edition + 3)]),
         });
         match profile_of(agent) {
             Some("own") => document["profile"] = json!("own"),
             Some(_) => document["profile"] = json!(format!("profile-{}", agent / 4 % 6)),
-            None => document["enabled"] = listed(&given),
+            None => document["enabled"] = tool_list(&given),
         }
         AgentDocument::parse(&document.to_string()).unwrap()
     }
@@ -198,7 +200,7 @@ pub fn agent(number: usize) -> Name {
     Name::parse(&format!("agent-{number:03}")).unwrap()
 }
 
-/// `namespace/tool` of the tool with this number.
+/// `namespace/tool` for a tool number.
 pub fn tool(number: usize) -> String {
     format!("{}/{}", namespace(number / TOOLS.len()), TOOLS[number % TOOLS.len()])
 }
@@ -219,11 +221,11 @@ fn table(members: impl Iterator<Item = (String, Value)>) -> Value {
     Value::Object(members.collect())
 }
 
-fn listed(tools: &[usize]) -> Value {
+fn tool_list(tools: &[usize]) -> Value {
     tools.iter().map(|number| tool(*number)).collect()
 }
 
-/// A plugin of ten tools.
+/// Plugin with ten tools.
 pub fn plugin(number: usize, version: &str, component: &Component) -> Arc<Plugin<Component>> {
     let tools: Vec<Value> = TOOLS
         .iter()

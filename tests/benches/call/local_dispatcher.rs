@@ -1,4 +1,4 @@
-//! Our dispatcher in process, wired as the daemon wires it, and the decision alone.
+//! The daemon's dispatcher in this process, wired like the daemon's, and decisions alone.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,8 +24,8 @@ use toolgate_sandbox::{
 
 use super::ARGUMENTS;
 
-/// A dispatcher with one plugin, one agent and a few sessions.
-pub struct House {
+/// Dispatcher with one plugin, one agent and a few sessions.
+pub struct LocalDispatcher {
     dispatcher: Dispatcher,
     sessions: Sessions,
     origin: Origin,
@@ -33,7 +33,7 @@ pub struct House {
     _folder: tempfile::TempDir,
 }
 
-impl House {
+impl LocalDispatcher {
     pub async fn new(component: &[u8]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::new(&SandboxSettings::default()).unwrap();
@@ -91,8 +91,8 @@ impl House {
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), _folder: folder }
     }
 
-    /// Calls in as many tasks as there are in flight, each in a session of its own, which ends with it: what sessions
-    /// remember would otherwise grow from round to round, as it does with no agent.
+    /// Makes calls in `in_flight` tasks, each in a session of its own that is closed afterwards, so that the record
+    /// of calls does not grow from round to round.
     pub async fn calls(&self, calls: u64, in_flight: u64) {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
@@ -127,8 +127,8 @@ impl House {
         self.sessions.open(setup, Beginning { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
-    /// The sandbox alone: each call decided and charged, then run, with no record and no queue.
-    pub async fn sandboxed(&self, calls: u64, in_flight: u64) {
+    /// Runs the sandbox alone: decide, charge and run, without audit and queue.
+    pub async fn run_sandbox(&self, calls: u64, in_flight: u64) {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
             let dispatcher = self.dispatcher.clone();
@@ -154,7 +154,7 @@ impl House {
         self.dispatcher.parts()
     }
 
-    /// The rules of the agent.
+    /// Rules of the agent.
     pub fn rules(&self) -> Rules<Component> {
         let setup = setup("s".to_owned());
         self.parts().registry.snapshot().rules(&setup.organization, &setup.agent).unwrap()
@@ -193,7 +193,7 @@ fn context(setup: &SessionSetup) -> CallContext {
     }
 }
 
-/// The decision alone, with few tools and with many.
+/// Measures decisions alone, with few and with many tools.
 pub fn decisions() {
     let mut times = Vec::new();
     for tools in [10, 10_000] {
