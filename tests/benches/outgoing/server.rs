@@ -52,7 +52,7 @@ impl Server {
             }
         });
         let names = NameServer::start();
-        dns.set_answers(HOST, &[&[&address.to_string()]]);
+        names.set_answers(HOST, &[&[&address.to_string()]]);
         Self { address, authority, names, _runtime: runtime }
     }
 }
