@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Calls over HTTP under load: our daemon, and beside it two floors and `wasmtime serve`.
+# Load test over HTTP: the daemon, two floors and `wasmtime serve`.
 #
 #   tests/benches/http.sh [SECONDS] [ROUNDS]
 #
-# Needs `wrk`, and a release build (`cargo build --release --workspace`). The floors, hyper alone and hyper in front of
-# bare wasmtime with a fresh instance, are measured where `cargo bench --workspace --no-run --bench call` has built them. To
-# measure `wasmtime serve` in the same run, set WASMTIME to a `wasmtime` 48; the same call as a component of
-# `wasi:http/proxy` is built with the tests. The figures are those of the round in the middle of some, by calls a second, of
-# all servers in turn. Talks to loopback only, and ends by itself.
+# Needs `wrk` and a release build (`cargo build --release --workspace`). The floors (hyper alone, and hyper with a fresh
+# instance in bare wasmtime) are measured if `cargo bench --workspace --no-run --bench call` has built them. With WASMTIME set
+# to a `wasmtime` 48, `wasmtime serve` is measured too; its `wasi:http/proxy` component is built with the tests. Prints the
+# median round by calls per second, with the servers alternating. Uses loopback only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -19,7 +18,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$wo
 echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/deps/*' | head -n 1)
 [ -n "$echo_wasm" ] || { echo "no echo.wasm: run cargo build -p toolgate-tests first" >&2; exit 1; }
 
-# One session makes more calls here than a model would in its life.
+# A session makes more calls here than a model would.
 printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n' >"$work/config.toml"
 RUST_BACKTRACE=0 "$target/release/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!
@@ -35,8 +34,7 @@ put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d 
 put /v1/orgs/acme '{}'
 put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
 put /v1/orgs/acme/agents/bot '{"enabled":["echo/*"],"autonomy":"autonomous"}'
-# Each round has sessions of its own, and ends them: a session remembers its calls and their answers, which a model would
-# not ask for without end.
+# Each round opens and ends its own sessions, since a session keeps the results of its calls.
 open_sessions() {
   rm -f "$work/sessions"
   for _ in $(seq 64); do
@@ -52,7 +50,7 @@ wrk.method = "POST"
 wrk.headers["Content-Type"] = "application/json"
 wrk.headers["Authorization"] = "Bearer $token"
 local arguments = '$arguments'
--- Made once, so that the load tool takes as little of the two cores as it can.
+-- Built once, to keep the load of wrk low.
 function init()
   local body = '{"calls":[{"tool":"call_echo_echo","arguments":' .. arguments .. '}]}'
   for session in io.lines("$work/sessions") do
@@ -64,13 +62,13 @@ function request()
   return requests[at]
 end
 LUA
-# That the answers are good is asked once before and once after, since looking at each would be most of the load.
+# Results are checked once before and once after, since checking each would be most of the load.
 expect_good() {
   ask -H 'Content-Type: application/json' -d "{\"calls\":[{\"tool\":\"call_echo_echo\",\"arguments\":$arguments}]}" \
     "$base/v1/sessions/$(head -n 1 "$work/sessions")/calls" | grep -q '"status":"ok"'
 }
 cpu() { awk '{print $14 + $15}' "/proc/$1/stat"; }
-# Of one round: calls a second, the median's and the 99th percentile's time, server CPU of a call in µs.
+# One round: calls per second, median and 99th percentile, server CPU per call in µs.
 load() { # PID SCRIPT CONNECTIONS URL
   local before after result calls
   before=$(cpu "$1")
@@ -81,7 +79,7 @@ load() { # PID SCRIPT CONNECTIONS URL
   printf '%s\n' "$result" | awk -v t=$((after - before)) -v n="$calls" -v hz="$(getconf CLK_TCK)" \
     '$1 == "50%" {p50 = $2} $1 == "99%" {p99 = $2} $1 == "Requests/sec:" {rate = $2} END {print rate, p50, p99, t / hz * 1e6 / n}'
 }
-# The round in the middle, of one server.
+# The median round of a server.
 report() { # NAME FILE
   sort -n "$2" | awk -v name="$1" -v middle=$(((rounds + 1) / 2)) \
     'NR == middle {printf "%-46s %7.0f calls/s, p50 %s, p99 %s, server CPU %.1f µs a call\n", name, $1, $2, $3, $4}'
@@ -101,7 +99,7 @@ for floor in ${floors:+echo bare}; do
 done
 if [ -n "${WASMTIME:-}" ]; then
   proxy=$(find "$target/guests" -name proxy.wasm -path '*guest*' -not -path '*/deps/*' | head -n 1)
-  # Like the other, so that the load tool has the same work.
+  # The same work for wrk as above.
   cat >"$work/proxy.lua" <<LUA
 local made
 function init() made = wrk.format("POST", "/", nil, [[$arguments]]) end
@@ -120,7 +118,7 @@ LUA
 fi
 
 expect_good
-# In turn, so that the machine's mood meets all of them.
+# Alternating, so that all share the machine's load.
 for round in $(seq 0 $rounds); do
   for at in "${!servers[@]}"; do
     name=${servers[$at]}
@@ -128,7 +126,7 @@ for round in $(seq 0 $rounds); do
       [ "$name" = toolgate ] || [ $connections = 16 ] || continue
       [ "$name" != toolgate ] || { end_sessions; open_sessions; }
       row=$(load "${pid[$name]}" "${script[$name]}" $connections "${url[$name]}")
-      # The first finds everything cold.
+      # The first round is a warm-up.
       [ "$round" = 0 ] || printf '%s\n' "$row" >>"$work/$at.$connections"
     done
   done
@@ -140,5 +138,5 @@ for at in "${!servers[@]}"; do
 done
 expect_good
 not_ok=$(ask "$base/v1/audit?status=error&limit=1" | grep -c '"sequence"' || true)
-[ "$not_ok" = 0 ] || { echo "some calls did not end well" >&2; exit 1; }
+[ "$not_ok" = 0 ] || { echo "some calls failed" >&2; exit 1; }
 printf 'resident after it: %s\n' "$(sed -n 's/VmRSS:[[:space:]]*//p' /proc/$daemon/status)"

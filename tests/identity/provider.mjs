@@ -1,11 +1,11 @@
-// A real OAuth2 provider (npm `oidc-provider`) for tests/tests/secrets.rs: says yes for everybody, counts what it is asked,
-// and prints its address as its first line.
+// OAuth2 provider (npm `oidc-provider`) for tests/tests/secrets/oauth.rs. Gives every consent, counts token requests, and
+// prints its address first.
 import http from 'node:http'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-// The library is installed elsewhere: beside what cargo builds.
+// The library is installed in cargo's target folder.
 const require = createRequire(path.join(process.cwd(), 'package.json'))
 const { Provider } = await import(pathToFileURL(require.resolve('oidc-provider')).href)
 
@@ -14,7 +14,7 @@ const server = http.createServer()
 await new Promise((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
 const issuer = `http://127.0.0.1:${port}`
 
-// Short lives, so that a test sees a renewal.
+// Short lifetimes, so that a test sees a refresh.
 const lifeSeconds = 6
 
 const provider = new Provider(issuer, {
@@ -60,7 +60,7 @@ const provider = new Provider(issuer, {
   cookies: { keys: ['not a secret'] },
 })
 
-// Clients that it was told to forget: it knows them no better than those it never knew.
+// Deleted clients.
 const forgotten = new Set()
 const find = provider.Client.find.bind(provider.Client)
 provider.Client.find = async (id) => (forgotten.has(id) ? undefined : find(id))
@@ -72,7 +72,7 @@ server.on('request', async (request, response) => {
   if (request.url === '/asked') return response.end(JSON.stringify(asked))
   if (request.url.startsWith('/forget/')) return response.end(`${forgotten.add(request.url.slice(8)).size}`)
   if (!request.url.startsWith('/yes/')) return answer(request, response)
-  // A person who says yes to everything.
+  // Gives every consent.
   const { prompt, params, grantId } = await provider.interactionDetails(request, response)
   const grant = (grantId && (await provider.Grant.find(grantId))) ||
     new provider.Grant({ accountId: 'ann', clientId: params.client_id })

@@ -1,10 +1,10 @@
-"""A real MCP server (PyPI `mcp`) for the tests of plugins/mcp. It answers both revisions, 2025-11-25 and 2026-07-28, at `/mcp`.
+"""MCP server (PyPI `mcp`) for the tests of plugins/mcp. It serves both revisions, 2025-11-25 and 2026-07-28, at `/mcp`.
 
     python server.py PORT [--describe FILE] [--token WORD]
 
-Port 0 takes any free one. The line `listening on PORT` says that it is ready. `--describe` names a file whose text is the
-description of the tool `note`, read at each listing: a test changes it, as an owner of a server might. `--token` lets only
-requests with `Authorization: Bearer WORD` in. `GET /seen` tells what came: one entry of method and `Mcp-Method` for each request.
+Port 0 selects a free port. The line `listening on PORT` means that it is ready. `--describe` names a file with the description
+of the tool `note`, read for each listing, so that a test can change it. `--token` requires `Authorization: Bearer WORD`.
+`GET /seen` returns the method and `Mcp-Method` of each request.
 """
 
 import argparse
@@ -125,7 +125,7 @@ seen = []
 
 
 def watched(app):
-    """Counts requests and lets in who has the token."""
+    """Records requests and checks the token."""
 
     async def answer(scope, receive, send):
         if scope["type"] != "http":

@@ -1,7 +1,7 @@
-// A program around Gemini, as its author would write it with Google's client library, with Toolgate for its tools. A
-// script plays the model: it asks for tools, and looks at what it is answered.
+// An orchestrator for Gemini with Google's client library and Toolgate's tools. A scripted model requests tools and checks
+// the results.
 //
-// Run in the folder in which package.json is installed. See toolgate.mjs for the settings.
+// Run it in the folder with the installed package.json. toolgate.mjs describes the settings.
 
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -13,7 +13,7 @@ import { NO_TOOL, SOUND, TOOL, UNSOUND, check, checkContents, openSession } from
 const installed = createRequire(join(process.cwd(), "package.json"));
 const { GoogleGenAI } = await import(pathToFileURL(installed.resolve("@google/genai")));
 
-// The model's turns: from the request to the parts of its answer.
+// The model's turns: from a request to the parts of the response.
 const turns = [
   ({ tools }) => {
     const declared = tools.flatMap((tool) => tool.functionDeclarations);

@@ -1,8 +1,7 @@
-"""Programs around models, as their authors would write them with the clients that OpenAI and Anthropic publish, with
-Toolgate for their tools. A script plays each model: it asks for tools, and looks at what it is answered, as strictly as
-the provider does.
+"""Orchestrators with the clients of OpenAI and Anthropic and Toolgate's tools. A scripted model requests tools and checks
+the results as strictly as the provider.
 
-`TOOLGATE_ADDRESS` (`http://127.0.0.1:7300`), `TOOLGATE_TOKEN` and `TOOLGATE_AGENT` (`ORGANIZATION/AGENT`) say where. The
+`TOOLGATE_ADDRESS` (`http://127.0.0.1:7300`), `TOOLGATE_TOKEN` and `TOOLGATE_AGENT` (`ORGANIZATION/AGENT`) configure it. The
 agent may call the tools of the built-in plugin `arithmetic`.
 """
 
@@ -21,9 +20,9 @@ NO_TOOL = "call_nothing_there"
 SOUND = {"expression": "6*7"}
 UNSOUND = {"formula": "6*7"}
 QUESTION = "What is six times seven?"
-# What every provider takes as the name of a function.
+# Function names that every provider accepts.
 NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_-]{0,63}")
-# What OpenAI and Anthropic refuse at the root of a schema, and with it the whole request.
+# Keywords at the root of a schema for which OpenAI and Anthropic refuse the whole request.
 NOT_AT_THE_ROOT = {"oneOf", "anyOf", "allOf", "enum", "not"}
 
 
@@ -52,7 +51,7 @@ class Toolgate:
 
 
 class Model:
-    """A server on loopback that answers one request after the other with what its turns make of them."""
+    """HTTP server that responds to consecutive requests with the results of its turns."""
 
     def __init__(self, *turns):
         model = self
@@ -63,7 +62,7 @@ class Model:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 try:
                     status, answer = 200, model.turns.pop(0)(body)
-                except Exception as error:  # Told to the client, which fails with it.
+                except Exception as error:  # Sent to the client, which then fails.
                     status, answer = 400, {"error": {"type": "invalid_request_error", "message": repr(error)}}
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
@@ -91,7 +90,7 @@ def check_tool(name, description, schema):
 
 
 def check_contents(contents):
-    """What the model reads of a sound call, of one with wrong arguments, and of one of a tool that is not there."""
+    """Checks the results of a valid call, a call with invalid arguments, and a call of an unknown tool."""
     sound, unsound, none = contents
     assert 'status="ok"' in sound and "42" in sound, sound
     assert "INVALID_ARGUMENTS: Validation Error: " in unsound, unsound
@@ -135,7 +134,7 @@ def chat_completions():
             answer = client.chat.completions.create(model="scripted", messages=messages, tools=tools).choices[0].message
             if not answer.tool_calls:
                 break
-            # As the library writes it by itself, with every field that was not set as null.
+            # As the library serializes it, with null for unset fields.
             called = toolgate.call(turn="t1", openai=answer.model_dump())
             assert called["next"] == "model" and called["turn"] == "t1", called
             messages += [answer, *called["openai"]]

@@ -1,6 +1,6 @@
-// Toolgate as an orchestrator sees it: one session, its lists of tools, and calls in it.
+// Minimal orchestrator: a session, its tool lists, and calls.
 //
-// `TOOLGATE_ADDRESS` (`http://127.0.0.1:7300`), `TOOLGATE_TOKEN` and `TOOLGATE_AGENT` (`ORGANIZATION/AGENT`) say where.
+// `TOOLGATE_ADDRESS` (`http://127.0.0.1:7300`), `TOOLGATE_TOKEN` and `TOOLGATE_AGENT` (`ORGANIZATION/AGENT`) configure it.
 // The agent may call the tools of the built-in plugin `arithmetic`.
 
 const { TOOLGATE_ADDRESS, TOOLGATE_TOKEN, TOOLGATE_AGENT } = process.env;
@@ -34,9 +34,9 @@ export function check(holds, what) {
   if (!holds) throw new Error(what);
 }
 
-// What a model reads of the sound call, of the one with wrong arguments, and of the one of a tool that is not there.
+// Checks the results of a valid call, a call with invalid arguments, and a call of an unknown tool.
 export function checkContents([sound, unsound, none]) {
-  check(sound.includes('status="ok"') && sound.includes("42"), `the result is not told: ${sound}`);
-  check(unsound.includes("INVALID_ARGUMENTS: Validation Error: "), `the wrong arguments are not told: ${unsound}`);
-  check(none.includes("TOOL_NOT_FOUND: "), `that the tool is not there is not told: ${none}`);
+  check(sound.includes('status="ok"') && sound.includes("42"), `the result is missing: ${sound}`);
+  check(unsound.includes("INVALID_ARGUMENTS: Validation Error: "), `the refusal of the arguments is missing: ${unsound}`);
+  check(none.includes("TOOL_NOT_FOUND: "), `the refusal of the unknown tool is missing: ${none}`);
 }

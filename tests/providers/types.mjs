@@ -1,7 +1,7 @@
-// Our lists of tools and our answers are what the providers' own published types say, and what we take is all that
-// those types know. The compiler of TypeScript says so, of values that were posted and that came back.
+// Tool lists and results conform to the providers' published types, and requests cover all fields of these types. The
+// TypeScript compiler checks the posted and the returned values.
 //
-// Run in the folder in which package.json is installed. See toolgate.mjs for the settings.
+// Run it in the folder with the installed package.json. toolgate.mjs describes the settings.
 
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,10 +10,10 @@ import { join } from "node:path";
 import { NO_TOOL, SOUND, TOOL, UNSOUND, check, checkContents, openSession } from "./toolgate.mjs";
 
 const calls = [[TOOL, SOUND], [TOOL, UNSOUND], [NO_TOOL, {}]];
-// The same ids in two forms would be the same calls.
+// Ids differ by dialect, since equal ids would be the same calls.
 const each = (form, write) => calls.map(([name, input], at) => write(`${form}_${at}`, name, input));
 
-// Each has every field that its type has, which the compiler checks below.
+// Each value has every field of its type, which the compiler checks below.
 const openai = {
   role: "assistant", content: null, refusal: null, annotations: [], audio: null, function_call: null,
   tool_calls: each("call", (id, name, input) => ({
@@ -63,7 +63,7 @@ const parts = [
   "type PartOfACall = Record<Exclude<keyof Part, 'functionCall'>, unknown> & { functionCall: Required<FunctionCall> };",
 ];
 const typed = (type, value) => parts.push(`export const value${parts.length}: ${type} = ${JSON.stringify(value)};`);
-// The comment holds for one line.
+// `@ts-expect-error` applies to the next line.
 const refused = (type, value) => parts.push("// @ts-expect-error") && typed(type, value);
 
 typed("Required<Chat> & { tool_calls: Required<ChatCall>[] }", openai);
@@ -82,7 +82,7 @@ typed("OpenAI.Responses.FunctionTool[]", await session.tools("openai_responses")
 typed("Anthropic.Messages.Tool[]", await session.tools("anthropic"));
 typed("Tool[]", await session.tools("gemini"));
 
-// The compiler does look: what is not of the type is an error.
+// Negative twins: values of other types are errors.
 refused("OpenAI.Chat.Completions.ChatCompletionToolMessageParam[]", [{ role: "tool", content: "no id" }]);
 refused("OpenAI.Responses.FunctionTool[]", await session.tools("openai"));
 refused("Anthropic.Messages.Tool[]", [{ name: "a", input_schema: { anyOf: [] } }]);
@@ -99,4 +99,4 @@ try {
 } finally {
   rmSync(folder, { recursive: true });
 }
-console.log("every list and every answer is of its published type");
+console.log("every list and every result has its published type");

@@ -1,4 +1,4 @@
-"""What schemathesis does not know of the daemon: plugin files, and two promises of the document.
+"""Hooks of schemathesis: plugin files as request bodies, and additional checks of the document.
 
 `SCHEMATHESIS_HOOKS` names this file; `openapi.rs` sets it and the other variables.
 """
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 PROBLEM = "application/problem+json"
 
-# A plugin that is sound, and bytes that are none.
+# A valid plugin file, and invalid bytes.
 _COMPONENT = Path(os.environ["TOOLGATE_COMPONENT"]).read_bytes()
 schemathesis.openapi.media_type(
     "application/wasm",
@@ -21,7 +21,7 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Let the token of this run live, and what the rest of the run is about."""
+    """Skip requests that would delete resources the run needs."""
     if case.operation.definition.raw.get("operationId") == "revoke_token":
         return (case.path_parameters or {}).get("id") != os.environ["TOOLGATE_TOKEN_ID"]
     if case.operation.definition.raw.get("operationId") == "delete_organization":
@@ -33,13 +33,13 @@ def filter_case(context, case):
 
 @schemathesis.check
 def problem_has_a_documented_code(ctx, response, case):
-    """Hold `error_type` of a refusal to `x-toolgate-error-types` of its response."""
+    """Check that `error_type` is one of the response's `x-toolgate-error-types`."""
     media_type = (response.headers.get("content-type") or [""])[0]
     if response.status_code < 400 or not media_type.startswith(PROBLEM):
         return
     documented = case.operation.definition.raw["responses"].get(str(response.status_code))
     if documented is None:
-        return  # A method that is not described, or what `status_code_conformance` finds.
+        return  # Undocumented; `status_code_conformance` reports it.
     code = response.json()["error_type"]
     codes = documented.get("x-toolgate-error-types", [])
     assert code in codes, f"{code} is not among the codes of {response.status_code}: {codes}"
@@ -47,7 +47,7 @@ def problem_has_a_documented_code(ctx, response, case):
 
 @schemathesis.check
 def every_member_is_documented(ctx, response, case):
-    """Find members of an answer that the schema does not have."""
+    """Check that the schema declares every member of a response."""
     documented = case.operation.definition.raw["responses"].get(str(response.status_code))
     media_type = (response.headers.get("content-type") or [""])[0].split(";")[0]
     content = (documented or {}).get("content", {}).get(media_type)
@@ -58,7 +58,7 @@ def every_member_is_documented(ctx, response, case):
 
 
 def _unknown(document, schema, value, place):
-    """The places of members that no alternative of the schema has."""
+    """Yield JSON pointers to members that no alternative of the schema declares."""
     schema = _resolved(document, schema)
     if isinstance(value, list):
         for at, item in enumerate(value):
@@ -70,7 +70,7 @@ def _unknown(document, schema, value, place):
     for alternative in alternatives:
         members.update(_resolved(document, alternative).get("properties", {}))
     if not members:
-        return  # Any object at all.
+        return  # Any object is valid.
     for name, member in value.items():
         if name not in members:
             yield f"{place}/{name}"
@@ -89,7 +89,7 @@ def _resolved(document, schema):
 
 @schemathesis.check
 class EveryOperationIsReached:
-    """An operation that only ever refused has told nothing about its answers."""
+    """Check that every operation succeeded at least once, so that its response was checked."""
 
     def __init__(self):
         self.tried = set()
@@ -101,9 +101,8 @@ class EveryOperationIsReached:
             self.reached.add(case.operation.label)
 
     def after_run(self, ctx):
-        # What comes back from a provider is good once, and there is no provider; which fields of a credential go
-        # together is more than is hit upon. `tests/secrets` does both. Neither is what makes a definition, nor is there a
-        # server to mount: `tests/egress` does those.
+        # Generated requests cannot succeed here: there is no OAuth2 provider and no MCP server, and random credentials and
+        # definitions are not valid. `tests/secrets`, `tests/egress` and `tests/mounts.rs` cover these operations.
         elsewhere = {
             "GET /v1/oauth/callback",
             "PUT /v1/orgs/{org}/credentials/{name}",
@@ -115,4 +114,4 @@ class EveryOperationIsReached:
         }
         missed = sorted(self.tried - self.reached - elsewhere)
         if os.environ.get("TOOLGATE_REACHES_ALL") and missed:
-            raise AssertionError(f"never done: {', '.join(missed)}")
+            raise AssertionError(f"never succeeded: {', '.join(missed)}")

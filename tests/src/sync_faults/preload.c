@@ -1,5 +1,5 @@
-/* Stands between a process and its disk. Kills it as it enters its n-th sync of a file, counted over all threads; has
-   every sync fail while a file is there, or those of the audit log take as long. */
+/* LD_PRELOAD library with faults at fsync and fdatasync: kills the process at its n-th sync, counted over all threads;
+   fails every sync, or delays those of the audit log, while a marker file exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
