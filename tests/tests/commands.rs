@@ -366,8 +366,7 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
 #[test]
 fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     let terminal = Terminal::with_agent(r#"{"enabled": ["files/*"], "autonomy": "autonomous"}"#);
-    let opened =
-        terminal.run_ok(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
+    let opened = terminal.run_ok(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
     assert_contains(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
     let session = terminal.session();
     assert_contains(&terminal.run_ok(&["session", "show", &session]), &[&session, "call_files_read"]);
