@@ -136,6 +136,13 @@ impl Session {
         self.client.delete(&self.path(&format!("/calls/{id}")))
     }
 
+    /// Disables or enables a tool in this session; its name is percent-encoded.
+    pub fn set_disabled(&self, tool: &str, disabled: bool) -> Reply {
+        let body = json!({"disabled": disabled}).to_string();
+        let headers = [("Content-Type", "application/json")];
+        self.client.send("PUT", &self.path(&format!("/tools/{tool}")), &headers, body.as_bytes())
+    }
+
     pub fn put_file(&self, path: &str, bytes: &[u8]) -> Reply {
         self.client.send("PUT", &self.path(&format!("/files/{path}")), &[], bytes)
     }
@@ -179,6 +186,12 @@ impl CallReply {
     /// The exceeded limit, from the details of the error.
     pub fn limit(&self) -> Option<&str> {
         self.0["error"]["details"]["limit"].as_str()
+    }
+
+    /// The id of the approval for which the call waits.
+    #[track_caller]
+    pub fn approval(&self) -> String {
+        self.0["approval"]["id"].as_str().unwrap_or_else(|| panic!("no approval: {}", self.0)).to_owned()
     }
 
     pub fn usage(&self, name: &str) -> u64 {

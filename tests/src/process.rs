@@ -1,7 +1,59 @@
-//! Reads a process's state from `/proc`.
+//! Child processes, and the state of processes in `/proc`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Server as a child process, killed on drop.
+pub struct ServerProcess(Child);
+
+impl ServerProcess {
+    /// Starts a server, and returns it with the first line of its output that says that it is ready.
+    pub fn start(command: &mut Command, is_ready: impl Fn(&str) -> bool) -> (Self, String) {
+        let mut server = Self::spawn(command.stdout(Stdio::piped()));
+        let output = server.0.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let line = lines.find(|line| is_ready(line)).expect("the server is ready");
+        // Drains the rest of the output, so that the pipe does not block.
+        std::thread::spawn(move || lines.for_each(drop));
+        (server, line)
+    }
+
+    /// Starts a server without its standard error.
+    pub fn spawn(command: &mut Command) -> Self {
+        Self(command.stderr(Stdio::null()).spawn().expect("the server starts"))
+    }
+
+    pub fn stop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Path below cargo's target folder of something that `.ci/run` installs. Prints a note and returns `None` if it is missing.
+pub fn find_installed(program: &str, path: &str) -> Option<PathBuf> {
+    let target = Path::new(program).parent().and_then(Path::parent).expect("a target folder");
+    let path = target.join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: `{}` is not installed, see `.ci/run`", path.display());
+    None
+}
+
+/// Loopback address with a port that is free at the moment.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
 
 /// Resident memory, in bytes.
 pub fn resident_bytes(pid: u32) -> u64 {

@@ -11,6 +11,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -99,6 +100,23 @@ impl Upstream {
         runtime.spawn(serve(tls, Some(acceptor), Arc::clone(&recorder), Arc::clone(&script)));
         runtime.spawn(serve(plain, None, Arc::clone(&recorder), Arc::clone(&script)));
         Self { address, dns: NameServer::start(), authority, recorder, script, _runtime: runtime }
+    }
+
+    /// Settings of a daemon that uses the scripted name server.
+    pub fn settings(&self) -> String {
+        format!("[egress]\nname_servers = [\"{}\"]\n", self.dns.address)
+    }
+
+    /// Resolves `api.upstream.test` to these servers.
+    pub fn resolve_api(&self) {
+        self.dns.set_answers("api.upstream.test", &[&[&self.address.to_string()]]);
+    }
+
+    /// Adds the private network and the authority of these servers to a grant.
+    pub fn grant(&self, mut grant: Value) -> Value {
+        grant["private_networks"] = json!([format!("{}/32", self.address)]);
+        grant["extra_ca"] = json!([self.authority]);
+        grant
     }
 
     /// Sets the response to every request from now on; the script gets head and body.

@@ -16,3 +16,8 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         std::thread::yield_now();
     }
 }
+
+/// Polls until a condition holds.
+pub fn until_true(what: &str, mut holds: impl FnMut() -> bool) {
+    until(what, || holds().then_some(()));
+}

@@ -339,7 +339,7 @@ fn r6_a_call_is_cancelled_by_disconnecting() {
         let mut disconnect = |id: &str, running: Pending| {
             let leak_check = LeakCheck::start(&fixture.daemon);
             running.hang_up();
-            wait::until("the call to end", || (session.get_call(id).status() != "running").then_some(()));
+            wait::until_true("the call to end", || session.get_call(id).status() != "running");
             leak_check.assert_none(&mut fixture.daemon);
         };
         disconnect("c1", session.start_dozing("c1"));
@@ -439,8 +439,8 @@ fn o1_no_call_fails_while_its_plugin_changes() {
                 });
             }
             let since = |mark: usize| {
-                wait::until("calls between two changes", || {
-                    (answered.load(Ordering::Relaxed) > mark + 20).then_some(())
+                wait::until_true("calls between two changes", || {
+                    answered.load(Ordering::Relaxed) > mark + 20
                 });
             };
             for number in [2, 3, 2] {

@@ -109,7 +109,7 @@ impl Terminal {
     /// Makes a call that needs approval, and returns the approval's id.
     fn request_approval(&self, session: &str, arguments: &str) -> String {
         let error = self.fail(&["call", "--session", session, "files/append", arguments]);
-        assert_contains(&error, &["the call waits for a person"]);
+        expect(&error, &["the call waits for a person"]);
         error.split('`').nth(1).expect("the approval's name").to_owned()
     }
 
@@ -157,7 +157,7 @@ fn text(value: &Value) -> String {
 }
 
 #[track_caller]
-fn assert_contains(text: &str, parts: &[&str]) {
+fn expect(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "no `{part}`: {text}");
     }
@@ -167,24 +167,24 @@ fn assert_contains(text: &str, parts: &[&str]) {
 fn a_policy_is_put_shown_and_replaced_with_its_warnings() {
     let terminal = Terminal::new();
     terminal.file("acme.json", r#"{"enabled": ["files/*", "txet/*"]}"#);
-    assert_contains(&terminal.fail(&["policy", "put", "acme", "acme.json"]), &["no organization `acme`"]);
-    assert_contains(&terminal.fail(&["policy", "show", "platform"]), &["no policy"]);
+    expect(&terminal.fail(&["policy", "put", "acme", "acme.json"]), &["no organization `acme`"]);
+    expect(&terminal.fail(&["policy", "show", "platform"]), &["no policy"]);
     terminal.run_ok(&["org", "put", "acme"]);
 
     let strict = terminal.fail(&["policy", "put", "acme", "acme.json", "--strict"]);
-    assert_contains(&strict, &["`txet/*`", "(`/enabled/1`)", "did you mean `text/*`?"]);
-    assert_contains(&terminal.fail(&["policy", "show", "acme"]), &["acme"]);
+    expect(&strict, &["`txet/*`", "(`/enabled/1`)", "did you mean `text/*`?"]);
+    expect(&terminal.fail(&["policy", "show", "acme"]), &["acme"]);
 
     let put = terminal.run_as("operator", &["policy", "put", "acme", "acme.json"]);
     assert_eq!((put.status.code(), put.stdout.as_str()), (Some(0), "the policy of `acme` is set\n"));
-    assert_contains(&put.stderr, &["warning: ", "(`/enabled/1`)", "did you mean `text/*`?"]);
+    expect(&put.stderr, &["warning: ", "(`/enabled/1`)", "did you mean `text/*`?"]);
 
     let shown = terminal.run_as("operator", &["policy", "show", "acme"]);
     assert_eq!(
         serde_json::from_str::<Value>(&shown.stdout).expect("json"),
         json!({"enabled": ["files/*", "txet/*"]})
     );
-    assert_contains(&shown.stderr, &["did you mean `text/*`?"]);
+    expect(&shown.stderr, &["did you mean `text/*`?"]);
     let machine = terminal.read_json(&["policy", "show", "acme"]);
     assert_eq!(machine["warnings"][0]["nearest"], "text/*");
 
@@ -206,15 +206,12 @@ fn an_invalid_document_is_refused_with_its_place_and_the_nearest_name() {
         (r#"{"enabled": }"#, ["is not JSON", "line 1"]),
     ] {
         terminal.file("bot.json", document);
-        assert_contains(&terminal.fail(&["policy", "put", "acme/bot", "bot.json"]), &parts);
-        assert_contains(&terminal.fail(&["policy", "diff", "acme/bot", "bot.json"]), &parts);
+        expect(&terminal.fail(&["policy", "put", "acme/bot", "bot.json"]), &parts);
+        expect(&terminal.fail(&["policy", "diff", "acme/bot", "bot.json"]), &parts);
     }
     terminal.file("bot.json", r#"{"profile": "reader"}"#);
     terminal.run_ok(&["policy", "put", "acme/bot", "bot.json", "--strict"]);
-    assert_contains(
-        &terminal.fail(&["policy", "put", "acme/bot", "nosuch.json"]),
-        &["cannot read `nosuch.json`"],
-    );
+    expect(&terminal.fail(&["policy", "put", "acme/bot", "nosuch.json"]), &["cannot read `nosuch.json`"]);
 }
 
 #[test]
@@ -225,13 +222,10 @@ fn a_policy_diff_shows_changes_and_applies_none() {
     assert_eq!(diff.status.code(), Some(0), "{}", diff.stderr);
     let rows: Vec<&str> = diff.stdout.lines().collect();
     assert_eq!(rows.len(), 2, "{}", diff.stdout);
-    assert_contains(
-        rows[1],
-        &["acme/bot", "files/delete", "needs approval", "refused", "platform", "blocked", "all"],
-    );
+    expect(rows[1], &["acme/bot", "files/delete", "needs approval", "refused", "platform", "blocked", "all"]);
     terminal.fail(&["policy", "show", "platform"]);
     let before = terminal.run_ok(&["policy", "explain", "acme/bot", "files/delete"]);
-    assert_contains(&before, &["acme/bot calls files/delete: needs approval"]);
+    expect(&before, &["acme/bot calls files/delete: needs approval"]);
 
     assert_eq!(
         terminal.run_ok(&["policy", "diff", "acme", "everything.json"]),
@@ -259,20 +253,20 @@ fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
         (out.lines().next().unwrap_or_default().to_owned(), marked[0].clone())
     };
     let (verdict, rule) = marked("operator", &["files/delete"]);
-    assert_contains(&verdict, &["acme/bot calls files/delete: refused (TOOL_DISABLED)"]);
-    assert_contains(&rule, &["✘", "platform", "blocked", "`files/delete`"]);
+    expect(&verdict, &["acme/bot calls files/delete: refused (TOOL_DISABLED)"]);
+    expect(&rule, &["✘", "platform", "blocked", "`files/delete`"]);
     let (verdict, rule) = marked("owner", &["files/delete"]);
-    assert_contains(&verdict, &["refused (TOOL_DISABLED)"]);
-    assert_contains(&rule, &["✘", "platform", "-"]);
+    expect(&verdict, &["refused (TOOL_DISABLED)"]);
+    expect(&rule, &["✘", "platform", "-"]);
     assert!(!rule.contains("blocked"), "{rule}");
     let (_, rule) = marked("owner", &["files/write", "--channel", "sms"]);
-    assert_contains(&rule, &["✘", "session", "channel", "sms"]);
+    expect(&rule, &["✘", "session", "channel", "sms"]);
     let (verdict, rule) = marked("owner", &["files/append"]);
-    assert_contains(&verdict, &["needs approval"]);
-    assert_contains(&rule, &["?", "agent", "autonomy"]);
+    expect(&verdict, &["needs approval"]);
+    expect(&rule, &["?", "agent", "autonomy"]);
     let (verdict, rule) = marked("owner", &["files/read"]);
-    assert_contains(&verdict, &["allowed"]);
-    assert_contains(&rule, &["✔", "agent", "enabled"]);
+    expect(&verdict, &["allowed"]);
+    expect(&rule, &["✔", "agent", "enabled"]);
 
     let table = terminal.run_ok(&["policy", "explain", "acme/bot"]);
     let verdicts: Vec<u8> = table
@@ -285,8 +279,8 @@ fn the_deciding_rule_is_marked_and_platform_rules_stay_hidden_from_owners() {
         })
         .collect();
     assert!(verdicts.is_sorted() && verdicts.contains(&0) && verdicts.contains(&2), "{table}");
-    assert_contains(&terminal.fail(&["policy", "explain", "acme/nobody"]), &["no such agent"]);
-    assert_contains(&terminal.fail_as("owner", &["policy", "put", "platform", "platform.json"]), &["owner"]);
+    expect(&terminal.fail(&["policy", "explain", "acme/nobody"]), &["no such agent"]);
+    expect(&terminal.fail_as("owner", &["policy", "put", "platform", "platform.json"]), &["owner"]);
 }
 
 #[test]
@@ -296,43 +290,31 @@ fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
     let session = terminal.session();
     let arguments = "{\"path\": \"a.txt\",  \"content\": \"pay \u{202e}eb\u{200b}\"}";
     let approval = terminal.request_approval(&session, arguments);
-    assert_contains(
-        &terminal.run_ok(&["approval", "list", "--org", "acme", "--state", "pending"]),
-        &[&approval],
-    );
+    expect(&terminal.run_ok(&["approval", "list", "--org", "acme", "--state", "pending"]), &[&approval]);
     assert_eq!(terminal.read_json(&["approval", "list", "--state", "denied"]), json!({"items": []}));
 
     let shown = terminal.run_ok(&["approval", "show", &approval]);
-    assert_contains(
+    expect(
         &shown,
         &[r#"{"path": "a.txt",  "content": "pay \u{202e}eb\u{200b}"}"#, "sha256:", "acme/bot", "autonomy"],
     );
     let machine = terminal.read_json(&["approval", "show", &approval]);
     assert_eq!(machine["arguments"]["content"], "pay \u{202e}eb\u{200b}");
 
-    assert_contains(
+    expect(
         &terminal.fail(&["approval", "approve", &approval]),
         &["whoever opened the session", "another token"],
     );
-    assert_contains(
-        &terminal.fail_as("second", &["approval", "approve", &approval, "--uses", "0"]),
-        &["`uses` is 0"],
-    );
+    expect(&terminal.fail_as("second", &["approval", "approve", &approval, "--uses", "0"]), &["`uses` is 0"]);
     let approved = terminal.run_ok_as("second", &["approval", "approve", &approval, "--reason", "fine"]);
-    assert_contains(
-        &approved,
-        &["pay \\u{202e}eb", &format!("approval `{approval}` is approved: 1 call, until ")],
-    );
+    expect(&approved, &["pay \\u{202e}eb", &format!("approval `{approval}` is approved: 1 call, until ")]);
     for again in [&["approval", "approve", &approval][..], &["approval", "deny", &approval]] {
-        assert_contains(&terminal.fail_as("second", again), &["it is decided already: `approved`"]);
+        expect(&terminal.fail_as("second", again), &["it is decided already: `approved`"]);
     }
     terminal.run_ok(&["call", "--session", &session, "files/append", arguments]);
-    assert_contains(
-        &terminal.run_ok(&["approval", "show", &approval]),
-        &["state         used", "reason        fine"],
-    );
+    expect(&terminal.run_ok(&["approval", "show", &approval]), &["state         used", "reason        fine"]);
     assert_ne!(terminal.request_approval(&session, arguments), approval);
-    assert_contains(&terminal.fail(&["approval", "show", "a_nosuch"]), &["no approval `a_nosuch`"]);
+    expect(&terminal.fail(&["approval", "show", "a_nosuch"]), &["no approval `a_nosuch`"]);
 }
 
 #[test]
@@ -345,11 +327,8 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
     let shape = r#"{"/content": {"type": "string", "maxLength": 5}}"#;
     let approve = ["approval", "approve", &approval, "--uses", "2", "--expires-in", "600", "--arguments"];
     let misspelt = terminal.fail_as("second", &[&approve[..], &[r#"{"/contnt": {}}"#]].concat());
-    assert_contains(&misspelt, &["`/contnt`"]);
-    assert_contains(
-        &terminal.run_ok_as("second", &[&approve[..], &[shape]].concat()),
-        &["approved: 2 calls"],
-    );
+    expect(&misspelt, &["`/contnt`"]);
+    expect(&terminal.run_ok_as("second", &[&approve[..], &[shape]].concat()), &["approved: 2 calls"]);
     terminal.run_ok(&["call", "--session", &session, "files/append", &append("one")]);
     terminal.run_ok(&["call", "--session", &session, "files/append", &append("two")]);
     let other = terminal.request_approval(&session, &append("three and more"));
@@ -357,7 +336,7 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
 
     let denied = terminal.run_ok_as("second", &["approval", "deny", &other, "--reason", "wrong file"]);
     assert_eq!(denied, format!("approval `{other}` is denied\n"));
-    assert_contains(
+    expect(
         &terminal.run_ok(&["approval", "show", &other]),
         &["state         denied", "reason        wrong file"],
     );
@@ -367,18 +346,18 @@ fn calls_that_match_a_schema_are_approved_and_others_are_denied() {
 fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     let terminal = Terminal::with_agent(r#"{"enabled": ["files/*"], "autonomy": "autonomous"}"#);
     let opened = terminal.run_ok(&["session", "open", "acme/bot", "--user", "u-17", "--conversation", "c-9"]);
-    assert_contains(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
+    expect(&opened, &["acme/bot", "u-17", "c-9", "call_files_read", "Reads a text file"]);
     let session = terminal.session();
-    assert_contains(&terminal.run_ok(&["session", "show", &session]), &[&session, "call_files_read"]);
-    assert_contains(&terminal.run_ok(&["session", "tools", &session]), &["call_files_read"]);
+    expect(&terminal.run_ok(&["session", "show", &session]), &[&session, "call_files_read"]);
+    expect(&terminal.run_ok(&["session", "tools", &session]), &["call_files_read"]);
     let selected = terminal.run_ok(&["session", "tools", &session, "--message", "read a file"]);
-    assert_contains(&selected, &["call_files_read", "broker is off"]);
+    expect(&selected, &["call_files_read", "broker is off"]);
     let form = terminal.run_ok(&["session", "tools", &session, "--format", "openai"]);
     assert_eq!(serde_json::from_str::<Value>(&form).expect("json")[0]["type"], "function");
 
     let list = ["call", "--session", &session, "files/list"];
     terminal.run_ok(&["session", "disable", &session, "files/list"]);
-    assert_contains(&terminal.fail(&list), &["TOOL_DISABLED"]);
+    expect(&terminal.fail(&list), &["TOOL_DISABLED"]);
     let out = terminal.read_json(&["policy", "explain", "acme/bot", "files/list", "--session", &session]);
     assert_eq!(
         (&out["tools"][0]["layer"], &out["tools"][0]["rule"]),
@@ -386,7 +365,7 @@ fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     );
     terminal.run_ok(&["session", "enable", &session, "files/list"]);
     terminal.run_ok(&list);
-    assert_contains(&terminal.fail(&["session", "disable", &session, "files/lsit"]), &["no such tool"]);
+    expect(&terminal.fail(&["session", "disable", &session, "files/lsit"]), &["no such tool"]);
 
     terminal.run_ok(&["session", "end", &session]);
     for gone in
@@ -394,11 +373,8 @@ fn a_session_is_opened_shown_and_ended_and_its_tools_are_disabled() {
     {
         terminal.fail(gone);
     }
-    assert_contains(&terminal.fail(&["session", "open", "acme/nobody"]), &["no such agent"]);
-    assert_contains(
-        &terminal.fail(&["session", "open", "acme/bot", "--channel", "fax"]),
-        &["no channel `fax`"],
-    );
+    expect(&terminal.fail(&["session", "open", "acme/nobody"]), &["no such agent"]);
+    expect(&terminal.fail(&["session", "open", "acme/bot", "--channel", "fax"]), &["no channel `fax`"]);
 }
 
 #[test]
@@ -414,13 +390,13 @@ fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
     terminal.run_ok(&["session", "end", &session]);
     let (lines, status) = of_session.rest();
     assert_eq!(status, Some(0), "{lines}");
-    assert_contains(&lines, &["tool_call", "tool_result", "acme/bot", "files/list", "ok"]);
+    expect(&lines, &["tool_call", "tool_result", "acme/bot", "files/list", "ok"]);
 
     // SIGTERM, since a background process group may ignore SIGINT.
     kill_process(Pid::from_child(&of_all.child), Signal::TERM).expect("a process");
     assert_eq!(of_all.rest().1, None, "it ends by the signal");
-    assert_contains(&terminal.fail(&["events", "nosuch"]), &["no such organization"]);
-    assert_contains(&terminal.fail(&["session", "events", "s_nosuch"]), &["session"]);
+    expect(&terminal.fail(&["events", "nosuch"]), &["no such organization"]);
+    expect(&terminal.fail(&["session", "events", "s_nosuch"]), &["session"]);
 }
 
 /// OpenAPI document with two operations, one of them unsupported.
@@ -450,16 +426,15 @@ paths:
 #[test]
 fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     let upstream = Upstream::start();
-    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    upstream.resolve_api();
     upstream.answer(|_| answer(200, &[("Content-Type", "application/json")], br#"{"orders": ["o_1"]}"#));
-    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
-    let terminal = Terminal::with_settings(&settings);
+    let terminal = Terminal::with_settings(&upstream.settings());
     terminal.run_ok(&["org", "put", "acme", "--enabled", "shop/*"]);
     terminal.run_ok(&["agent", "put", "acme/bot", "--enabled", "shop/*"]);
     terminal.file("shop.yaml", SHOP);
 
     let import = ["plugin", "import", "openapi", "shop.yaml"];
-    assert_contains(
+    expect(
         &terminal.fail(&[&import[..], &["acme/shop", "--select", "tag:ordres"]].concat()),
         &["none of the 2 operations is selected"],
     );
@@ -472,26 +447,17 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     // The agent is supervised, so without `--safe-methods` a GET would need approval.
     let options = ["acme/shop", "--select", "tag:orders", "--safe-methods"];
     let made = terminal.run_as("operator", &[&import[..], &options].concat());
-    assert_contains(
+    expect(
         &made.stdout,
         &["shop is active: call_shop_list_orders; request_approval for https://api.upstream.test:8443/shop"],
     );
-    assert_contains(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
+    expect(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
 
     let tried = ["tool", "try", "acme/shop/list_orders", r#"{"state": "open"}"#];
-    assert_contains(
-        &terminal.fail(&tried),
-        &["INTEGRATION_MISSING", "the integration `shop` is not connected"],
-    );
+    expect(&terminal.fail(&tried), &["INTEGRATION_MISSING", "the integration `shop` is not connected"]);
     terminal.file("key", "sk_live_of_the_shop_77a1");
-    terminal.file(
-        "grant.json",
-        &json!({
-            "network": [{"host": "api.upstream.test", "port": 8443}], "credentials": ["shop"],
-            "private_networks": [format!("{}/32", upstream.address)], "extra_ca": [upstream.authority],
-        })
-        .to_string(),
-    );
+    let grant = json!({"network": [{"host": "api.upstream.test", "port": 8443}], "credentials": ["shop"]});
+    terminal.file("grant.json", &upstream.grant(grant).to_string());
     terminal.run_ok(&["tool", "grant", "acme/shop", "grant.json"]);
     terminal.run_ok(&[
         "credential",
@@ -510,16 +476,16 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     ]);
     let sent = terminal.run_as("operator", &tried);
     assert_eq!(serde_json::from_str::<Value>(&sent.stdout).expect("a result"), json!({"orders": ["o_1"]}));
-    assert_contains(
+    expect(
         &sent.stderr,
         &["> GET https://api.upstream.test:8443/shop/orders?state=open", "> x-api-key: ***", "< 200"],
     );
 
     let list = terminal.run_ok(&["tool", "list", "acme"]);
-    assert_contains(&list, &["NAMESPACE", "shop", "http", "active"]);
+    expect(&list, &["NAMESPACE", "shop", "http", "active"]);
     terminal.run_ok(&["call", "acme/bot", "shop/list_orders", "{}"]);
     terminal.run_ok(&["tool", "remove", "acme/shop"]);
-    assert_contains(&terminal.fail(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
+    expect(&terminal.fail(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
 }
 
 #[test]

@@ -4,18 +4,18 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use toolgate_tests::process::{ServerProcess, find_installed, free_address};
 use toolgate_tests::{CallReply, Client, Daemon, Session, Value, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 /// MCP server process, killed on drop.
 struct Server {
-    child: Child,
+    _process: ServerProcess,
     address: SocketAddr,
 }
 
@@ -23,39 +23,23 @@ impl Server {
     /// Starts PyPI `mcp`. The file `describe` has the description of its tool `note`.
     fn python(describe: &Path) -> Option<Self> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
-        let mut child = Command::new(installed_path("mcp/python/bin/python")?)
-            .arg(script)
-            .args(["0", "--describe"])
-            .arg(describe)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("python runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its port");
-        let port: u16 = line.trim().rsplit(' ').next().and_then(|port| port.parse().ok()).expect("a port");
-        Some(Self { child, address: SocketAddr::from(([127, 0, 0, 1], port)) })
+        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python")?);
+        command.arg(script).args(["0", "--describe"]).arg(describe).env("PYTHONDONTWRITEBYTECODE", "1");
+        let (process, line) = ServerProcess::start(&mut command, |_| true);
+        let port: u16 = line.rsplit(' ').next().and_then(|port| port.parse().ok()).expect("a port");
+        Some(Self { _process: process, address: SocketAddr::from(([127, 0, 0, 1], port)) })
     }
 
     /// Starts npm `server-everything`.
     fn everything() -> Option<Self> {
         let script = "mcp/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-        let script = installed_path(script)?;
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
-        drop(free);
-        let child = Command::new("node")
-            .arg(script)
-            .arg("streamableHttp")
-            .env("PORT", address.port().to_string())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("node runs");
-        let server = Self { child, address };
+        let script = find_installed(PROGRAM, script)?;
+        let address = free_address();
+        let mut command = Command::new("node");
+        command.arg(script).arg("streamableHttp").env("PORT", address.port().to_string());
+        let process = ServerProcess::spawn(command.stdout(Stdio::null()));
         wait::until("the server listens", || TcpStream::connect(address).ok());
-        Some(server)
+        Some(Self { _process: process, address })
     }
 
     fn url(&self) -> String {
@@ -68,23 +52,6 @@ impl Server {
         let of = |entry: &Value| entry[1].as_str().unwrap_or_default().to_owned();
         requests.as_array().into_iter().flatten().map(of).collect()
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn installed_path(place: &str) -> Option<PathBuf> {
-    let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
-    let place = target.join(place);
-    if place.exists() {
-        return Some(place);
-    }
-    eprintln!("`{}` is not installed, see `.ci/run`: SKIPPED", place.display());
-    None
 }
 
 /// Daemon with an organization `acme` that may mount the server.

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use toolgate_tests::{Client, Daemon, Options, PluginFile, Session, Value, json};
+use toolgate_tests::{Client, Daemon, Options, PluginFile, Session, Value, json, process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -73,7 +73,7 @@ impl Fixture {
         let asking = operator.with_new_token(&json!({"role": "orchestrator", "organization": "tenant"}));
         let write = json!({"path": "b.txt", "content": "b"});
         let waiting = asking.open_session("tenant/supervised").call("files/write", write);
-        let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
+        let approval = waiting.approval();
         for (namespace, version) in [("answer", "1.0.0"), ("answer", "1.0.1"), ("spare", "1.0.0")] {
             operator.load(namespace, &plugin(namespace, version));
         }
@@ -154,15 +154,8 @@ impl Fixture {
     }
 }
 
-/// Path of schemathesis. Prints a note and returns `None` if it is missing.
 fn schemathesis() -> Option<PathBuf> {
-    let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
-    let installed = target.join("schemathesis/bin/schemathesis");
-    if installed.exists() {
-        return Some(installed);
-    }
-    eprintln!("schemathesis is not installed at `{}`, see `.ci/run`: SKIPPED", installed.display());
-    None
+    process::find_installed(PROGRAM, "schemathesis/bin/schemathesis")
 }
 
 fn plugin(namespace: &str, version: &str) -> Vec<u8> {

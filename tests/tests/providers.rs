@@ -8,15 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use toolgate_tests::{Daemon, json};
+use toolgate_tests::{Daemon, json, process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
-
-/// Path of a library that `.ci/run` installed beside the target's profile folder.
-fn installed_path(what: &str) -> Option<PathBuf> {
-    let target = Path::new(PROGRAM).parent()?.parent()?;
-    Some(target.join("providers").join(what)).filter(|path| path.exists())
-}
 
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("providers").join(name)
@@ -24,10 +18,8 @@ fn script(name: &str) -> PathBuf {
 
 #[test]
 fn r1_m3_the_providers_libraries_accept_tool_lists_and_results() {
-    let (Some(python), Some(node)) = (installed_path("python/bin/python"), installed_path("node")) else {
-        eprintln!("the providers' libraries are not installed (see `.ci/run`): SKIPPED");
-        return;
-    };
+    let installed = |path: &str| process::find_installed(PROGRAM, &format!("providers/{path}"));
+    let (Some(python), Some(node)) = (installed("python/bin/python"), installed("node")) else { return };
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     operator.make_agent("acme/bot", &json!({"enabled": ["arithmetic/*", "text/*", "files/*", "user/ask"]}));

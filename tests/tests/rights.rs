@@ -195,7 +195,7 @@ impl Fixture {
         self.operator.make_agent(&supervised, &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
         let write = json!({"path": "b.txt", "content": "b"});
         let waiting = self.orchestrator.open_session(&supervised).call("files/write", write);
-        let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
+        let approval = waiting.approval();
         let token = json!({"role": "owner", "organization": ORGANIZATION});
         let token = self.operator.post("/v1/tokens", &token).expect(201).json();
         let organization = if operation.id == "delete_organization" {

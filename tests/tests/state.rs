@@ -152,8 +152,7 @@ fn r7_a_call_that_waits_for_approval_survives_a_crash() {
     let owner = operator.with_new_token(&owner);
     let session = Session { id: operator.open_session("acme/careful").id, ..session };
     let write = json!({"path": "a.txt", "content": "once"});
-    let approval = session.call_as("cancelled", "files/write", write.clone()).0["approval"]["id"].clone();
-    let approval = approval.as_str().expect("an approval").to_owned();
+    let approval = session.call_as("cancelled", "files/write", write.clone()).approval();
     owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
     session.cancel("cancelled").expect(204);
     let waits = json!({"path": "b.txt", "content": "later"});
@@ -210,7 +209,7 @@ fn the_audit_log_stays_valid_after_repeated_kills() {
         }
         // The kill meets the calls in different states, running or finished.
         let last = session.path(&format!("/calls/r{round}-7"));
-        wait::until("the last call to be known", || (session.client.get(&last).status == 200).then_some(()));
+        wait::until_true("the last call to be known", || session.client.get(&last).status == 200);
         daemon = daemon.crash_and_restart();
     }
     let operator = daemon.operator();
@@ -347,7 +346,7 @@ fn stopping_waits_no_longer_than_drain_seconds() {
 fn a_second_signal_ends_the_drain() {
     assert_stop_cancels_call("drain_seconds = 600", |daemon| {
         daemon.terminate();
-        wait::until("it to stop", || daemon.log_text().contains("stopping").then_some(()));
+        wait::until_true("it to stop", || daemon.log_text().contains("stopping"));
         daemon.terminate();
     });
 }
@@ -422,8 +421,8 @@ fn a_full_disk_refuses_and_leaves_nothing_partial() {
     assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
     disk.make_room();
     // Readiness returns without a call: a load balancer sends no call to an unready daemon.
-    wait::until("it to take work again", || (anonymous.get("/readyz").status == 200).then_some(()));
-    wait::until("calls to run again", || (call().status() == "ok").then_some(()));
+    wait::until_true("it to take work again", || anonymous.get("/readyz").status == 200);
+    wait::until_true("calls to run again", || call().status() == "ok");
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);
     file().expect(204);

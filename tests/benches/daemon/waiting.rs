@@ -27,7 +27,7 @@ const URL: &str = "https://api.upstream.test:8443/v1/slow";
 pub fn waiting() {
     let count = argument("waiting").and_then(|count| count.parse().ok()).unwrap_or(WAITING);
     let upstream = Upstream::start();
-    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
+    upstream.resolve_api();
     let settings = format!("{SETTINGS}name_servers = [\"{}\"]\n", upstream.dns.address);
     let daemon = Daemon::start(PROGRAM, &settings);
     let operator = daemon.operator();
@@ -64,13 +64,8 @@ pub fn waiting() {
 /// Creates a plugin that may reach the upstream with a credential, an agent for it, and an agent for the small call.
 fn prepare(operator: &Client, upstream: &Upstream) {
     operator.load("caller", guests::CALLER);
-    let grant = json!({
-        "network": [{"host": "api.upstream.test", "port": 8443}],
-        "private_networks": [format!("{}/32", upstream.address)],
-        "extra_ca": [upstream.authority],
-        "credentials": ["stripe"],
-    });
-    operator.make("/v1/plugins/caller/grant", &grant).expect(201);
+    let grant = json!({"network": [{"host": "api.upstream.test", "port": 8443}], "credentials": ["stripe"]});
+    operator.make("/v1/plugins/caller/grant", &upstream.grant(grant)).expect(201);
     operator.make_agent("quiet/bot", &json!({"enabled": ["arithmetic/*"]}));
     operator.make_agent("slow/bot", &json!({"enabled": ["caller/*"]}));
     let credential = json!({

@@ -11,10 +11,8 @@ const HANG: &str = "https://api.upstream.test:8443/hang";
 
 /// Starts a daemon with these limits. The upstream of the fixture answers and keeps connections open.
 fn start_daemon(fixture: &Fixture, all: u64, of_one: u64) -> Daemon {
-    let settings = format!(
-        "[egress]\nname_servers = [\"{}\"]\nconnections = {all}\nconnections_per_organization = {of_one}\n",
-        fixture.upstream.dns.address
-    );
+    let settings = fixture.upstream.settings()
+        + &format!("connections = {all}\nconnections_per_organization = {of_one}\n");
     fixture.upstream.answer(|request| match request.starts_with("GET /hang") {
         true => vec![upstream::Piece::Hang],
         false => upstream::answer(200, &[], b"hello"),

@@ -37,13 +37,10 @@ impl Tenant {
     fn new(fixture: &Fixture, organization: &str) -> Self {
         let tenant = Self { operator: fixture.daemon.operator(), organization: organization.to_owned() };
         tenant.operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
-        let grant = json!({
+        let grant = fixture.upstream.grant(json!({
             "network": [{"host": "api.upstream.test", "port": 8443}, {"scheme": "http", "host": "plain.upstream.test", "port": 8080}],
-            "private_networks": [format!("{}/32", fixture.upstream.address)],
-            "plain_http": ["plain.upstream.test:8080"],
-            "extra_ca": [fixture.upstream.authority],
-            "credentials": ["shop"],
-        });
+            "plain_http": ["plain.upstream.test:8080"], "credentials": ["shop"],
+        }));
         tenant.operator.make(&tenant.path("shop/grant"), &grant).expect(201);
         tenant
     }

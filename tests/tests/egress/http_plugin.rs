@@ -6,12 +6,8 @@ use toolgate_tests::json;
 const PATH: &str = "/v1/plugins/http/grant";
 
 fn grant_page_hosts(fixture: &Fixture) {
-    let grant = json!({
-        "network": [{"host": "api.upstream.test", "port": 8443}],
-        "private_networks": [format!("{}/32", fixture.upstream.address)],
-        "extra_ca": [fixture.upstream.authority],
-    });
-    fixture.daemon.operator().make(PATH, &grant).expect(201);
+    let grant = json!({"network": [{"host": "api.upstream.test", "port": 8443}]});
+    fixture.daemon.operator().make(PATH, &fixture.upstream.grant(grant)).expect(201);
 }
 
 /// One test, because the daemon has one `http` plugin and the test changes its grant.

@@ -38,12 +38,11 @@ struct Fixture {
 impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
-        let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
         // A closed port: a request through a proxy from the environment would fail.
         let proxies = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
         let under =
             ["env".to_owned()].into_iter().chain(proxies.map(|name| format!("{name}=http://127.0.0.1:9")));
-        let options = Options { settings, under: under.collect(), ..Options::default() };
+        let options = Options { settings: upstream.settings(), under: under.collect(), ..Options::default() };
         let daemon = Daemon::start_with(PROGRAM, options);
         let operator = daemon.operator();
         operator.load("caller", guests::CALLER);
@@ -79,7 +78,7 @@ impl Fixture {
 
 /// Grant of everything that the guest declares, and of the upstream's private network.
 fn grant(upstream: &Upstream) -> Value {
-    let mut grant = json!({
+    let mut grant = upstream.grant(json!({
         "network": [
             {"host": "api.upstream.test", "port": 8443},
             {"host": "moving.upstream.test", "port": 8443, "methods": ["GET"]},
@@ -87,10 +86,8 @@ fn grant(upstream: &Upstream) -> Value {
             {"scheme": "http", "host": "plain.upstream.test", "port": 8080},
             {"host": "127.0.0.1", "port": 8443},
         ],
-        "private_networks": [format!("{}/32", upstream.address)],
         "plain_http": ["plain.upstream.test:8080"],
-        "extra_ca": [upstream.authority],
-    });
+    }));
     let network = grant["network"].as_array_mut().expect("a list");
     for label in UNTRUSTED.map(|(label, _)| label).into_iter().chain([TRUSTED]) {
         network.push(json!({"host": format!("{label}.upstream.test"), "port": 8443}));

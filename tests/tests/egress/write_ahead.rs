@@ -10,10 +10,8 @@ use super::{API, Fixture, PROGRAM, grant, with_fixture};
 
 /// Starts a daemon, optionally on this data folder and under this command, with a plugin that may reach the upstream.
 fn start_daemon(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (Daemon, Session) {
-    let settings = format!(
-        "[egress]\nname_servers = [\"{}\"]\n[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n",
-        fixture.upstream.dns.address
-    );
+    let settings =
+        fixture.upstream.settings() + "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144\n";
     if let Some(data) = data {
         compiled_code::restore(Path::new(PROGRAM), data).expect("the compiled code is copied");
     }
@@ -48,7 +46,7 @@ fn no_request_is_sent_while_the_log_is_full() {
         assert_eq!(fixture.upstream.connections(), connections, "a request was sent");
         assert!(daemon.is_running());
         disk.make_room();
-        wait::until("calls to run again", || (post(&session).status() == "ok").then_some(()));
+        wait::until_true("calls to run again", || post(&session).status() == "ok");
         assert!(fixture.upstream.connections() > connections);
     });
 }

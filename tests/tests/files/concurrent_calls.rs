@@ -51,7 +51,7 @@ fn t4_a_call_that_may_change_files_waits_for_another_and_a_read_does_not() {
         let session = fixture.session();
         let first = json!({"path": "/workspace/begun", "until": "/workspace/go"});
         let first = session.start("staying", "fs-attacker/stay", first);
-        wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
+        wait::until_true("the call to have begun", || session.get_file("begun").status == 200);
         let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
         let (cancelled, waiting) = (write("cancelled", "no"), write("waiting", "yes"));
         session.wait_until_running("cancelled");
@@ -86,7 +86,7 @@ fn t4_a_call_that_waits_for_files_is_decided_afterwards_and_holds_no_slot() {
     let other = Session { client: operator.clone(), id: operator.open_session("acme/bot").id };
     let first = json!({"path": "/workspace/begun", "until": "/workspace/go"});
     let first = session.start("staying", "fs-attacker/stay", first);
-    wait::until("the call to have begun", || (session.get_file("begun").status == 200).then_some(()));
+    wait::until_true("the call to have begun", || session.get_file("begun").status == 200);
     let write = |id, path| session.start(id, "files/write", json!({"path": path, "content": "x"}));
     let waiting = [("w1", write("w1", "yes")), ("w2", write("w2", "yes"))];
     let disabled = session.start("off", "files/append", json!({"path": "no", "content": "x"}));
@@ -97,11 +97,7 @@ fn t4_a_call_that_waits_for_files_is_decided_afterwards_and_holds_no_slot() {
     other.call("files/write", json!({"path": "mine", "content": "x"})).output();
     // A refused call does not wait.
     session.call("files/write", json!({"path": 7})).expect_error("INVALID_ARGUMENTS");
-    let switch = session.path("/tools/call_files_append");
-    session
-        .client
-        .send("PUT", &switch, &[("Content-Type", "application/json")], b"{\"disabled\":true}")
-        .expect(204);
+    session.set_disabled("call_files_append", true).expect(204);
     session.put_file("go", b"").expect(204);
     let result = |pending: toolgate_tests::client::Pending| {
         CallReply(pending.reply().expect(200).json()["results"][0].clone())

@@ -148,9 +148,7 @@ fn all_workspace_handles_share_one_descriptor() {
         let open = process::open_files(fixture.daemon.pid());
         let staying =
             session.start("c1", "fs-attacker/keep_workspace_handles", json!({"count": 100, "path": "here"}));
-        wait::until("the guest to hold its handles", || {
-            fixture.folder(&session).join("here").exists().then_some(())
-        });
+        wait::until_true("the guest to hold its handles", || fixture.folder(&session).join("here").exists());
         let held = process::open_files(fixture.daemon.pid()).saturating_sub(open);
         assert!(held < 20, "{held} descriptors for 200 handles");
         session.cancel("c1").expect(204);

@@ -74,8 +74,8 @@ fn a_session_that_ends_during_writes_leaves_no_files() {
             let id = format!("c{round}");
             let making =
                 session.start(&id, "fs-attacker/churn", json!({"path": "/workspace/a", "rounds": 100_000}));
-            wait::until("a file", || {
-                fs::read_dir(fixture.folder(&session)).ok()?.next().is_some().then_some(())
+            wait::until_true("a file", || {
+                fs::read_dir(fixture.folder(&session)).is_ok_and(|mut entries| entries.next().is_some())
             });
             session.client.delete(&session.path("")).expect(204);
             assert!(!fixture.folder(&session).exists(), "round {round}");
@@ -97,9 +97,7 @@ fn an_expired_session_runs_no_call_and_shows_no_file() {
     let session = daemon.session_within("acme/bot", &json!({}));
     session.put_file("a.txt", b"mine").expect(204);
     session.call_as("c1", "fs-attacker/read", json!({"path": "/workspace/a.txt"})).output();
-    wait::until("the session to expire", || {
-        (session.client.get(&session.path("")).status == 410).then_some(())
-    });
+    wait::until_true("the session to expire", || session.client.get(&session.path("")).status == 410);
     let call = json!({"calls": [{"id": "c2", "tool": "fs-attacker/read", "arguments": {"path": "/workspace/a.txt"}}]});
     let leak_check = LeakCheck::start(&daemon);
     session.post(&call).expect_refusal(410, "EXPIRED");

@@ -25,16 +25,7 @@ impl Agent {
     fn ask_approval(&self, id: &str, arguments: Value) -> String {
         let reply = self.pay(id, arguments);
         assert_eq!(reply.status(), "approval_required", "{}", reply.0);
-        reply.0["approval"]["id"].as_str().expect("an approval").to_owned()
-    }
-
-    fn decide(&self, approval: &str, decision: Value) -> toolgate_tests::Reply {
-        self.owner.post(&format!("/v1/approvals/{approval}"), &decision)
-    }
-
-    #[track_caller]
-    fn approve(&self, approval: &str) {
-        self.decide(approval, json!({"decision": "approve"})).expect(200);
+        reply.approval()
     }
 }
 
@@ -109,7 +100,7 @@ fn g11_a_principal_cannot_approve_its_own_session() {
             id: agent.owner.open_session(&agent.path).id,
         };
         let waiting = own.call_as("c1", "call_pay_send", payment(5));
-        let own_approval = waiting.0["approval"]["id"].as_str().expect("an approval");
+        let own_approval = waiting.approval();
         agent.owner.post(&format!("/v1/approvals/{own_approval}"), &yes).expect_refusal(403, "FORBIDDEN");
         // Another organization gets the response for a missing approval.
         let other_agent = fixture.agent(&supervised_document()).owner;
@@ -319,7 +310,7 @@ fn g11_a_waiting_call_runs_after_a_restart_once_approved() {
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     let session = operator.open_session("acme/bot");
     let waiting = session.call_as("c1", "call_pay_send", payment(5));
-    let approval = waiting.0["approval"]["id"].as_str().expect("an approval").to_owned();
+    let approval = waiting.approval();
     let daemon = daemon.crash_and_restart();
     let at = |client: &toolgate_tests::Client| toolgate_tests::Client {
         address: daemon.address,
@@ -337,7 +328,7 @@ fn g11_an_approved_call_that_fails_to_start_keeps_its_approval() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["files/write"], "autonomy": "supervised"}));
         let write = || agent.session.call_as("c1", "files/write", json!({"path": "a", "content": "x"}));
-        let approval = write().0["approval"]["id"].as_str().expect("an approval").to_owned();
+        let approval = write().approval();
         agent.approve(&approval);
         // A file blocks the workspace folder.
         let folder = fixture.daemon.data().join("workspaces").join(&agent.session.id);

@@ -19,8 +19,7 @@ impl Agent {
     }
 
     fn approve_call(&self, waiting: &CallReply) -> Reply {
-        let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
-        self.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"}))
+        self.decide(&waiting.approval(), json!({"decision": "approve"}))
     }
 
     fn post_answer(&self, id: &str) -> Reply {
@@ -96,7 +95,7 @@ fn r6_a_cancelled_call_leaves_its_approval_to_another_call() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&supervised_document());
         let waiting = agent.pay_once("c1");
-        assert_eq!(agent.pay_once("c2").0["approval"]["id"], waiting.0["approval"]["id"]);
+        assert_eq!(agent.pay_once("c2").approval(), waiting.approval());
         agent.session.cancel("c1").expect(204);
         agent.approve_call(&waiting).expect(200);
         agent.pay_once("c1").expect_error("CANCELLED");

@@ -153,8 +153,8 @@ fn t3_a_late_result_is_refused_and_the_call_has_ended() {
     let session = daemon.session_within("acme/bot", &json!({}));
     let prepared = session.call_as("c1", "user/ask", json!({"question": "Which?"}));
     assert_eq!(prepared.status(), "client_required");
-    toolgate_tests::wait::until("the call to expire", || {
-        (session.get_call("c1").error_type() == Some("EXPIRED")).then_some(())
+    toolgate_tests::wait::until_true("the call to expire", || {
+        session.get_call("c1").error_type() == Some("EXPIRED")
     });
     let path = session.path("/calls/c1/result");
     let late = json!({"status": "ok", "output": {"answer": "x"}});

@@ -77,8 +77,7 @@ fn r1_a_waiting_call_is_reported_and_runs_when_posted_again() {
             (&waiting["next"], &waiting["calls"][0]["status"]),
             (&json!("approval"), &json!("approval_required"))
         );
-        let approval = waiting["calls"][0]["approval"]["id"].as_str().expect("an approval");
-        agent.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+        agent.approve(waiting["calls"][0]["approval"]["id"].as_str().expect("an approval"));
         let done = agent.session.post(&body).expect(200).json();
         assert_eq!((&done["next"], &done["calls"][0]["status"]), (&json!("model"), &json!("ok")), "{done}");
     });

@@ -36,16 +36,14 @@ fn g6_each_call_has_one_start_and_one_end() {
 
         let waiting = pay(&agent, "waits", "pay/send");
         assert_eq!(stream.names(2), ["tool_call", "approval"]);
-        let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
-        agent.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+        agent.approve(&waiting.approval());
         let (name, decided) = stream.next().expect("an event");
         assert_eq!((name.as_str(), &decided["approval"]["state"]), ("approval", &json!("approved")));
         assert_eq!(pay(&agent, "waits", "pay/send").status(), "ok");
         assert_eq!(stream.names(1), ["tool_result"], "a second attempt");
 
         let denied = pay(&agent, "denied", "pay/send");
-        let approval = denied.0["approval"]["id"].as_str().expect("an approval");
-        agent.owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
+        agent.decide(&denied.approval(), json!({"decision": "deny"})).expect(200);
         assert_eq!(stream.names(4), ["tool_call", "approval", "approval", "tool_error"]);
 
         agent.session.call_as("asked", "user/ask", json!({"question": "Which?"}));

@@ -13,7 +13,7 @@ mod layers;
 mod messages;
 mod sessions;
 
-use toolgate_tests::{Client, Daemon, PluginFile, Session, Shared, guests, json};
+use toolgate_tests::{Client, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -42,7 +42,7 @@ impl Fixture {
     }
 
     /// Creates an agent in an organization of its own, and a session opened by an orchestrator.
-    fn agent(&mut self, document: &toolgate_tests::Value) -> Agent {
+    fn agent(&mut self, document: &Value) -> Agent {
         let organization = self.name();
         let path = format!("{organization}/bot");
         self.operator.make_agent(&path, document);
@@ -69,6 +69,15 @@ impl Agent {
 
     fn policy(&self) -> String {
         format!("/v1/orgs/{}/policy", self.organization)
+    }
+
+    fn decide(&self, approval: &str, decision: Value) -> Reply {
+        self.owner.post(&format!("/v1/approvals/{approval}"), &decision)
+    }
+
+    #[track_caller]
+    fn approve(&self, approval: &str) {
+        self.decide(approval, json!({"decision": "approve"})).expect(200);
     }
 }
 

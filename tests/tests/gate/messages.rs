@@ -168,7 +168,7 @@ fn r5_the_text_of_every_refusal_says_what_to_do() {
     // An approval is denied, the rounds are used up, the rate limit is exceeded.
     let denied = open("acme/bot");
     let waiting = denied.call_as("c1", "pay/send", payment.clone());
-    let approval = waiting.0["approval"]["id"].as_str().expect("an approval");
+    let approval = waiting.approval();
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
     owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
     assert_eq!(next(&model_text(&denied.get_call("c1"))), Next::ContinueWithout);

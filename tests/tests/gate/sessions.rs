@@ -58,24 +58,14 @@ fn g7_a_tool_can_be_disabled_and_enabled_in_a_session() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
         let other = agent.session.client.open_session(&agent.path);
-        let switch = |tool: &str, disabled: bool| {
-            let headers = [("Content-Type", "application/json")];
-            let body = json!({"disabled": disabled}).to_string();
-            agent.session.client.send(
-                "PUT",
-                &agent.session.path(&format!("/tools/{tool}")),
-                &headers,
-                body.as_bytes(),
-            )
-        };
         let quote =
             |session: &toolgate_tests::Session| session.call("pay/quote", json!({"to": "bob", "amount": 1}));
-        switch("call_pay_quote", true).expect(204);
+        agent.session.set_disabled("call_pay_quote", true).expect(204);
         quote(&agent.session).expect_error("TOOL_DISABLED");
         assert_eq!(quote(&other).status(), "ok");
-        switch("pay%2Fquote", false).expect(204);
+        agent.session.set_disabled("pay%2Fquote", false).expect(204);
         assert_eq!(quote(&agent.session).status(), "ok");
-        switch("call_pay_nothing", true).expect_refusal(404, "NOT_FOUND");
+        agent.session.set_disabled("call_pay_nothing", true).expect_refusal(404, "NOT_FOUND");
     });
 }
 
@@ -109,9 +99,7 @@ fn g13_a_failing_tool_is_disabled_with_the_reason_and_can_be_enabled() {
         let stopped = crash().expect_error("TOOL_DISABLED");
         assert!(stopped.message().contains("TOOL_CRASHED"), "{}", stopped.0);
         assert_eq!(stopped.0["error"]["details"]["rule"], "breaker");
-        let headers = [("Content-Type", "application/json")];
-        let path = session.path("/tools/hostile%2Fpanic");
-        session.client.send("PUT", &path, &headers, b"{\"disabled\":false}").expect(204);
+        session.set_disabled("hostile%2Fpanic", false).expect(204);
         crash().expect_error("TOOL_CRASHED");
     });
 }

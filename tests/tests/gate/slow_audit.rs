@@ -67,7 +67,7 @@ fn g11_a_decision_before_the_call_waits_is_emitted_and_counts() {
         let body = json!({"decision": decision}).to_string();
         let headers = [("Content-Type", "application/json")];
         let deciding = log.owner.start("POST", &path, &headers, body.as_bytes());
-        wait::until("the decision to be stored", || (log.approval_state(&approval) == state).then_some(()));
+        wait::until_true("the decision to be stored", || log.approval_state(&approval) == state);
         log.release();
         deciding.reply().expect(200);
         call.reply().expect(200);

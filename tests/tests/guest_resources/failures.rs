@@ -108,7 +108,7 @@ fn a_call_stopped_at_any_point_releases_its_resources() {
             let id = format!("c{round}");
             let pending = session.start(&id, &format!("hostile/{tool}"), arguments.clone());
             let read_call = || session.client.get(&session.path(&format!("/calls/{id}")));
-            wait::until("the call to be known", || (read_call().status == 200).then_some(()));
+            wait::until_true("the call to be known", || read_call().status == 200);
             // Each request takes a moment, so each round stops the guest a little later.
             for _ in 0..round % 5 {
                 read_call().expect(200);
@@ -119,7 +119,7 @@ fn a_call_stopped_at_any_point_releases_its_resources() {
             } else {
                 pending.hang_up();
             }
-            wait::until("the call to end", || (session.get_call(&id).status() != "running").then_some(()));
+            wait::until_true("the call to end", || session.get_call(&id).status() != "running");
             let ended = session.get_call(&id);
             let code = ended.error_type().unwrap_or("none");
             assert!(code == "CANCELLED" || DOCUMENTED.contains(&code), "{tool}: {}", ended.0);

@@ -617,7 +617,7 @@ fn b1_memory_on_the_swap_device_is_zeroed() {
     let before = process::resident_bytes(daemon.pid());
     let hiding = session.start("c1", "hostile/hide_and_stay", arguments.clone());
     let hidden = (mebibytes << 20) - (1 << 20);
-    wait::until("the pattern", || (process::resident_bytes(daemon.pid()) >= before + hidden).then_some(()));
+    wait::until_true("the pattern", || process::resident_bytes(daemon.pid()) >= before + hidden);
     pressure.push_out_above(8 << 20);
     wait::until("the pattern on the device", || {
         pressure.push_out_above(8 << 20);

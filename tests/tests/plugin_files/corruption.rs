@@ -76,17 +76,13 @@ fn an_asynchronous_load_is_cancelled_by_a_removal() {
                 let rows = operator.audit("kind=admin&limit=2");
                 rows.iter().any(|row| row["admin"]["outcome"] == "CANCELLED").then_some(())
             });
-            wait::until("the worker to exit", || {
-                (process::children(fixture.daemon.pid()) == 0).then_some(())
-            });
+            wait::until_true("the worker to exit", || process::children(fixture.daemon.pid()) == 0);
             operator.get(path).expect_refusal(404, "NOT_FOUND");
             operator.delete(path).expect_refusal(404, "NOT_FOUND");
             assert_eq!(fixture.files(), files);
         }
         put(&sound);
-        wait::until("it to serve", || {
-            (operator.get(path).expect(200).json()["state"] == "active").then_some(())
-        });
+        wait::until_true("it to serve", || operator.get(path).expect(200).json()["state"] == "active");
         operator.delete(path).expect(204);
     });
 }

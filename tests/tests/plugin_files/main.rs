@@ -71,7 +71,7 @@ impl Fixture {
             operator.get(&format!("/v1/plugins/{namespace}")).expect_refusal(404, "NOT_FOUND");
         }
         assert_eq!(self.files(), files, "a refused file was kept");
-        wait::until("the worker to exit", || (process::children(self.daemon.pid()) == 0).then_some(()));
+        wait::until_true("the worker to exit", || process::children(self.daemon.pid()) == 0);
         self.assert_serves();
         leak_check.assert_none(&mut self.daemon);
         let rows = operator.audit("kind=admin&limit=1");

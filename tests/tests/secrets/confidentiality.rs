@@ -84,7 +84,7 @@ fn g8_an_integration_ends_when_its_credential_expires() {
     document["expires_ms"] = json!(u64::try_from(now_ms).expect("a time") + 1_500);
     put(&operator, STRIPE, &document).expect(201);
     assert!(has_tool(&session));
-    toolgate_tests::wait::until("the credential to end", || (!has_tool(&session)).then_some(()));
+    toolgate_tests::wait::until_true("the credential to end", || !has_tool(&session));
     assert_eq!(operator.get(STRIPE).expect(200).json()["state"], "expired");
 }
 

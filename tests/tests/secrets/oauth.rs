@@ -1,11 +1,11 @@
 //! OAuth2 against a real provider: client credentials, and the authorization code flow in a browser (K3).
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 
+use toolgate_tests::process::{ServerProcess, find_installed};
 use toolgate_tests::upstream::Upstream;
 use toolgate_tests::{Reply, guests, wait};
 
@@ -15,25 +15,18 @@ const DRIVE: &str = "/v1/orgs/acme/credentials/drive";
 
 /// Provider process, killed on drop.
 struct Provider {
-    child: Child,
+    _process: ServerProcess,
     address: SocketAddr,
 }
 
 impl Provider {
     fn start(folder: &Path, address: SocketAddr, redirect_uri: &str) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("identity/provider.mjs");
-        let mut child = Command::new("node")
-            .arg(script)
-            .args([&address.port().to_string(), redirect_uri])
-            .current_dir(folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("node runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("its address");
-        assert_eq!(line.trim(), format!("http://{address}"));
-        Self { child, address }
+        let mut command = Command::new("node");
+        command.arg(script).args([&address.port().to_string(), redirect_uri]).current_dir(folder);
+        let (process, line) = ServerProcess::start(&mut command, |_| true);
+        assert_eq!(line, format!("http://{address}"));
+        Self { _process: process, address }
     }
 
     /// Number of token requests.
@@ -57,13 +50,6 @@ impl Provider {
     }
 }
 
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 struct Fixture {
     daemon: Daemon,
     operator: Client,
@@ -77,18 +63,13 @@ impl Fixture {
     }
 
     fn start_with(settings: &str) -> Option<Self> {
-        let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
-        let installed: PathBuf = target.join("identity");
-        if !installed.exists() {
-            eprintln!("the provider is not installed at `{}`, see `.ci/run`: SKIPPED", installed.display());
-            return None;
-        }
+        let installed = find_installed(PROGRAM, "identity")?;
         // Daemon and provider need each other's address before they start.
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address");
+        let reserved = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = reserved.local_addr().expect("an address");
         let credentials = format!("[credentials]\nplain_http = [\"{address}\"]\n");
         let (daemon, operator) = daemon(&format!("[log]\nlevel = \"trace\"\n{credentials}{settings}"));
-        drop(free);
+        drop(reserved);
         let redirect_uri = format!("http://{}/v1/oauth/callback", daemon.address);
         let provider = Provider::start(&installed, address, &redirect_uri);
         operator.replace("/v1/platform/policy", &json!({"integrations": {"pay/*": "drive"}})).expect(200);
@@ -187,7 +168,7 @@ fn k3_a_user_connects_a_credential_and_it_is_refreshed_before_expiry() {
         let version =
             || fixture.operator.get(DRIVE).expect(200).json()["version"].as_u64().expect("a number");
         let (connected, asked_before) = (version(), fixture.provider.token_requests());
-        wait::until("tokens to be renewed", || (version() > connected).then_some(()));
+        wait::until_true("tokens to be renewed", || version() > connected);
         assert!(fixture.provider.token_requests() > asked_before);
         assert_eq!(fixture.state(), "connected");
     }
@@ -238,7 +219,7 @@ fn k3_a_rejected_client_revokes_the_credential() {
     assert!(has_tool(&session));
     let wrong = json!({"secret": "not-the-secret"});
     fixture.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
-    wait::until("the provider to say no", || (fixture.state() == "revoked").then_some(()));
+    wait::until_true("the provider to say no", || fixture.state() == "revoked");
     assert!(!has_tool(&session));
 }
 
@@ -247,10 +228,7 @@ fn prepare_machine_client(fixture: &Fixture, upstream: &Upstream) {
     let operator = &fixture.operator;
     operator.load("caller", guests::CALLER);
     let api = json!({"host": "api.upstream.test", "port": 8443});
-    let grant = json!({
-        "network": [api], "private_networks": [format!("{}/32", upstream.address)],
-        "extra_ca": [upstream.authority], "credentials": ["stripe"],
-    });
+    let grant = upstream.grant(json!({"network": [api], "credentials": ["stripe"]}));
     operator.make("/v1/plugins/caller/grant", &grant).expect(201);
     let document = json!({
         "provider": "stripe", "kind": "oauth2_client_credentials", "client_id": "machine",
@@ -270,9 +248,8 @@ fn sent_token(upstream: &Upstream) -> String {
 #[test]
 fn k3_client_credentials_are_sent_until_the_provider_revokes_them() {
     let upstream = Upstream::start();
-    upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
-    let settings = format!("[egress]\nname_servers = [\"{}\"]\n", upstream.dns.address);
-    let Some(fixture) = Fixture::start_with(&settings) else { return };
+    upstream.resolve_api();
+    let Some(fixture) = Fixture::start_with(&upstream.settings()) else { return };
     prepare_machine_client(&fixture, &upstream);
     let session = fixture.operator.open_session("acme/bot");
     let fetch = || {

@@ -1,12 +1,11 @@
 //! Root key and secrets in a vault: an OpenBao server in development mode, over TLS (K1).
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use toolgate_tests::daemon::Options;
+use toolgate_tests::process::{ServerProcess, find_installed, free_address};
 use toolgate_tests::{CallReply, wait};
 
 use super::*;
@@ -18,7 +17,7 @@ const OTHER: &str = "8899aabbccddeeff102132435465768798a9bacbdcedfe0f00112233445
 
 /// Vault process, killed on drop.
 struct Vault {
-    child: Child,
+    process: ServerProcess,
     program: PathBuf,
     port: u16,
     folder: tempfile::TempDir,
@@ -27,29 +26,12 @@ struct Vault {
 impl Vault {
     /// Prints a note and returns `None` if the vault is not installed.
     fn start() -> Option<Self> {
-        let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
-        let program = target.join("openbao/bin/bao");
-        if !program.exists() {
-            eprintln!("OpenBao is not installed at `{}`, see `.ci/run`: SKIPPED", program.display());
-            return None;
-        }
+        let program = find_installed(PROGRAM, "openbao/bin/bao")?;
         let folder = tempfile::tempdir().expect("a folder");
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
-        let mut vault = Self { child: serve(&program, port, folder.path()), program, port, folder };
-        vault.wait_until_ready();
-        fs::write(vault.folder.path().join("token"), format!("{TOKEN}\n")).expect("written");
-        Some(vault)
-    }
-
-    fn wait_until_ready(&mut self) {
-        let out = self.child.stdout.take().expect("a pipe");
-        let mut lines = BufReader::new(out).lines();
-        let serves = lines.any(|line| line.is_ok_and(|line| line.contains("Root Token")));
-        assert!(serves, "the vault does not start");
-        // Drains the rest of the output, so that the pipe does not block.
-        std::thread::spawn(move || lines.for_each(drop));
+        let port = free_address().port();
+        let process = serve(&program, port, folder.path());
+        fs::write(folder.path().join("token"), format!("{TOKEN}\n")).expect("written");
+        Some(Self { process, program, port, folder })
     }
 
     fn bao(&self, arguments: &[&str]) {
@@ -71,11 +53,6 @@ impl Vault {
         self.folder.path().join("vault-ca.pem")
     }
 
-    fn stop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
     fn settings(&self, place: &str) -> String {
         format!(
             "[credentials]\nvault_url = \"{}\"\nvault_token_file = \"{}\"\nca_file = \"{}\"\n{place}\n",
@@ -86,23 +63,15 @@ impl Vault {
     }
 }
 
-fn serve(program: &Path, port: u16, folder: &Path) -> Child {
-    Command::new(program)
+fn serve(program: &Path, port: u16, folder: &Path) -> ServerProcess {
+    let mut command = Command::new(program);
+    command
         .args(["server", "-dev", "-dev-no-store-token", "-dev-tls"])
         .arg(format!("-dev-tls-cert-dir={}", folder.display()))
         .arg(format!("-dev-root-token-id={TOKEN}"))
         .arg(format!("-dev-listen-address=127.0.0.1:{port}"))
-        .env("HOME", folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the vault runs")
-}
-
-impl Drop for Vault {
-    fn drop(&mut self) {
-        self.stop();
-    }
+        .env("HOME", folder);
+    ServerProcess::start(&mut command, |line| line.contains("Root Token")).0
 }
 
 fn state(daemon: &Daemon) -> String {
@@ -153,11 +122,11 @@ fn k1_a_vaults_transit_engine_unwraps_the_root_key() {
     let daemon = daemon.crash_and_restart();
     assert_eq!(state(&daemon), "ok");
     assert_eq!(daemon.operator().get(STRIPE).expect(200).json()["state"], "connected");
-    vault.stop();
+    vault.process.stop();
     let daemon = daemon.crash_and_restart();
     assert_eq!(state(&daemon), "sealed");
-    wait::until("the reason to be logged", || {
-        daemon.log_text().contains("the vault does not give the root key").then_some(())
+    wait::until_true("the reason to be logged", || {
+        daemon.log_text().contains("the vault does not give the root key")
     });
 }
 
@@ -224,15 +193,10 @@ fn make_tool(operator: &Client, mut grant: Value) -> Session {
 impl Shop {
     fn start() -> Option<Self> {
         let (vault, upstream) = (Vault::start()?, Upstream::start());
-        let names = upstream.dns.address;
-        upstream.dns.set_answers("api.upstream.test", &[&[&upstream.address.to_string()]]);
-        let egress = format!("[egress]\nname_servers = [\"{names}\"]\n[log]\nlevel = \"trace\"\n");
-        let settings = format!("{}{egress}", vault.settings(REFERENCES));
+        upstream.resolve_api();
+        let settings = vault.settings(REFERENCES) + &upstream.settings() + "[log]\nlevel = \"trace\"\n";
         let daemon = Daemon::start_with(PROGRAM, Options { settings, ..Options::default() });
-        let networks = json!({
-            "private_networks": [format!("{}/32", upstream.address)], "extra_ca": [upstream.authority],
-        });
-        let session = make_tool(&daemon.operator(), networks);
+        let session = make_tool(&daemon.operator(), upstream.grant(json!({})));
         Some(Self { vault, upstream, daemon, session })
     }
 
@@ -269,7 +233,7 @@ fn k1_a_secret_in_a_vault_is_sent_in_requests() {
     shop.call().expect_error("CREDENTIAL_MISSING");
     assert_eq!(shop.upstream.requests().len(), 0);
     shop.store(first);
-    wait::until("the secret to be found", || (shop.call().error_type().is_none()).then_some(()));
+    wait::until_true("the secret to be found", || shop.call().error_type().is_none());
     assert_eq!(shop.last_key().as_deref(), Some(first));
     assert_eq!(*shop.call().output(), json!({"said": "*".repeat(first.len())}));
     // Read the audit log now, since later records would not fit on one page.
@@ -285,7 +249,7 @@ fn k1_a_secret_in_a_vault_is_sent_in_requests() {
     assert!(records.contains("credential shop@1/2"), "the record of the second is missing");
     let shown = operator.get(SHOP).expect(200);
     assert_eq!((&shown.json()["vault"], &shown.json()["state"]), (&json!(PLACE), &json!("connected")));
-    shop.vault.stop();
+    shop.vault.process.stop();
     let refused = wait::until("the cached secret to expire", || {
         Some(shop.call()).filter(|reply| reply.error_type().is_some())
     });
