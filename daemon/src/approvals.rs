@@ -158,7 +158,7 @@ impl Approvals {
 
     /// Gives back a use that was taken for a call which then did not run.
     pub async fn give_back(&self, id: &str) -> Result<(), CallError> {
-        Ok(self.store.give_back_approval(id).await?)
+        Ok(self.store.release_approval_use(id).await?)
     }
 }
 
@@ -172,7 +172,7 @@ pub fn still_stands(row: &ApprovalRow, verdict: &Verdict<Component>) -> bool {
 
 /// The approval behind a row.
 pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
-    let damaged = || StoreError::damaged("a row of `approvals` is not sound");
+    let damaged = || StoreError::corrupt("a row of `approvals` is not sound");
     let arguments: Arc<str> = row.arguments.as_str().into();
     let constraints = match &row.constraints {
         None => None,
@@ -266,12 +266,12 @@ fn hash(binding: &Binding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::{asked, empty_store};
+    use crate::store::testing::{pending_approval, empty_store};
 
     #[tokio::test]
     async fn g11_an_approval_that_is_forgotten_has_expired_for_the_call_that_still_waits() {
         let (_folder, store) = empty_store().await;
-        let (row, _) = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+        let (row, _) = store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
         let approvals = Approvals::new(store, 1_000);
         let open = approvals.stands("a1", row.expires_ms - 1).await.expect("read");
         assert!(matches!(open, Stands::Open(open) if *open == row));

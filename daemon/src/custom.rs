@@ -28,7 +28,7 @@ use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondit
 use crate::plugins::{Definition, Kind, Plugins};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::Sessions;
-use crate::store::{Store, StoreError, Written};
+use crate::store::{Store, StoreError, WriteResult};
 
 use definition::Read;
 use mount::Mount;
@@ -110,7 +110,7 @@ impl CustomTools {
         body: &str,
         precondition: &Precondition,
         origin: &Origin,
-    ) -> Result<(Written, CustomToolView), CallError> {
+    ) -> Result<(WriteResult, CustomToolView), CallError> {
         let read = Read::parse(body)?;
         self.check_place(key)?;
         self.judge(key, precondition).await?;
@@ -155,7 +155,7 @@ impl CustomTools {
         body: &str,
         grant: Grant,
         precondition: &Precondition,
-    ) -> Result<Written, CallError> {
+    ) -> Result<WriteResult, CallError> {
         let _in_order = self.in_order(key).await;
         let document = DocumentKey::ToolGrant(key.clone());
         let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;

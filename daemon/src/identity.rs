@@ -239,7 +239,7 @@ impl Fresh {
         let row = TokenRow {
             id: secret.id().to_owned(),
             hash: secret.hash().to_hex(),
-            role: wanted.role,
+            role: wanted.role.as_str().to_owned(),
             organization: wanted.organization,
             agents: wanted.agents,
             label: wanted.label,
@@ -265,10 +265,11 @@ impl Live {
 
 fn read(row: TokenRow) -> Result<Live, StoreError> {
     let hash = TokenHash::from_hex(&row.hash)
-        .ok_or_else(|| StoreError::damaged("a hash in `tokens` cannot be read"))?;
+        .ok_or_else(|| StoreError::corrupt("a hash in `tokens` cannot be read"))?;
     let caller = Caller {
         token_id: row.id.into(),
-        role: row.role,
+        role: Role::parse(&row.role)
+            .ok_or_else(|| StoreError::corrupt("a role in `tokens` cannot be read"))?,
         organization: row.organization,
         agents: row.agents.map(Arc::from),
         revoked: CancellationToken::new(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::store::way_out_inside;
+use crate::store::entry_hint;
 
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
@@ -32,7 +32,7 @@ impl KeyError {
     /// The way out.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Io { source, .. } => way_out_inside(source),
+            Self::Io { source, .. } => entry_hint(source),
             Self::NotAKey(_) => "put it back from a backup, or remove it to have a new one made",
         }
     }

@@ -1,13 +1,10 @@
-//! The daemon's state on disk: documents, tokens, sessions and plugins, in SQLite.
+//! The persistent state in SQLite: documents, tokens, sessions, plugins, approvals, credentials.
 //!
-//! A thin room of typed functions: rows in, rows out, each change one
-//! transaction. It decides nothing about who may do what, and no call waits for
-//! it: what calls need is read at the start and kept in memory by the rooms that
-//! own it.
+//! Typed functions that read and write rows, each change in one transaction. Authorization is decided elsewhere, and no call
+//! waits for the store: the modules that own the state read it at the start and keep it in memory.
 //!
-//! The SQL is written so that PostgreSQL would take it as it stands. SQLite has
-//! one writer at a time, so there is one connection that writes, which makes
-//! writers wait in a fair line instead of failing as busy.
+//! The SQL is also valid for PostgreSQL. SQLite has one writer at a time, so a pool of one connection writes: writers wait in a
+//! fair queue and never fail with `SQLITE_BUSY`.
 
 mod approvals;
 mod credentials;
@@ -26,15 +23,16 @@ use std::time::Duration;
 
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{Sqlite, Transaction};
+use sqlx::{Row as _, Sqlite, Transaction};
+use toolgate_admission::Name;
 
 pub use approvals::{ApprovalRow, ApprovalState, Decision};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
-pub use documents::{Change, Removed, Written};
-pub use error::{StoreError, Trouble};
-pub(crate) use folder::way_out_inside;
+pub use documents::{Change, Deleted, WriteResult};
+pub use error::{StoreError, UnavailableReason};
+pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
 pub use plugins::{PluginRow, PluginVersionRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
@@ -43,70 +41,68 @@ pub use tokens::TokenRow;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
 
-/// Connections that read. Reads are short and off the way of a call.
+/// Number of reading connections. Reads are short, and no call waits for them.
 const READERS: u32 = 4;
 
-/// How long a change waits for its turn; past that the disk is stuck.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a change that waits for the writing connection; exceeded if the disk hangs.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// A change takes some pages of 4 KiB in the write-ahead log. With less room than this for them none is promised.
-const ROOM_BYTES: u64 = 64 * 1024;
+/// Minimum free space: a change takes some pages of 4 KiB in the write-ahead log.
+const FREE_BYTES_MIN: u64 = 64 * 1024;
 
-/// The state, open. Clones share the same connections.
+/// The open store; clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     writer: SqlitePool,
     readers: SqlitePool,
-    /// Two daemons on one store would each go by what they read at the start: a token that one of them revoked stays good
-    /// at the other.
-    held: Arc<File>,
+    /// Two daemons on one store would each use the state that they read at the start: a token revoked by one of them would
+    /// stay valid at the other.
+    lock: Arc<File>,
 }
 
 impl Store {
-    /// Opens the SQLite file at `path`, made when it is missing, takes hold of it and brings its
-    /// tables up to date.
+    /// Opens or creates the SQLite file at `path`, locks it and runs the migrations.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
         folder::create_private_file(path).map_err(|error| StoreError::cannot_open(path, error))?;
-        let held = Arc::new(folder::hold_store(path)?);
+        let lock = Arc::new(folder::lock_store(path)?);
         let options = SqliteConnectOptions::new()
             .filename(path)
             .journal_mode(SqliteJournalMode::Wal)
-            // Acknowledged means durable: every commit is synced.
+            // Every commit is synced, so that an acknowledged change is durable.
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(PATIENCE);
+            .busy_timeout(WRITE_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
         MIGRATIONS.run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
-        Ok(Self { writer, readers, held })
+        Ok(Self { writer, readers, lock })
     }
 
-    /// Whether the store answers, and its disk has room for more; for `/readyz`, which anybody may ask, so that nothing is
-    /// written to see it.
+    /// Returns an error if the store cannot be read or its disk is full. For `/readyz`, which needs no token and so must not
+    /// cause a write.
     pub async fn ready(&self) -> Result<(), StoreError> {
         sqlx::query("SELECT value FROM counters WHERE name = 'changes'").fetch_one(&self.readers).await?;
-        if folder::room_beside(&self.held).is_some_and(|bytes| bytes < ROOM_BYTES) {
-            let (trouble, source) = (Trouble::DiskFull, "the file system has no room".into());
-            return Err(StoreError::Unavailable { trouble, source });
+        if folder::free_bytes(&self.lock).is_some_and(|bytes| bytes < FREE_BYTES_MIN) {
+            let (reason, source) = (UnavailableReason::DiskFull, "the file system is full".into());
+            return Err(StoreError::Unavailable { reason, source });
         }
         Ok(())
     }
 
-    /// Waits for what is under way and closes the file.
+    /// Waits for running queries, closes the file and unlocks the store.
     pub async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
-        // If not, it is free when the last clone is gone.
-        let _ = self.held.unlock();
+        // On an error the lock ends with the last clone.
+        let _ = self.lock.unlock();
     }
 
-    /// A transaction that holds the right to write from its first statement on,
-    /// so that what it reads still holds when it writes.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+    /// Begins a transaction that holds the write lock from the start, so that its reads stay valid until it writes.
+    async fn begin(&self) -> Result<StoreTransaction, StoreError> {
         match self.writer.begin_with(BEGIN).await {
-            // SQLite undoes a transaction by itself when the disk is full. The driver then
-            // takes its own rollback for failed, and the connection for one still inside.
+            // On a full disk SQLite rolls back by itself. The driver then takes its own rollback for failed and the connection
+            // for one still inside a transaction.
             Err(sqlx::Error::InvalidSavePointStatement) => {
                 self.writer.acquire().await?.close().await?;
                 Ok(self.writer.begin_with(BEGIN).await?)
@@ -116,10 +112,12 @@ impl Store {
     }
 }
 
+type StoreTransaction = Transaction<'static, Sqlite>;
+
 fn pool(connections: u32) -> SqlitePoolOptions {
     SqlitePoolOptions::new()
         .max_connections(connections)
-        .acquire_timeout(PATIENCE)
+        .acquire_timeout(WRITE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
 }
@@ -131,7 +129,7 @@ fn migration_error(error: MigrateError) -> StoreError {
     }
 }
 
-/// SQL has no unsigned numbers; ours are times and counters, far below the edge.
+/// SQL has no unsigned integers; times and counters are far below `i64::MAX`.
 fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -140,30 +138,52 @@ fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+fn natural(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
+    row.try_get(column).map(from_sql)
+}
+
+fn optional_natural(row: &SqliteRow, column: &str) -> Result<Option<u64>, sqlx::Error> {
+    row.try_get::<Option<i64>, _>(column).map(|number| number.map(from_sql))
+}
+
+/// Parses a text column; invalid text is a decoding error, which callers see as a damaged store.
+fn parse_column<T>(
+    row: &SqliteRow,
+    column: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<T, sqlx::Error> {
+    parse(row.try_get(column)?).ok_or_else(|| sqlx::Error::ColumnDecode {
+        index: column.to_owned(),
+        source: "the text is not valid".into(),
+    })
+}
+
+fn name(text: &str) -> Option<Name> {
+    Name::parse(text).ok()
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
-    use toolgate_admission::Name;
-
     use super::*;
     use crate::documents::{DocumentKey, Precondition};
 
-    pub(crate) use super::approvals::tests::asked;
+    pub(crate) use super::approvals::tests::pending_approval;
 
     impl Store {
-        /// A connection for what somebody could do to the file by hand.
+        /// A connection for direct changes of the file.
         pub async fn raw(&self) -> sqlx::pool::PoolConnection<Sqlite> {
             self.writer.acquire().await.expect("a connection")
         }
     }
 
-    /// A store in a folder of its own, which lives as long as the store is used.
+    /// A store in a temporary folder, which the caller must keep.
     pub async fn empty_store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = Store::open(&folder.path().join("state.db")).await.expect("an empty store");
         (folder, store)
     }
 
-    /// One with an organization in it.
+    /// A store with one organization.
     pub async fn store_with_acme() -> (tempfile::TempDir, Store) {
         let (folder, store) = empty_store().await;
         let key = DocumentKey::Organization(Name::parse("acme").expect("a name"));
@@ -236,7 +256,7 @@ mod tests {
             let message = format!("the store `{}` is held by another daemon (process {pid})", path.display());
             assert_eq!(error.to_string(), message);
         }
-        // Another store in the same folder is another's.
+        // Another store in the same folder has its own lock.
         Store::open(&folder.path().join("other.db")).await.expect("free");
         store.close().await;
         Store::open(&link).await.expect("free again");
@@ -258,13 +278,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_no_store_is_refused_and_left_alone() {
+    async fn a_file_that_is_no_store_is_refused_and_not_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("state.db");
         let text = "my holiday pictures, ".repeat(100);
         std::fs::write(&path, &text).expect("written");
         let error = Store::open(&path).await.expect_err("no store");
-        assert!(matches!(error, StoreError::Unavailable { trouble: Trouble::Damaged, .. }), "{error:?}");
+        assert!(
+            matches!(error, StoreError::Unavailable { reason: UnavailableReason::Damaged, .. }),
+            "{error:?}"
+        );
         assert_eq!(std::fs::read_to_string(&path).expect("the file"), text);
     }
 }

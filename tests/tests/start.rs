@@ -109,8 +109,8 @@ fn a_missing_folder_of_the_store_is_named_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let ended = start_fails(folder.path(), &["--store", "sqlite:nowhere/state.db"]);
     let (message, hint) = message_and_hint(&ended);
-    assert!(message.starts_with("the folder of the store is not there: `nowhere/state.db`"), "{message}");
-    assert!(hint.contains("make it"), "{hint}");
+    assert!(message.starts_with("the folder of the store does not exist: `nowhere/state.db`"), "{message}");
+    assert!(hint.contains("create it"), "{hint}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::store::Trouble;
+use crate::store::UnavailableReason;
 
 /// Why a record was not taken, a wait did not end well, or a question was not answered.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -78,8 +78,8 @@ impl AuditError {
 
 impl From<sqlx::Error> for AuditError {
     fn from(error: sqlx::Error) -> Self {
-        match Trouble::of(&error) {
-            Trouble::DiskFull => Self::IndexFull,
+        match UnavailableReason::of(&error) {
+            UnavailableReason::DiskFull => Self::IndexFull,
             _ => Self::index(error),
         }
     }

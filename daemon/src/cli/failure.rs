@@ -15,7 +15,7 @@ use crate::config::ConfigError;
 use crate::credentials::CaFileError;
 use crate::identity::FirstTokenError;
 use crate::keys::KeyError;
-use crate::store::{FolderError, StoreError, Trouble};
+use crate::store::{FolderError, StoreError, UnavailableReason};
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
@@ -147,7 +147,7 @@ fn message_of(error: &anyhow::Error) -> String {
 /// A full disk has one way out, whichever file found it full.
 fn hint_of(error: &anyhow::Error) -> String {
     if error.chain().any(is_full_disk) {
-        return Trouble::DiskFull.hint().to_owned();
+        return UnavailableReason::DiskFull.hint().to_owned();
     }
     error.chain().find_map(hint_of_cause).unwrap_or_default()
 }

@@ -17,7 +17,7 @@ use ring::hmac;
 use toolgate_admission::Digest;
 
 use crate::keys::KEY_BYTES;
-use crate::store::way_out_inside;
+use crate::store::entry_hint;
 
 /// Length of the HMAC-SHA-256 tag in front of the code.
 const TAG_BYTES: usize = 32;
@@ -37,7 +37,7 @@ pub struct CacheError {
 impl CacheError {
     /// The way out.
     pub fn hint(&self) -> &'static str {
-        way_out_inside(&self.source)
+        entry_hint(&self.source)
     }
 }
 

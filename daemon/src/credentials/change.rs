@@ -13,7 +13,7 @@ use super::shelf::{Credential, Keys, Shared, Shelf, State, as_text, place_of};
 use super::{Credentials, not_found};
 use crate::documents::Precondition;
 use crate::identifier;
-use crate::store::{CredentialRow, SealedText, Written};
+use crate::store::{CredentialRow, SealedText, WriteResult};
 
 /// Credentials of one organization. They are held in memory.
 const PER_ORGANIZATION: usize = 10_000;
@@ -47,7 +47,7 @@ impl Credentials {
         new: NewCredential,
         precondition: &Precondition,
         now_ms: u64,
-    ) -> Result<(Arc<Credential>, Written), CallError> {
+    ) -> Result<(Arc<Credential>, WriteResult), CallError> {
         if let Some(reference) = &new.document.vault {
             self.referred_place(organization, reference)?;
         }
@@ -166,7 +166,7 @@ impl Credentials {
         before: Option<&Arc<Credential>>,
         precondition: &Precondition,
         now_ms: u64,
-    ) -> Result<(Arc<Credential>, Written), CallError> {
+    ) -> Result<(Arc<Credential>, WriteResult), CallError> {
         let written = self.0.store.put_credential(&row, precondition).await?;
         let row = CredentialRow { revision: written.revision.0, ..row };
         let credential = self.put_on(shelf, row, before, now_ms)?;

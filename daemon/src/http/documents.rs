@@ -17,7 +17,7 @@ use crate::dispatch::now_ms;
 use crate::documents::{self, DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
 use crate::identity::{Access, Caller};
 use crate::registry::Snapshot;
-use crate::store::{Removed, Written};
+use crate::store::{Deleted, WriteResult};
 
 /// A document in a list.
 #[derive(Serialize)]
@@ -141,7 +141,7 @@ async fn left_with_nothing(key: RuleKey, before: Option<Arc<Snapshot>>, after: S
 }
 
 /// The answer to a write.
-pub(super) fn accepted(written: Written, warnings: Vec<Warning>) -> Response {
+pub(super) fn accepted(written: WriteResult, warnings: Vec<Warning>) -> Response {
     let accepted = DocumentAccepted { warnings: warnings.into_iter().map(Into::into).collect() };
     tagged(status(written.created), written.revision, axum::Json(accepted).into_response())
 }
@@ -181,7 +181,7 @@ pub(super) async fn stored_warnings(
 }
 
 /// What cannot be without a deleted document ends in memory too.
-pub(super) async fn end_with(app: &App, removed: Removed) {
+pub(super) async fn end_with(app: &App, removed: Deleted) {
     app.0.identity.drop_revoked(&removed.tokens).await;
     for session in &removed.sessions {
         app.dispatcher().end_session(&app.0.sessions, session).await;

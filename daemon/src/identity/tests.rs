@@ -70,6 +70,15 @@ async fn a_token_outlives_a_restart() {
 }
 
 #[tokio::test]
+async fn an_unknown_role_in_the_store_is_an_error_and_no_token() {
+    let house = house().await;
+    house.make(wanted(Role::Operator, None)).await;
+    let mut connection = house.store.raw().await;
+    sqlx::query("UPDATE tokens SET role = 'god'").execute(&mut *connection).await.expect("damaged");
+    assert!(Identity::load(house.store.clone()).await.is_err());
+}
+
+#[tokio::test]
 async fn the_secret_is_not_in_the_store() {
     let house = house().await;
     let made = house.make(wanted(Role::Operator, None)).await;

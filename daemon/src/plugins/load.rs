@@ -14,7 +14,7 @@ use super::{BUILT_IN, Embedded, Held, History, Kind, PluginView, Plugins, Versio
 use crate::audit::Sha256;
 use crate::compile::CompiledBy;
 use crate::dispatch::now_ms;
-use crate::store::{PluginRow, PluginVersionRow, Trouble};
+use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
 
 /// What the address of an upload says about the file in it.
 #[derive(Clone, Debug)]
@@ -293,7 +293,7 @@ fn not_kept(error: &io::Error) -> CallError {
     tracing::error!(%error, "a plugin file cannot be kept");
     let (message, hint) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            ("the disk is full: the plugin file cannot be kept", Trouble::DiskFull.hint())
+            ("the disk is full: the plugin file cannot be kept", UnavailableReason::DiskFull.hint())
         }
         _ => (
             "the plugin file cannot be written to the data folder",

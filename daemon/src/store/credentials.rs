@@ -1,40 +1,44 @@
-//! Credentials in the store. Secrets come in and go out sealed; nothing here could open one.
+//! Credentials, with sealed secrets that this module cannot open.
 //!
-//! What a person writes judges a precondition and gets a new revision, like a document. What the daemon writes by
-//! itself (renewed tokens, another root key) leaves the revision and names the version that it was made from, so that
-//! it cannot undo what a person wrote in between.
+//! A write by a user checks a precondition and gets a new revision, like a document. A write by the daemon (refreshed
+//! tokens, another root key) keeps the revision and names the version that it replaces, so that it cannot overwrite a
+//! user's write in between.
 
-use sqlx::{FromRow, Sqlite, Transaction};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
 use toolgate_admission::Name;
 
-use super::documents::require_organization;
-use super::{Store, StoreError, Written, from_sql, to_sql};
+use super::documents::{next_revision, require_organization};
+use super::{
+    Store, StoreError, StoreTransaction, WriteResult, from_sql, name, natural, optional_natural,
+    parse_column, to_sql,
+};
 use crate::documents::{Judgement, Precondition, Revision};
 
-/// A credential as stored. Of the secret there is nothing but ciphertext.
+/// A stored credential. The secret is ciphertext.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialRow {
     pub organization: Name,
     pub name: Name,
-    /// Of this credential alone, also where one of the same name was there before.
+    /// Unique, also among credentials that had the same name before.
     pub id: String,
     pub revision: u64,
-    /// Counts its secrets.
+    /// Number of the secret, raised with each new one.
     pub version: u64,
-    /// What it is for and where it may go: JSON.
+    /// Purpose and allowed destinations, as JSON.
     pub document: String,
     pub state: String,
     pub sealed: SealedText,
-    /// When what is stored is no longer good.
+    /// Expiry of the secret.
     pub expires_ms: Option<u64>,
-    /// When it is to be renewed.
+    /// Time of the next refresh.
     pub refresh_ms: Option<u64>,
     pub created_ms: u64,
     pub changed_ms: u64,
     pub last_used_ms: Option<u64>,
 }
 
-/// Ciphertexts in base64.
+/// Ciphertexts, base64-encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedText {
     pub root_key: String,
@@ -42,61 +46,60 @@ pub struct SealedText {
     pub secret: String,
 }
 
-/// When a credential was last used.
+/// Time of the last use of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CredentialUse {
     pub id: String,
     pub last_used_ms: u64,
 }
 
-#[derive(FromRow)]
-struct Row {
-    organization: String,
-    name: String,
-    id: String,
-    revision: i64,
-    version: i64,
-    document: String,
-    state: String,
-    root_key: String,
-    wrapped_key: String,
-    sealed_secret: String,
-    expires_ms: Option<i64>,
-    refresh_ms: Option<i64>,
-    created_ms: i64,
-    changed_ms: i64,
-    last_used_ms: Option<i64>,
+impl FromRow<'_, SqliteRow> for CredentialRow {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            organization: parse_column(row, "organization", name)?,
+            name: parse_column(row, "name", name)?,
+            id: row.try_get("id")?,
+            revision: natural(row, "revision")?,
+            version: natural(row, "version")?,
+            document: row.try_get("document")?,
+            state: row.try_get("state")?,
+            sealed: SealedText {
+                root_key: row.try_get("root_key")?,
+                wrapped_key: row.try_get("wrapped_key")?,
+                secret: row.try_get("sealed_secret")?,
+            },
+            expires_ms: optional_natural(row, "expires_ms")?,
+            refresh_ms: optional_natural(row, "refresh_ms")?,
+            created_ms: natural(row, "created_ms")?,
+            changed_ms: natural(row, "changed_ms")?,
+            last_used_ms: optional_natural(row, "last_used_ms")?,
+        })
+    }
 }
 
 impl Store {
-    /// Every credential, by organization and name; read once, at the start.
+    /// Returns every credential, ordered by organization and name; called once, at the start.
     pub async fn credentials(&self) -> Result<Vec<CredentialRow>, StoreError> {
-        let rows: Vec<Row> = sqlx::query_as(
-            "SELECT organization, name, id, revision, version, document, state, root_key, wrapped_key, \
-             sealed_secret, expires_ms, refresh_ms, created_ms, changed_ms, last_used_ms \
-             FROM credentials ORDER BY organization, name",
-        )
-        .fetch_all(&self.readers)
-        .await?;
-        rows.into_iter().map(read).collect()
+        let query = sqlx::query_as("SELECT * FROM credentials ORDER BY organization, name");
+        Ok(query.fetch_all(&self.readers).await?)
     }
 
-    /// Puts a credential in the place of the one of its name. Its organization must be there.
+    /// Creates or replaces a credential by name. Its organization must exist.
     pub async fn put_credential(
         &self,
         row: &CredentialRow,
         precondition: &Precondition,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let mut change = self.begin().await?;
         require_organization(&mut change, &row.organization).await?;
-        let current = judged(&mut change, &row.organization, &row.name, precondition).await?;
+        let current = check_precondition(&mut change, &row.organization, &row.name, precondition).await?;
         let revision = next_revision(&mut change).await?;
         insert(&mut change, row, revision).await?;
         change.commit().await?;
-        Ok(Written { revision, created: current.is_none() })
+        Ok(WriteResult { revision, created: current.is_none() })
     }
 
-    /// Puts what was renewed in the place of `version`; whether that one was still there.
+    /// Replaces `version` by a refreshed secret. Returns false if another version is stored.
     pub async fn renew_credential(&self, row: &CredentialRow, version: u64) -> Result<bool, StoreError> {
         let done = sqlx::query(
             "UPDATE credentials SET version = $3, state = $4, root_key = $5, wrapped_key = $6, \
@@ -116,7 +119,7 @@ impl Store {
         Ok(done.rows_affected() == 1)
     }
 
-    /// Writes down data keys that were wrapped under another root key, all or none.
+    /// Stores data keys that were wrapped under another root key, all or none.
     pub async fn rewrap_credentials(&self, rows: &[CredentialRow]) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         for row in rows {
@@ -134,7 +137,6 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes a credential.
     pub async fn delete_credential(
         &self,
         organization: &Name,
@@ -142,7 +144,7 @@ impl Store {
         precondition: &Precondition,
     ) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        if judged(&mut change, organization, name, precondition).await?.is_none() {
+        if check_precondition(&mut change, organization, name, precondition).await?.is_none() {
             return Err(StoreError::not_found(what(organization, name)));
         }
         sqlx::query("DELETE FROM credentials WHERE organization = $1 AND name = $2")
@@ -154,7 +156,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes down when credentials were last used.
+    /// Stores the times of last use.
     pub async fn note_credential_use(&self, uses: &[CredentialUse]) -> Result<(), StoreError> {
         if uses.is_empty() {
             return Ok(());
@@ -172,32 +174,20 @@ impl Store {
     }
 }
 
-/// Deletes what credentials an organization leaves.
-pub(super) async fn delete_of_organization(
-    change: &mut Transaction<'static, Sqlite>,
-    organization: &Name,
-) -> Result<(), StoreError> {
-    sqlx::query("DELETE FROM credentials WHERE organization = $1")
-        .bind(organization.as_str())
-        .execute(&mut **change)
-        .await?;
-    Ok(())
-}
-
-/// A write may say nothing of what it replaces: whoever writes a secret has it, and undoes no work of others.
-async fn judged(
-    change: &mut Transaction<'static, Sqlite>,
+/// Returns the current revision if the precondition holds. A missing precondition is accepted: a secret is replaced as a whole.
+async fn check_precondition(
+    change: &mut StoreTransaction,
     organization: &Name,
     name: &Name,
     precondition: &Precondition,
 ) -> Result<Option<Revision>, StoreError> {
-    let row: Option<(i64,)> =
-        sqlx::query_as("SELECT revision FROM credentials WHERE organization = $1 AND name = $2")
+    let row: Option<i64> =
+        sqlx::query_scalar("SELECT revision FROM credentials WHERE organization = $1 AND name = $2")
             .bind(organization.as_str())
             .bind(name.as_str())
             .fetch_optional(&mut **change)
             .await?;
-    let current = row.map(|(revision,)| Revision(from_sql(revision)));
+    let current = row.map(|revision| Revision(from_sql(revision)));
     match precondition.judge(current) {
         Judgement::Holds | Judgement::Required => Ok(current),
         Judgement::Fails(unmet) => {
@@ -206,16 +196,8 @@ async fn judged(
     }
 }
 
-async fn next_revision(change: &mut Transaction<'static, Sqlite>) -> Result<Revision, StoreError> {
-    let (seq,): (i64,) =
-        sqlx::query_as("UPDATE counters SET value = value + 1 WHERE name = 'changes' RETURNING value")
-            .fetch_one(&mut **change)
-            .await?;
-    Ok(Revision(from_sql(seq)))
-}
-
 async fn insert(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     row: &CredentialRow,
     revision: Revision,
 ) -> Result<(), StoreError> {
@@ -248,31 +230,6 @@ async fn insert(
     .execute(&mut **change)
     .await?;
     Ok(())
-}
-
-fn read(row: Row) -> Result<CredentialRow, StoreError> {
-    let name = |text: &str| {
-        Name::parse(text).map_err(|_| StoreError::damaged("a row of `credentials` has no sound name"))
-    };
-    Ok(CredentialRow {
-        organization: name(&row.organization)?,
-        name: name(&row.name)?,
-        id: row.id,
-        revision: from_sql(row.revision),
-        version: from_sql(row.version),
-        document: row.document,
-        state: row.state,
-        sealed: SealedText {
-            root_key: row.root_key,
-            wrapped_key: row.wrapped_key,
-            secret: row.sealed_secret,
-        },
-        expires_ms: row.expires_ms.map(from_sql),
-        refresh_ms: row.refresh_ms.map(from_sql),
-        created_ms: from_sql(row.created_ms),
-        changed_ms: from_sql(row.changed_ms),
-        last_used_ms: row.last_used_ms.map(from_sql),
-    })
 }
 
 fn what(organization: &Name, name: &Name) -> String {
@@ -320,7 +277,8 @@ mod tests {
     async fn a_credential_needs_its_organization_and_ends_with_it() {
         let (_folder, store) = store_with_acme().await;
         let stray = CredentialRow { organization: name("ghost"), ..row(1) };
-        let refused = store.put_credential(&stray, &Precondition::Missing).await.expect_err("no such house");
+        let refused =
+            store.put_credential(&stray, &Precondition::Missing).await.expect_err("no such organization");
         assert_eq!(refused.to_string(), "no organization `ghost`");
         store.put_credential(&row(1), &Precondition::Missing).await.expect("stored");
         let key = DocumentKey::Organization(name("acme"));
@@ -340,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_renewed_does_not_undo_what_was_written_in_between() {
+    async fn a_refresh_does_not_overwrite_a_write_in_between() {
         let (_folder, store) = store_with_acme().await;
         store.put_credential(&row(1), &Precondition::Missing).await.expect("stored");
         assert!(store.renew_credential(&row(2), 1).await.expect("an answer"));

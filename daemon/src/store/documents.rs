@@ -1,32 +1,31 @@
-//! Documents in the store: each write judges its precondition, takes the next
-//! number, stores the body and notes the change, in one transaction.
+//! Documents: a write checks its precondition, takes the next revision, stores the body and records the change, in one
+//! transaction.
 
-use sqlx::{Sqlite, Transaction};
 use toolgate_admission::Name;
 
-use super::{Store, StoreError, from_sql, to_sql};
+use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, Revision};
 
-/// What a write did.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteResult {
     pub revision: Revision,
-    /// Whether there was none before.
+    /// The document did not exist before.
     pub created: bool,
 }
 
-/// What went with a document that was deleted, for the rooms that hold it in memory.
+/// Everything deleted or ended with a document, so that callers can update their state in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct Deleted {
     /// Names of the agents of a deleted organization.
     pub agents: Vec<String>,
-    /// Ids of the sessions that ended.
+    /// Ids of the ended sessions.
     pub sessions: Vec<String>,
-    /// Ids of the tokens that were revoked.
+    /// Ids of the revoked tokens.
     pub tokens: Vec<String>,
 }
 
-/// A write or a deletion that happened.
+/// A recorded write or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub revision: Revision,
@@ -38,7 +37,7 @@ pub struct Change {
 type Row = (String, String, String, String, i64, i64);
 
 impl Store {
-    /// The document, or `NotFound`.
+    /// Returns the document, or `NotFound`.
     pub async fn document(&self, key: &DocumentKey) -> Result<Document, StoreError> {
         let row: Option<Row> = sqlx::query_as(
             "SELECT kind, scope, name, body, revision, updated_ms FROM docs \
@@ -52,8 +51,7 @@ impl Store {
         read(row.ok_or_else(|| StoreError::no_document(key))?)
     }
 
-    /// Documents of a kind within `scope` (empty for the platform's own), by name,
-    /// those after `after`; at most `limit`.
+    /// Lists at most `limit` documents of a kind and `scope` (empty for the platform), ordered by name, after the name `after`.
     pub async fn documents(
         &self,
         kind: DocumentKind,
@@ -74,7 +72,7 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Every document there is, organizations first, policies last; read once, at the start.
+    /// Returns every document, organizations first, policies last; called once, at the start.
     pub async fn all_documents(&self) -> Result<Vec<Document>, StoreError> {
         let rows: Vec<Row> = sqlx::query_as(
             "SELECT kind, scope, name, body, revision, updated_ms FROM docs \
@@ -85,66 +83,69 @@ impl Store {
         rows.into_iter().map(read).collect()
     }
 
-    /// Replaces the document whole. A policy, an agent and a tool need their organization.
+    /// Creates or replaces the document. The organization of a policy, agent or tool must exist.
     pub async fn put_document(
         &self,
         key: &DocumentKey,
         body: &str,
         precondition: &Precondition,
         now_ms: u64,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         self.put_documents((key, body), None, precondition, now_ms).await
     }
 
-    /// The same, with another document that goes with it, whatever that one was.
+    /// Like [`put_document`](Self::put_document), and also writes a second document without a precondition.
     pub async fn put_documents(
         &self,
         (key, body): (&DocumentKey, &str),
         beside: Option<(&DocumentKey, &str)>,
         precondition: &Precondition,
         now_ms: u64,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteResult, StoreError> {
         let mut change = self.begin().await?;
         if let Some(organization) = key.organization() {
             require_organization(&mut change, organization).await?;
         }
-        let current = judged(&mut change, key, precondition).await?;
+        let current = check_precondition(&mut change, key, precondition).await?;
         let revision = write(&mut change, key, body, now_ms).await?;
         if let Some((key, body)) = beside {
             write(&mut change, key, body, now_ms).await?;
         }
         change.commit().await?;
-        Ok(Written { revision, created: current.is_none() })
+        Ok(WriteResult { revision, created: current.is_none() })
     }
 
-    /// Deletes the document and what cannot be without it: the sessions of an
-    /// agent; the agents, sessions and tokens of an organization, lest a new
-    /// organization of that name be open to the tokens of the old one.
+    /// Deletes the document and its dependents: the sessions of an agent; the agents, sessions, tokens, credentials, tools and
+    /// approvals of an organization, so that a new organization of that name does not get them.
     pub async fn delete_document(
         &self,
         key: &DocumentKey,
         precondition: &Precondition,
         now_ms: u64,
-    ) -> Result<Removed, StoreError> {
+    ) -> Result<Deleted, StoreError> {
         let mut change = self.begin().await?;
-        if judged(&mut change, key, precondition).await?.is_none() {
+        if check_precondition(&mut change, key, precondition).await?.is_none() {
             return Err(StoreError::no_document(key));
         }
         delete_row(&mut change, key, now_ms).await?;
-        let mut removed = Removed::default();
+        let mut deleted = Deleted::default();
         match key {
             DocumentKey::Organization(organization) => {
                 delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), now_ms).await?;
-                removed.agents = delete_agents(&mut change, organization, now_ms).await?;
-                removed.tokens =
+                deleted.agents = delete_agents(&mut change, organization, now_ms).await?;
+                deleted.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
-                super::credentials::delete_of_organization(&mut change, organization).await?;
                 delete_tools(&mut change, organization, now_ms).await?;
-                removed.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
-                super::approvals::remove_of_organization(&mut change, organization).await?;
+                deleted.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
+                for sql in [
+                    "DELETE FROM credentials WHERE organization = $1",
+                    "DELETE FROM approvals WHERE organization = $1",
+                ] {
+                    sqlx::query(sql).bind(organization.as_str()).execute(&mut *change).await?;
+                }
             }
             DocumentKey::Agent { organization, agent } => {
-                removed.sessions =
+                deleted.sessions =
                     super::sessions::end_of(&mut change, organization, Some(agent), now_ms).await?;
             }
             DocumentKey::Tool(tool) => {
@@ -158,10 +159,10 @@ impl Store {
             | DocumentKey::ToolGrant(_) => {}
         }
         change.commit().await?;
-        Ok(removed)
+        Ok(deleted)
     }
 
-    /// Changes after `after`, oldest first; at most `limit`.
+    /// Lists at most `limit` changes after the revision `after`, oldest first.
     pub async fn changes_after(&self, after: Revision, limit: u32) -> Result<Vec<Change>, StoreError> {
         let rows: Vec<(i64, String, String, String, i16)> = sqlx::query_as(
             "SELECT seq, kind, scope, name, deleted FROM changes WHERE seq > $1 ORDER BY seq LIMIT $2",
@@ -178,28 +179,25 @@ impl Store {
     }
 }
 
-/// That the organization is there, and stays so for the rest of the change.
+/// Checks that the organization exists; the transaction keeps it until the commit.
 pub(super) async fn require_organization(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     organization: &Name,
 ) -> Result<(), StoreError> {
     require(change, &DocumentKey::Organization(organization.clone())).await
 }
 
-/// The same of any document.
-pub(super) async fn require(
-    change: &mut Transaction<'static, Sqlite>,
-    key: &DocumentKey,
-) -> Result<(), StoreError> {
+/// Checks that the document exists.
+pub(super) async fn require(change: &mut StoreTransaction, key: &DocumentKey) -> Result<(), StoreError> {
     match current_revision(change, key).await? {
         Some(_) => Ok(()),
         None => Err(StoreError::no_document(key)),
     }
 }
 
-/// The revision that the document has, if the precondition lets a write go on.
-async fn judged(
-    change: &mut Transaction<'static, Sqlite>,
+/// Returns the current revision if the precondition holds.
+async fn check_precondition(
+    change: &mut StoreTransaction,
     key: &DocumentKey,
     precondition: &Precondition,
 ) -> Result<Option<Revision>, StoreError> {
@@ -212,12 +210,12 @@ async fn judged(
 }
 
 async fn write(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     key: &DocumentKey,
     body: &str,
     now_ms: u64,
 ) -> Result<Revision, StoreError> {
-    let revision = note_change(change, key, false, now_ms).await?;
+    let revision = record_change(change, key, false, now_ms).await?;
     sqlx::query(
         "INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
          VALUES ($1, $2, $3, $4, $5, $6) \
@@ -236,65 +234,65 @@ async fn write(
 }
 
 async fn current_revision(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     key: &DocumentKey,
 ) -> Result<Option<Revision>, StoreError> {
-    let row: Option<(i64,)> =
-        sqlx::query_as("SELECT revision FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
-            .bind(key.kind().as_str())
-            .bind(key.scope())
-            .bind(key.name())
-            .fetch_optional(&mut **change)
-            .await?;
-    Ok(row.map(|(revision,)| Revision(from_sql(revision))))
+    let row = sqlx::query_scalar("SELECT revision FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
+        .bind(key.kind().as_str())
+        .bind(key.scope())
+        .bind(key.name())
+        .fetch_optional(&mut **change)
+        .await?;
+    Ok(row.map(|revision| Revision(from_sql(revision))))
 }
 
-async fn note_change(
-    change: &mut Transaction<'static, Sqlite>,
+async fn record_change(
+    change: &mut StoreTransaction,
     key: &DocumentKey,
     deleted: bool,
     now_ms: u64,
 ) -> Result<Revision, StoreError> {
-    let (seq,): (i64,) =
-        sqlx::query_as("UPDATE counters SET value = value + 1 WHERE name = 'changes' RETURNING value")
-            .fetch_one(&mut **change)
-            .await?;
-    let sql = if deleted {
-        "INSERT INTO changes (seq, kind, scope, name, changed_ms, deleted) VALUES ($1, $2, $3, $4, $5, 1)"
-    } else {
-        "INSERT INTO changes (seq, kind, scope, name, changed_ms, deleted) VALUES ($1, $2, $3, $4, $5, 0)"
-    };
-    sqlx::query(sql)
-        .bind(seq)
-        .bind(key.kind().as_str())
-        .bind(key.scope())
-        .bind(key.name())
-        .bind(to_sql(now_ms))
-        .execute(&mut **change)
-        .await?;
-    Ok(Revision(from_sql(seq)))
+    let revision = next_revision(change).await?;
+    sqlx::query(
+        "INSERT INTO changes (seq, kind, scope, name, changed_ms, deleted) VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(to_sql(revision.0))
+    .bind(key.kind().as_str())
+    .bind(key.scope())
+    .bind(key.name())
+    .bind(to_sql(now_ms))
+    .bind(i16::from(deleted))
+    .execute(&mut **change)
+    .await?;
+    Ok(revision)
+}
+
+/// Takes the next revision, which documents and credentials share.
+pub(super) async fn next_revision(change: &mut StoreTransaction) -> Result<Revision, StoreError> {
+    let sql = "UPDATE counters SET value = value + 1 WHERE name = 'changes' RETURNING value";
+    Ok(Revision(from_sql(sqlx::query_scalar(sql).fetch_one(&mut **change).await?)))
 }
 
 async fn delete_agents(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     organization: &Name,
     now_ms: u64,
 ) -> Result<Vec<String>, StoreError> {
-    let agents: Vec<(String,)> =
-        sqlx::query_as("SELECT name FROM docs WHERE kind = 'agent' AND scope = $1 ORDER BY name")
+    let agents: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM docs WHERE kind = 'agent' AND scope = $1 ORDER BY name")
             .bind(organization.as_str())
             .fetch_all(&mut **change)
             .await?;
-    for (agent,) in &agents {
+    for agent in &agents {
         let agent = Name::parse(agent).map_err(|_| unreadable())?;
         delete_row(change, &DocumentKey::agent(organization, &agent), now_ms).await?;
     }
-    Ok(agents.into_iter().map(|(agent,)| agent).collect())
+    Ok(agents)
 }
 
-/// The tools that an organization made, with what goes with them.
+/// Deletes the custom tools of an organization, with their mounts and grants.
 async fn delete_tools(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     organization: &Name,
     now_ms: u64,
 ) -> Result<(), StoreError> {
@@ -312,7 +310,7 @@ async fn delete_tools(
 }
 
 pub(super) async fn delete_if_there(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     key: &DocumentKey,
     now_ms: u64,
 ) -> Result<(), StoreError> {
@@ -322,12 +320,8 @@ pub(super) async fn delete_if_there(
     }
 }
 
-async fn delete_row(
-    change: &mut Transaction<'static, Sqlite>,
-    key: &DocumentKey,
-    now_ms: u64,
-) -> Result<(), StoreError> {
-    note_change(change, key, true, now_ms).await?;
+async fn delete_row(change: &mut StoreTransaction, key: &DocumentKey, now_ms: u64) -> Result<(), StoreError> {
+    record_change(change, key, true, now_ms).await?;
     sqlx::query("DELETE FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
         .bind(key.kind().as_str())
         .bind(key.scope())
@@ -347,7 +341,7 @@ fn read((kind, scope, name, body, revision, updated_ms): Row) -> Result<Document
 }
 
 fn unreadable() -> StoreError {
-    StoreError::damaged("a row of `docs` or `changes` has no sound key")
+    StoreError::corrupt("a row of `docs` or `changes` has no valid key")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What can go wrong in the store, as its callers tell it apart.
+//! Errors of the store.
 //!
-//! What the outside is told never holds SQL or a path; the source, with both, is
-//! for the log. The one path in a message is of a start, which nobody outside sees.
+//! Messages for clients contain no SQL and no path; the source error, for the log, may contain both. The one message with a
+//! path belongs to the start, which clients never see.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use toolgate_admission::{CallError, ErrorType};
 use super::folder::with_pid;
 use crate::documents::{DocumentKey, NOT_MADE, Unmet};
 
-/// Why the store did not do what it was asked.
+/// An operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("{what} {}", .unmet.words())]
+    #[error("{what} {}", .unmet.texts().0)]
     PreconditionFailed { what: String, unmet: Unmet },
     #[error("a write of {what} must say what it replaces")]
     PreconditionRequired { what: String },
@@ -26,19 +26,19 @@ pub enum StoreError {
     TooMany { what: &'static str },
     #[error("the store `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
     Held { path: PathBuf, pid: Option<u32> },
-    #[error("the store was made by another version")]
+    #[error("the store was written by another version")]
     OtherVersion,
-    #[error("{}", .trouble.message())]
+    #[error("{}", .reason.texts().0)]
     Unavailable {
-        trouble: Trouble,
+        reason: UnavailableReason,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Why the store cannot serve at all.
+/// The reason why the store is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum UnavailableReason {
     DiskFull,
     ReadOnly,
     NoFolder,
@@ -60,39 +60,41 @@ impl StoreError {
     }
 
     pub(super) fn cannot_open(path: &Path, error: std::io::Error) -> Self {
-        let trouble = match error.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Trouble::DiskFull,
-            std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
-                Trouble::ReadOnly
+        let reason = match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                UnavailableReason::DiskFull
             }
-            std::io::ErrorKind::NotFound => Trouble::NoFolder,
-            std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory => Trouble::NoFile,
-            _ => Trouble::Disk,
+            std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+                UnavailableReason::ReadOnly
+            }
+            std::io::ErrorKind::NotFound => UnavailableReason::NoFolder,
+            std::io::ErrorKind::IsADirectory | std::io::ErrorKind::NotADirectory => UnavailableReason::NoFile,
+            _ => UnavailableReason::Disk,
         };
         let named = std::io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
-        Self::Unavailable { trouble, source: Box::new(named) }
+        Self::Unavailable { reason, source: Box::new(named) }
     }
 
-    /// A row that this program would not have written.
-    pub(crate) fn damaged(what: &'static str) -> Self {
-        Self::Unavailable { trouble: Trouble::Damaged, source: what.into() }
+    /// Error for a row that this version does not write.
+    pub(crate) fn corrupt(what: &'static str) -> Self {
+        Self::Unavailable { reason: UnavailableReason::Damaged, source: what.into() }
     }
 
-    /// The way out.
+    /// How to fix it, for the response.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::PreconditionFailed { unmet, .. } => unmet.hint(),
+            Self::PreconditionFailed { unmet, .. } => unmet.texts().1,
             Self::PreconditionRequired { .. } => {
-                "send `If-Match` with the `ETag` that was read, or `If-None-Match: *` for a new document"
+                "send `If-Match` with the `ETag` of the document, or `If-None-Match: *` for a new document"
             }
             Self::NotFound { hint, .. } => hint,
             Self::LastOperator { .. } => {
-                "make another operator's token first: without one nobody could make any, and no start makes one again"
+                "create another operator token first: only operators create tokens, and a start creates none again"
             }
-            Self::TooMany { .. } => "decide or let expire some of them first",
-            Self::Held { .. } => "stop that daemon, or give this one another store with `--store`",
-            Self::OtherVersion => "start it with the version that wrote it last, or give another data folder",
-            Self::Unavailable { trouble, .. } => trouble.hint(),
+            Self::TooMany { .. } => "decide some of them first, or wait until they expire",
+            Self::Held { .. } => "stop that daemon, or use another store with `--store`",
+            Self::OtherVersion => "start the version that wrote it last, or use another data folder",
+            Self::Unavailable { reason, .. } => reason.hint(),
         }
     }
 
@@ -108,54 +110,61 @@ impl StoreError {
 }
 
 impl Unmet {
-    fn words(self) -> &'static str {
+    /// Message and hint.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Exists => "is there already",
-            Self::Gone => "is not there",
-            Self::Changed => "was changed in between",
-        }
-    }
-
-    fn hint(self) -> &'static str {
-        match self {
-            Self::Exists => "read it, and send `If-Match` with its `ETag` to replace it",
-            Self::Gone => "check the name; a new one is made with `If-None-Match: *`",
-            Self::Changed => "read it again, and send `If-Match` with the new `ETag`",
+            Self::Exists => ("exists already", "to replace it, read it and send `If-Match` with its `ETag`"),
+            Self::Gone => ("does not exist", "check the name; create a new one with `If-None-Match: *`"),
+            Self::Changed => {
+                ("was changed in the meantime", "read it again, and send `If-Match` with the new `ETag`")
+            }
         }
     }
 }
 
-impl Trouble {
-    fn message(self) -> &'static str {
-        match self {
-            Self::DiskFull => "the disk of the store is full",
-            Self::ReadOnly => "the store cannot be written",
-            Self::NoFolder => "the folder of the store is not there",
-            Self::NoFile => "the store is no file",
-            Self::Busy => "the store is busy",
-            Self::Disk => "the disk of the store fails",
-            Self::Damaged => "the store is damaged",
-            Self::Other => "the store does not answer",
-        }
-    }
-
+impl UnavailableReason {
     pub(crate) fn hint(self) -> &'static str {
+        self.texts().1
+    }
+
+    /// Message and hint.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::DiskFull => "free space on the disk of the data folder; nothing was changed",
-            Self::ReadOnly => "let the daemon's user write the store and its folder; nothing was changed",
-            Self::NoFolder => "make it, with `mkdir -p`, or give another place with `--store`",
-            Self::NoFile => "move away what is in its place, or give another place with `--store`",
-            Self::Busy => "try again; if it stays so, see whether another program holds the store",
-            Self::Disk => "see the daemon's log and the system's for the disk's error",
-            Self::Damaged => "put back a backup of the store, or give another data folder",
-            Self::Other => "see the daemon's log",
+            Self::DiskFull => (
+                "the disk of the store is full",
+                "free space on the disk of the data folder; nothing was changed",
+            ),
+            Self::ReadOnly => (
+                "the store cannot be written",
+                "give the daemon's user write access to the store and its folder; nothing was changed",
+            ),
+            Self::NoFolder => (
+                "the folder of the store does not exist",
+                "create it with `mkdir -p`, or use another path with `--store`",
+            ),
+            Self::NoFile => (
+                "the store is not a file",
+                "move the existing entry away, or use another path with `--store`",
+            ),
+            Self::Busy => (
+                "the store is busy",
+                "retry; if it fails again, check whether another program locks the store",
+            ),
+            Self::Disk => (
+                "the disk of the store fails",
+                "check the daemon's log and the system log for the error of the disk",
+            ),
+            Self::Damaged => {
+                ("the store is damaged", "restore a backup of the store, or use another data folder")
+            }
+            Self::Other => ("the store failed", "check the daemon's log"),
         }
     }
 
-    /// What a database says of itself, the store's or another.
+    /// Classifies a database error, of the store or another database.
     pub(crate) fn of(error: &sqlx::Error) -> Self {
         match error {
-            sqlx::Error::Database(error) => error.code().map_or(Self::Other, |code| trouble_of_code(&code)),
+            sqlx::Error::Database(error) => error.code().map_or(Self::Other, |code| reason_of_code(&code)),
             sqlx::Error::Io(_) => Self::Disk,
             sqlx::Error::PoolTimedOut => Self::Busy,
             sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => Self::Damaged,
@@ -171,40 +180,43 @@ impl Trouble {
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable { trouble: Trouble::of(&error), source: Box::new(error) }
+        Self::Unavailable { reason: UnavailableReason::of(&error), source: Box::new(error) }
     }
 }
 
-/// The details tell the two refusals of a precondition, which have HTTP codes of
-/// their own, from their kin.
+/// The details tell apart the two precondition errors, which have their own HTTP status codes.
 impl From<StoreError> for CallError {
     fn from(error: StoreError) -> Self {
-        let told = Self::new(error.error_type(), error.to_string(), error.hint());
+        let call_error = Self::new(error.error_type(), error.to_string(), error.hint());
         match error {
-            StoreError::PreconditionFailed { .. } => told.with_details(json!({"precondition": "failed"})),
-            StoreError::PreconditionRequired { .. } => told.with_details(json!({"precondition": "required"})),
-            _ => told,
+            StoreError::PreconditionFailed { .. } => {
+                call_error.with_details(json!({"precondition": "failed"}))
+            }
+            StoreError::PreconditionRequired { .. } => {
+                call_error.with_details(json!({"precondition": "required"}))
+            }
+            _ => call_error,
         }
     }
 }
 
-/// SQLITE_IOERR_SHMSIZE: the index of the write-ahead log cannot grow. A start on a full disk meets it first, before a
-/// write that would say `SQLITE_FULL` (sqlite.org/rescode.html#ioerr_shmsize).
+/// SQLITE_IOERR_SHMSIZE: the index of the write-ahead log cannot grow. On a full disk a start fails with it before any write
+/// fails with `SQLITE_FULL` (sqlite.org/rescode.html#ioerr_shmsize).
 const SHARED_MEMORY_CANNOT_GROW: u32 = 4874;
 
 /// The low byte of an extended result code is the primary one (sqlite.org/rescode.html).
-fn trouble_of_code(code: &str) -> Trouble {
+fn reason_of_code(code: &str) -> UnavailableReason {
     let code = code.parse::<u32>();
     if code == Ok(SHARED_MEMORY_CANNOT_GROW) {
-        return Trouble::DiskFull;
+        return UnavailableReason::DiskFull;
     }
     match code.map(|code| code & 0xff) {
-        Ok(5 | 6) => Trouble::Busy,
-        Ok(8) => Trouble::ReadOnly,
-        Ok(10 | 14) => Trouble::Disk,
-        Ok(11 | 26) => Trouble::Damaged,
-        Ok(13) => Trouble::DiskFull,
-        _ => Trouble::Other,
+        Ok(5 | 6) => UnavailableReason::Busy,
+        Ok(8) => UnavailableReason::ReadOnly,
+        Ok(10 | 14) => UnavailableReason::Disk,
+        Ok(11 | 26) => UnavailableReason::Damaged,
+        Ok(13) => UnavailableReason::DiskFull,
+        _ => UnavailableReason::Other,
     }
 }
 
@@ -224,23 +236,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_opened_is_not_taken_for_a_disk_that_fails() {
-        let trouble = |kind: std::io::ErrorKind| match StoreError::cannot_open(Path::new("/s"), kind.into()) {
-            StoreError::Unavailable { trouble, .. } => trouble,
+    fn a_file_that_cannot_be_opened_is_not_reported_as_a_failing_disk() {
+        let reason = |kind: std::io::ErrorKind| match StoreError::cannot_open(Path::new("/s"), kind.into()) {
+            StoreError::Unavailable { reason, .. } => reason,
             other => panic!("{other}"),
         };
-        assert_eq!(trouble(std::io::ErrorKind::NotFound), Trouble::NoFolder);
-        assert_eq!(trouble(std::io::ErrorKind::PermissionDenied), Trouble::ReadOnly);
-        assert_eq!(trouble(std::io::ErrorKind::IsADirectory), Trouble::NoFile);
-        assert_eq!(trouble(std::io::ErrorKind::Other), Trouble::Disk);
+        assert_eq!(reason(std::io::ErrorKind::NotFound), UnavailableReason::NoFolder);
+        assert_eq!(reason(std::io::ErrorKind::PermissionDenied), UnavailableReason::ReadOnly);
+        assert_eq!(reason(std::io::ErrorKind::IsADirectory), UnavailableReason::NoFile);
+        assert_eq!(reason(std::io::ErrorKind::Other), UnavailableReason::Disk);
     }
 
     #[test]
     fn codes_of_sqlite_are_told_apart_by_their_low_byte() {
-        assert_eq!(trouble_of_code("13"), Trouble::DiskFull);
-        assert_eq!(trouble_of_code("778"), Trouble::Disk);
-        assert_eq!(trouble_of_code("4874"), Trouble::DiskFull);
-        assert_eq!(trouble_of_code("1032"), Trouble::ReadOnly);
-        assert_eq!(trouble_of_code("none"), Trouble::Other);
+        assert_eq!(reason_of_code("13"), UnavailableReason::DiskFull);
+        assert_eq!(reason_of_code("778"), UnavailableReason::Disk);
+        assert_eq!(reason_of_code("4874"), UnavailableReason::DiskFull);
+        assert_eq!(reason_of_code("1032"), UnavailableReason::ReadOnly);
+        assert_eq!(reason_of_code("none"), UnavailableReason::Other);
     }
 }

@@ -1,9 +1,8 @@
-//! The data folder: private to the daemon's user, and held by one daemon. So is the store, wherever its file is: two
-//! daemons with folders of their own may be given the same one.
+//! The data folder, private to the daemon's user and locked by one daemon. The store has a lock of its own, since two daemons
+//! with different data folders may be given the same store.
 //!
-//! A lock on the file `lock`, or beside the store's, lasts as long as the process, whatever ends it, so
-//! that a crash leaves nothing to clear away. The process id in it is for the
-//! message that the second daemon gives, and decides nothing.
+//! An advisory lock on the file `lock` (and on `STORE.lock`) ends with the process, so that a crash leaves nothing to clean up.
+//! The process id in the file is informative only, for the message of a second daemon.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -16,26 +15,26 @@ const LOCK: &str = "lock";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 
-/// Far more than a process id takes.
+/// Limit for reading a process id.
 const PID_BYTES: u64 = 32;
 
-/// The data folder, held until this is dropped.
+/// The data folder, locked until drop.
 #[derive(Debug)]
 pub struct DataFolder {
     path: PathBuf,
     _lock: File,
 }
 
-/// Why a folder cannot be the data folder.
+/// A folder cannot be used as the data folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("the data folder `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
     Held { path: PathBuf, pid: Option<u32> },
-    #[error("the folder `{}` has files of others in it, and other users may read it", .path.display())]
-    NotOurs { path: PathBuf },
+    #[error("the folder `{}` contains other files, and other users can read it", .path.display())]
+    NotPrivate { path: PathBuf },
     #[error("cannot use the data folder `{}`: {source}", .path.display())]
     Unusable { path: PathBuf, source: io::Error },
-    /// Something in it, by its own path.
+    /// An entry of the folder, by its path.
     #[error("cannot use `{}`: {source}", .path.display())]
     Inside { path: PathBuf, source: io::Error },
 }
@@ -45,57 +44,57 @@ pub(super) fn with_pid(pid: &Option<u32>) -> String {
 }
 
 impl FolderError {
-    /// The way out.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Held { .. } => "stop that daemon, or give this one another folder with `--data`",
-            Self::NotOurs { .. } => {
-                "give a folder of its own with `--data`, or take the others' rights away with `chmod 700`"
+            Self::Held { .. } => "stop that daemon, or use another folder with `--data`",
+            Self::NotPrivate { .. } => {
+                "use an empty folder with `--data`, or remove the access of other users with `chmod 700`"
             }
-            Self::Unusable { .. } => "give a folder that this user may write with `--data`",
-            Self::Inside { source, .. } => way_out_inside(source),
+            Self::Unusable { .. } => "use a folder with `--data` that this user can write",
+            Self::Inside { source, .. } => entry_hint(source),
         }
     }
 }
 
-/// The way out where something in the data folder cannot be made, read or written.
-pub(crate) fn way_out_inside(error: &io::Error) -> &'static str {
+/// How to fix an entry of the data folder that cannot be created, read or written.
+pub(crate) fn entry_hint(error: &io::Error) -> &'static str {
     use io::ErrorKind::{AlreadyExists, IsADirectory, NotADirectory, PermissionDenied};
     match error.kind() {
         AlreadyExists | IsADirectory | NotADirectory => {
-            "move away what has its name; the next start makes it anew"
+            "move the existing file away; the next start creates it again"
         }
-        PermissionDenied => "let the daemon's user own the data folder and everything in it",
-        _ => "look at the disk of the data folder and the system's log, or give another folder with `--data`",
+        PermissionDenied => "make the daemon's user the owner of the data folder and its content",
+        _ => "check the disk of the data folder and the system log, or use another folder with `--data`",
     }
 }
 
 impl DataFolder {
-    /// Makes `path` if it is missing, closes it to other users and takes hold of it.
+    /// Creates `path` if it is missing, makes it private and locks it.
     pub fn open(path: &Path) -> Result<Self, FolderError> {
         let unusable = |source| FolderError::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path).map_err(unusable)?;
         let path = path.canonicalize().map_err(unusable)?;
-        close_to_others(&path)?;
+        make_private(&path)?;
         let lock = path.join(LOCK);
         match take_lock(&lock) {
             Ok(lock) => Ok(Self { path, _lock: lock }),
-            Err(NotTaken::Held(pid)) => Err(FolderError::Held { path, pid }),
-            Err(NotTaken::Failed(source)) => Err(FolderError::Inside { path: lock, source }),
+            Err(LockError::Held(pid)) => Err(FolderError::Held { path, pid }),
+            Err(LockError::Failed(source)) => Err(FolderError::Inside { path: lock, source }),
         }
     }
 
-    /// The folder, as an absolute path.
+    /// Absolute path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where the first operator token is written.
+    /// Path of the first operator token.
     pub fn operator_token(&self) -> PathBuf {
         self.path.join("operator.token")
     }
 
-    /// A folder of that name inside, private as well and made if it is missing.
+    /// Creates a private subfolder if it is missing, and returns its path.
     pub fn subfolder(&self, name: &str) -> Result<PathBuf, FolderError> {
         let path = self.path.join(name);
         match DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&path) {
@@ -105,50 +104,50 @@ impl DataFolder {
     }
 }
 
-/// Only a folder that is empty or has been ours is changed: a slip like
-/// `--data /tmp` must not lock everybody else out of it.
-fn close_to_others(path: &Path) -> Result<(), FolderError> {
+/// Makes the folder private, only if it is empty or was a data folder before: a mistake like `--data /tmp` must not lock
+/// out other users.
+fn make_private(path: &Path) -> Result<(), FolderError> {
     let unusable = |source| FolderError::Unusable { path: path.to_owned(), source };
     let mode = path.metadata().map_err(unusable)?.permissions().mode();
     if mode & 0o077 == 0 {
         return Ok(());
     }
-    if !is_ours(path).map_err(unusable)? {
-        return Err(FolderError::NotOurs { path: path.to_owned() });
+    if !is_data_folder(path).map_err(unusable)? {
+        return Err(FolderError::NotPrivate { path: path.to_owned() });
     }
     std::fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER)).map_err(unusable)
 }
 
-fn is_ours(path: &Path) -> io::Result<bool> {
+fn is_data_folder(path: &Path) -> io::Result<bool> {
     Ok(path.join(LOCK).is_file() || path.read_dir()?.next().is_none())
 }
 
-/// Takes hold of the store whose file is there, until the answer is dropped or unlocked. The one in the data folder as
-/// well: that folder's own lock stops no daemon that has another folder.
-pub(super) fn hold_store(file: &Path) -> Result<File, StoreError> {
-    // By its real path: a link to it is the same store.
+/// Locks the store with this file until the returned file is dropped or unlocked. Also for a store in the data folder: the
+/// lock of that folder does not stop a daemon with another folder.
+pub(super) fn lock_store(file: &Path) -> Result<File, StoreError> {
+    // The canonical path, since a symbolic link names the same store.
     let path = file.canonicalize().map_err(|error| StoreError::cannot_open(file, error))?;
     let mut lock = path.clone().into_os_string();
     lock.push(".lock");
     match take_lock(lock.as_ref()) {
         Ok(lock) => Ok(lock),
-        Err(NotTaken::Held(pid)) => Err(StoreError::Held { path, pid }),
-        Err(NotTaken::Failed(error)) => Err(StoreError::cannot_open(lock.as_ref(), error)),
+        Err(LockError::Held(pid)) => Err(StoreError::Held { path, pid }),
+        Err(LockError::Failed(error)) => Err(StoreError::cannot_open(lock.as_ref(), error)),
     }
 }
 
-enum NotTaken {
+enum LockError {
     Held(Option<u32>),
     Failed(io::Error),
 }
 
-impl From<io::Error> for NotTaken {
+impl From<io::Error> for LockError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
 }
 
-fn take_lock(path: &Path) -> Result<File, NotTaken> {
+fn take_lock(path: &Path) -> Result<File, LockError> {
     let mut lock = OpenOptions::new()
         .read(true)
         .write(true)
@@ -158,7 +157,7 @@ fn take_lock(path: &Path) -> Result<File, NotTaken> {
         .open(path)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(NotTaken::Held(written_pid(&mut lock))),
+        Err(TryLockError::WouldBlock) => return Err(LockError::Held(written_pid(&mut lock))),
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
     write_pid(&mut lock)?;
@@ -177,16 +176,15 @@ fn written_pid(lock: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-/// Makes `path` with mode 0600 if it is missing: SQLite would make it as open as
-/// the umask has it, and gives its other files the mode of this one.
+/// Creates `path` with mode 0600 if it is missing: SQLite would use the umask, and gives its other files the mode of this one.
 pub(super) fn create_private_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().append(true).create(true).mode(PRIVATE_FILE).open(path).map(drop)
 }
 
-/// How many bytes this process can still write on the file system that `file` is on, where that is known.
-pub(super) fn room_beside(file: &File) -> Option<u64> {
+/// Returns the free bytes of the file system of `file`, if known.
+pub(super) fn free_bytes(file: &File) -> Option<u64> {
     let disk = rustix::fs::fstatvfs(file).ok()?;
-    // Some blocks are kept for the administrator.
+    // Some blocks are reserved for root.
     let blocks = if rustix::process::geteuid().is_root() { disk.f_bfree } else { disk.f_bavail };
     Some(blocks.saturating_mul(disk.f_frsize))
 }
@@ -217,12 +215,12 @@ mod tests {
     }
 
     #[test]
-    fn an_open_folder_with_files_of_others_is_left_alone() {
+    fn an_open_folder_with_other_files_is_not_changed() {
         let parent = tempfile::tempdir().expect("a folder");
         std::fs::write(parent.path().join("letter.txt"), "dear").expect("written");
         std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).expect("opened");
-        let error = DataFolder::open(parent.path()).expect_err("not ours");
-        assert!(matches!(error, FolderError::NotOurs { .. }), "{error}");
+        let error = DataFolder::open(parent.path()).expect_err("not private");
+        assert!(matches!(error, FolderError::NotPrivate { .. }), "{error}");
         assert_eq!(mode(parent.path()), 0o755);
         assert!(!parent.path().join(LOCK).exists());
     }
@@ -250,7 +248,7 @@ mod tests {
     fn a_lock_file_without_a_process_id_is_still_held() {
         let parent = tempfile::tempdir().expect("a folder");
         let _held = DataFolder::open(parent.path()).expect("a data folder");
-        std::fs::write(parent.path().join(LOCK), "\u{1b}[31mnobody").expect("written");
+        std::fs::write(parent.path().join(LOCK), "\u{1b}[31mno number").expect("written");
         let error = DataFolder::open(parent.path()).expect_err("held");
         assert!(matches!(error, FolderError::Held { pid: None, .. }), "{error}");
     }

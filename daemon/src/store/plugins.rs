@@ -1,35 +1,32 @@
-//! Plugins in the store: which versions of each are kept, and which one serves.
+//! Plugins: the stored versions of each, and the one in service.
 //!
-//! A plugin is written whole, like a document: what follows from loading, rolling
-//! back or disabling is decided in `plugins`, and is in force here after one
-//! transaction or not at all.
+//! A plugin is replaced as a whole in one transaction. The module `plugins` decides about loading, rollback and disabling.
 
 use std::collections::BTreeMap;
 
-use sqlx::{Sqlite, Transaction};
 use toolgate_admission::Namespace;
 
-use super::{Store, StoreError, from_sql, to_sql};
+use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::DocumentKey;
 
 /// The owner of the plugins that every organization may use.
 const PLATFORM: &str = "";
 
-/// A plugin as stored.
+/// A stored plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginRow {
     pub namespace: String,
     pub disabled: bool,
     pub built_in: bool,
-    /// Who holds its namespace, as the plugin says.
+    /// Owner of the namespace, as the plugin declares.
     pub publisher: Option<String>,
-    /// The index in `versions` of the one that is to serve.
+    /// Index in `versions` of the version in service.
     pub serving: u64,
     /// Oldest first.
     pub versions: Vec<PluginVersionRow>,
 }
 
-/// A kept version of a plugin.
+/// A stored version of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginVersionRow {
     pub version: String,
@@ -38,7 +35,7 @@ pub struct PluginVersionRow {
 }
 
 impl Store {
-    /// Every plugin, by namespace.
+    /// Returns every plugin, ordered by namespace.
     pub async fn plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
         let mut view = self.readers.begin().await?;
         let plugins: Vec<(String, i64, i16, i16, Option<String>)> = sqlx::query_as(
@@ -60,7 +57,7 @@ impl Store {
         Ok(plugins.into_iter().map(row).collect())
     }
 
-    /// Writes a plugin with its versions, in place of what was kept under its namespace.
+    /// Creates or replaces a plugin with its versions.
     pub async fn put_plugin(&self, plugin: PluginRow) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         sqlx::query(
@@ -85,8 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets a plugin with all its versions.
-    /// Its grant goes with it, lest another plugin of that name have it.
+    /// Deletes a plugin with its versions and its grant, so that another plugin of that namespace does not get the grant.
     pub async fn remove_plugin(&self, namespace: &Namespace, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let grant = DocumentKey::Grant(namespace.clone());
@@ -107,7 +103,7 @@ impl Store {
 }
 
 async fn all_versions(
-    view: &mut Transaction<'static, Sqlite>,
+    view: &mut StoreTransaction,
 ) -> Result<BTreeMap<String, Vec<PluginVersionRow>>, StoreError> {
     let rows: Vec<(String, String, String, i64)> = sqlx::query_as(
         "SELECT namespace, version, digest, loaded_ms FROM plugin_versions WHERE owner = $1 \
@@ -124,10 +120,7 @@ async fn all_versions(
     Ok(versions)
 }
 
-async fn delete_versions(
-    change: &mut Transaction<'static, Sqlite>,
-    namespace: &str,
-) -> Result<(), StoreError> {
+async fn delete_versions(change: &mut StoreTransaction, namespace: &str) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM plugin_versions WHERE owner = $1 AND namespace = $2")
         .bind(PLATFORM)
         .bind(namespace)
@@ -137,7 +130,7 @@ async fn delete_versions(
 }
 
 async fn insert_version(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     namespace: &str,
     position: i64,
     version: &PluginVersionRow,

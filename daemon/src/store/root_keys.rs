@@ -1,18 +1,17 @@
-//! Which root keys something is wrapped under, and how each opens the other while keys are rotated. The keys themselves
-//! are elsewhere.
+//! Root keys: their ids, and each root key wrapped under the other during a rotation. The keys themselves are not stored.
 
 use super::{Store, StoreError, from_sql, to_sql};
 
-/// A root key, by its id.
+/// A root key in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootKeyRow {
     pub id: String,
-    /// Whether new secrets are sealed under it; the other one goes.
+    /// Seals new secrets; the other key is being replaced.
     pub serving: bool,
     pub created_ms: u64,
 }
 
-/// A root key under another one: base64.
+/// A root key wrapped under another one, base64-encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootKeyWrap {
     pub id: String,
@@ -21,7 +20,7 @@ pub struct RootKeyWrap {
 }
 
 impl Store {
-    /// The root keys in use: none before the first start, two while keys are rotated.
+    /// Returns the root keys in use: none before the first start, two during a rotation.
     pub async fn root_keys(&self) -> Result<Vec<RootKeyRow>, StoreError> {
         let rows: Vec<(String, i16, i64)> =
             sqlx::query_as("SELECT id, serving, created_ms FROM root_keys ORDER BY serving DESC, created_ms")
@@ -35,14 +34,14 @@ impl Store {
         Ok(rows.into_iter().map(row).collect())
     }
 
-    /// How the root keys open each other.
+    /// Returns the wrapped root keys.
     pub async fn root_key_wraps(&self) -> Result<Vec<RootKeyWrap>, StoreError> {
         let rows: Vec<(String, String, String)> =
             sqlx::query_as("SELECT id, under, wrapped FROM root_key_wraps").fetch_all(&self.readers).await?;
         Ok(rows.into_iter().map(|(id, under, wrapped)| RootKeyWrap { id, under, wrapped }).collect())
     }
 
-    /// Lets a root key serve, with what opens it and what it opens. The one that served before goes on opening.
+    /// Puts a root key in service, with its wraps. The previous key still opens secrets.
     pub async fn serve_root_key(
         &self,
         id: &str,
@@ -68,7 +67,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets a root key that serves no longer, and with it what it opened.
+    /// Deletes a root key that is out of service and seals no credential, with its wraps.
     pub async fn forget_root_key(&self, id: &str) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let done = sqlx::query(
@@ -79,7 +78,7 @@ impl Store {
         .execute(&mut *change)
         .await?;
         if done.rows_affected() == 0 {
-            return Err(StoreError::damaged("a root key that is still in use was to be forgotten"));
+            return Err(StoreError::corrupt("a root key that is still in use was to be forgotten"));
         }
         sqlx::query("DELETE FROM root_key_wraps WHERE id = $1 OR under = $1")
             .bind(id)
@@ -106,16 +105,16 @@ mod tests {
             wrapped: "w".into(),
         });
         store.serve_root_key("two", &wraps, 2).await.expect("the second");
-        let told =
+        let ids =
             |rows: Vec<RootKeyRow>| rows.into_iter().map(|row| (row.id, row.serving)).collect::<Vec<_>>();
         assert_eq!(
-            told(store.root_keys().await.expect("rows")),
+            ids(store.root_keys().await.expect("rows")),
             [("two".into(), true), ("one".into(), false)]
         );
         assert_eq!(store.root_key_wraps().await.expect("rows").len(), 2);
         store.forget_root_key("two").await.expect_err("it serves");
         store.forget_root_key("one").await.expect("forgotten");
-        assert_eq!(told(store.root_keys().await.expect("rows")), [("two".into(), true)]);
+        assert_eq!(ids(store.root_keys().await.expect("rows")), [("two".into(), true)]);
         assert_eq!(store.root_key_wraps().await.expect("rows"), []);
     }
 }

@@ -1,16 +1,16 @@
-//! Sessions in the store: rows that outlive the daemon. While it runs, the
-//! sessions in memory are what counts; their use is written behind, in batches.
+//! Sessions. The sessions in memory are authoritative while the daemon runs; their use is written in batches.
 
 use std::collections::BTreeMap;
 
-use sqlx::{FromRow, Sqlite, Transaction};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
 use toolgate_admission::Name;
 
 use super::documents::require;
-use super::{Store, StoreError, from_sql, to_sql};
+use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};
 use crate::documents::DocumentKey;
 
-/// A session as stored.
+/// A stored session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     pub id: String,
@@ -19,19 +19,19 @@ pub struct SessionRow {
     pub user: Option<String>,
     pub conversation: Option<String>,
     pub channel: Option<String>,
-    /// The id of the token that opened it.
+    /// Id of the token that opened it.
     pub opened_by: String,
     pub disabled_tools: Vec<String>,
-    /// Tools that kept failing, and how.
+    /// Tools that the circuit breaker disabled, with the reason.
     pub broken_tools: BTreeMap<String, String>,
-    /// Requests for calls so far.
+    /// Number of call requests so far.
     pub rounds: u64,
     pub created_ms: u64,
     pub last_used_ms: u64,
     pub ended_ms: Option<u64>,
 }
 
-/// What using a session changes.
+/// Usage of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionUse {
     pub id: String,
@@ -39,26 +39,29 @@ pub struct SessionUse {
     pub last_used_ms: u64,
 }
 
-#[derive(FromRow)]
-struct Row {
-    id: String,
-    organization: String,
-    agent: String,
-    user_name: Option<String>,
-    conversation: Option<String>,
-    channel: Option<String>,
-    opened_by: String,
-    disabled_tools: String,
-    broken_tools: String,
-    rounds: i64,
-    created_ms: i64,
-    last_used_ms: i64,
-    ended_ms: Option<i64>,
+impl FromRow<'_, SqliteRow> for SessionRow {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            organization: parse_column(row, "organization", name)?,
+            agent: parse_column(row, "agent", name)?,
+            user: row.try_get("user_name")?,
+            conversation: row.try_get("conversation")?,
+            channel: row.try_get("channel")?,
+            opened_by: row.try_get("opened_by")?,
+            disabled_tools: parse_column(row, "disabled_tools", |json| serde_json::from_str(json).ok())?,
+            broken_tools: parse_column(row, "broken_tools", |json| serde_json::from_str(json).ok())?,
+            rounds: natural(row, "rounds")?,
+            created_ms: natural(row, "created_ms")?,
+            last_used_ms: natural(row, "last_used_ms")?,
+            ended_ms: optional_natural(row, "ended_ms")?,
+        })
+    }
 }
 
 impl Store {
-    /// Adds a session of an agent that is there: whoever deletes an agent ends its sessions, and one that came later would
-    /// be the next agent's of that name.
+    /// Adds a session of an existing agent. Deleting an agent ends its sessions, so a session added later would belong to the
+    /// next agent of that name.
     pub async fn add_session(&self, session: &SessionRow) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         require(&mut change, &DocumentKey::agent(&session.organization, &session.agent)).await?;
@@ -74,58 +77,49 @@ impl Store {
         .bind(&session.conversation)
         .bind(&session.channel)
         .bind(&session.opened_by)
-        .bind(to_json(&session.disabled_tools))
+        .bind(disabled_to_json(&session.disabled_tools))
         .bind(to_sql(session.rounds))
         .bind(to_sql(session.created_ms))
         .bind(to_sql(session.last_used_ms))
         .bind(session.ended_ms.map(to_sql))
-        .bind(serde_json::Value::from_iter(session.broken_tools.clone()).to_string())
+        .bind(broken_to_json(&session.broken_tools))
         .execute(&mut *change)
         .await?;
         change.commit().await?;
         Ok(())
     }
 
-    /// The session, ended or not.
+    /// Returns the session, open or ended.
     pub async fn session(&self, id: &str) -> Result<SessionRow, StoreError> {
-        let row: Option<Row> = sqlx::query_as("SELECT * FROM sessions WHERE id = $1")
-            .bind(id)
-            .fetch_optional(&self.readers)
-            .await?;
-        read(row.ok_or_else(|| not_found(id))?)
+        let query = sqlx::query_as("SELECT * FROM sessions WHERE id = $1").bind(id);
+        query.fetch_optional(&self.readers).await?.ok_or_else(|| not_found(id))
     }
 
-    /// Every session that has not ended; read once, at the start.
+    /// Returns every open session; called once, at the start.
     pub async fn open_sessions(&self) -> Result<Vec<SessionRow>, StoreError> {
-        let rows: Vec<Row> =
-            sqlx::query_as("SELECT * FROM sessions WHERE ended_ms IS NULL ORDER BY created_ms, id")
-                .fetch_all(&self.readers)
-                .await?;
-        rows.into_iter().map(read).collect()
+        let query = sqlx::query_as("SELECT * FROM sessions WHERE ended_ms IS NULL ORDER BY created_ms, id");
+        Ok(query.fetch_all(&self.readers).await?)
     }
 
-    /// Writes which tools are out for a session.
+    /// Stores the disabled and broken tools of an open session.
     pub async fn set_tools_out(
         &self,
         id: &str,
         disabled: &[String],
         broken: &BTreeMap<String, String>,
     ) -> Result<(), StoreError> {
-        let broken =
-            serde_json::Value::from_iter(broken.iter().map(|(tool, why)| (tool.as_str(), why.as_str())));
         let done = sqlx::query(
             "UPDATE sessions SET disabled_tools = $2, broken_tools = $3 WHERE id = $1 AND ended_ms IS NULL",
         )
         .bind(id)
-        .bind(to_json(disabled))
-        .bind(broken.to_string())
+        .bind(disabled_to_json(disabled))
+        .bind(broken_to_json(broken))
         .execute(&self.writer)
         .await?;
-        found(done.rows_affected(), id)
+        require_row(done.rows_affected(), id)
     }
 
-    /// Writes what many sessions were used for, in one transaction. A session that
-    /// has ended meanwhile is passed over.
+    /// Stores the usage of many sessions in one transaction. Skips sessions that have ended.
     pub async fn note_session_use(&self, uses: &[SessionUse]) -> Result<(), StoreError> {
         if uses.is_empty() {
             return Ok(());
@@ -145,7 +139,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a session; one that has ended already is not found.
+    /// Ends an open session; `NotFound` if it has ended already.
     pub async fn end_session(&self, id: &str, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let done = sqlx::query("UPDATE sessions SET ended_ms = $2 WHERE id = $1 AND ended_ms IS NULL")
@@ -153,31 +147,27 @@ impl Store {
             .bind(to_sql(now_ms))
             .execute(&mut *change)
             .await?;
-        found(done.rows_affected(), id)?;
+        require_row(done.rows_affected(), id)?;
         super::approvals::void_of(&mut change, &[id.to_owned()]).await?;
         change.commit().await?;
         Ok(())
     }
 
-    /// Forgets the sessions that ended before `ended_before_ms`; answers their ids,
-    /// whose workspaces can go.
+    /// Deletes the sessions that ended before `ended_before_ms`. Returns their ids, whose workspaces can be removed.
     pub async fn forget_sessions(&self, ended_before_ms: u64) -> Result<Vec<String>, StoreError> {
-        let rows: Vec<(String,)> = sqlx::query_as("DELETE FROM sessions WHERE ended_ms < $1 RETURNING id")
-            .bind(to_sql(ended_before_ms))
-            .fetch_all(&self.writer)
-            .await?;
-        Ok(ids(rows))
+        let query = sqlx::query_scalar("DELETE FROM sessions WHERE ended_ms < $1 RETURNING id");
+        Ok(query.bind(to_sql(ended_before_ms)).fetch_all(&self.writer).await?)
     }
 }
 
 /// Ends the open sessions of an organization, or of one of its agents.
 pub(super) async fn end_of(
-    change: &mut Transaction<'static, Sqlite>,
+    change: &mut StoreTransaction,
     organization: &Name,
     agent: Option<&Name>,
     now_ms: u64,
 ) -> Result<Vec<String>, StoreError> {
-    let rows: Vec<(String,)> = sqlx::query_as(
+    let ended: Vec<String> = sqlx::query_scalar(
         "UPDATE sessions SET ended_ms = $3 \
          WHERE organization = $1 AND agent = COALESCE($2, agent) AND ended_ms IS NULL RETURNING id",
     )
@@ -186,44 +176,25 @@ pub(super) async fn end_of(
     .bind(to_sql(now_ms))
     .fetch_all(&mut **change)
     .await?;
-    let ended = ids(rows);
     super::approvals::void_of(change, &ended).await?;
     Ok(ended)
 }
 
-fn ids(rows: Vec<(String,)>) -> Vec<String> {
-    rows.into_iter().map(|(id,)| id).collect()
-}
-
-fn to_json(tools: &[String]) -> String {
+fn disabled_to_json(tools: &[String]) -> String {
     serde_json::Value::from_iter(tools.iter().map(String::as_str)).to_string()
 }
 
-fn found(rows: u64, id: &str) -> Result<(), StoreError> {
+fn broken_to_json(tools: &BTreeMap<String, String>) -> String {
+    serde_json::Value::from_iter(tools.iter().map(|(tool, reason)| (tool.as_str(), reason.as_str())))
+        .to_string()
+}
+
+fn require_row(rows: u64, id: &str) -> Result<(), StoreError> {
     if rows == 0 { Err(not_found(id)) } else { Ok(()) }
 }
 
 fn not_found(id: &str) -> StoreError {
     StoreError::not_found(format!("session `{id}`"))
-}
-
-fn read(row: Row) -> Result<SessionRow, StoreError> {
-    let unreadable = || StoreError::damaged("a row of `sessions` cannot be read");
-    Ok(SessionRow {
-        organization: Name::parse(&row.organization).map_err(|_| unreadable())?,
-        agent: Name::parse(&row.agent).map_err(|_| unreadable())?,
-        disabled_tools: serde_json::from_str(&row.disabled_tools).map_err(|_| unreadable())?,
-        broken_tools: serde_json::from_str(&row.broken_tools).map_err(|_| unreadable())?,
-        id: row.id,
-        user: row.user_name,
-        conversation: row.conversation,
-        channel: row.channel,
-        opened_by: row.opened_by,
-        rounds: from_sql(row.rounds),
-        created_ms: from_sql(row.created_ms),
-        last_used_ms: from_sql(row.last_used_ms),
-        ended_ms: row.ended_ms.map(from_sql),
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Approvals as rows: one that waits a binding, uses that are taken once, and what ends them.
+//! Tests of approvals: one pending approval per binding, atomic uses, expiry.
 
 use super::super::testing::empty_store;
 use super::*;
 
-/// An approval that a call asks for.
-pub(crate) fn asked(id: &str, call: &str) -> ApprovalRow {
+/// A pending approval of a call.
+pub(crate) fn pending_approval(id: &str, call: &str) -> ApprovalRow {
     let name = |text: &str| Name::parse(text).expect("a name");
     ApprovalRow {
         id: id.into(),
@@ -54,8 +54,8 @@ async fn state(store: &Store, id: &str) -> ApprovalState {
 #[tokio::test]
 async fn an_approval_comes_back_as_it_was_asked_for() {
     let (_folder, store) = empty_store().await;
-    assert_eq!(store.ask_for_approval(&asked("a1", "c1")).await.expect("stored"), (asked("a1", "c1"), None));
-    assert_eq!(store.approval("a1", None).await.expect("the approval"), asked("a1", "c1"));
+    assert_eq!(store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored"), (pending_approval("a1", "c1"), None));
+    assert_eq!(store.approval("a1", None).await.expect("the approval"), pending_approval("a1", "c1"));
     let stranger = Name::parse("other").expect("a name");
     assert!(matches!(store.approval("a1", Some(&stranger)).await, Err(StoreError::NotFound { .. })));
 }
@@ -64,19 +64,19 @@ async fn an_approval_comes_back_as_it_was_asked_for() {
 async fn calls_of_one_binding_wait_for_one_approval() {
     let (_folder, store) = empty_store().await;
     for (id, call) in [("a1", "c1"), ("a2", "c2")] {
-        let (waiting, _) = store.ask_for_approval(&asked(id, call)).await.expect("stored");
+        let (waiting, _) = store.ask_for_approval(&pending_approval(id, call)).await.expect("stored");
         assert_eq!(waiting.id, "a1");
     }
-    let other = ApprovalRow { binding: "other".into(), ..asked("a3", "c3") };
+    let other = ApprovalRow { binding: "other".into(), ..pending_approval("a3", "c3") };
     assert_eq!(store.ask_for_approval(&other).await.expect("stored").0.id, "a3");
 }
 
 #[tokio::test]
-async fn g11_one_that_nobody_decided_in_time_keeps_no_call_from_asking_again() {
+async fn g11_an_approval_that_was_not_decided_in_time_keeps_no_call_from_asking_again() {
     let (_folder, store) = empty_store().await;
-    let (first, _) = store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    let (first, _) = store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
     let later =
-        |id: &str, created_ms| ApprovalRow { created_ms, expires_ms: created_ms + 100, ..asked(id, "c2") };
+        |id: &str, created_ms| ApprovalRow { created_ms, expires_ms: created_ms + 100, ..pending_approval(id, "c2") };
     let (waiting, expired) =
         store.ask_for_approval(&later("a2", first.expires_ms - 1)).await.expect("stored");
     assert_eq!((waiting.id.as_str(), expired), ("a1", None), "there is still time");
@@ -89,8 +89,8 @@ async fn g11_one_that_nobody_decided_in_time_keeps_no_call_from_asking_again() {
 #[tokio::test]
 async fn g11_as_many_uses_are_taken_as_there_are_and_in_time() {
     let (_folder, store) = empty_store().await;
-    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
-    assert_eq!(store.use_approval("a1", 20).await.expect("asked"), None, "nobody decided yet");
+    store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
+    assert_eq!(store.use_approval("a1", 20).await.expect("asked"), None, "not decided yet");
     assert!(store.decide_approval("a1", &yes(2, 90)).await.expect("decided"));
     assert!(!store.decide_approval("a1", &yes(9, 90)).await.expect("asked"), "it is decided already");
     assert_eq!(store.use_approval("a1", 90).await.expect("asked"), None, "its time is over");
@@ -99,14 +99,14 @@ async fn g11_as_many_uses_are_taken_as_there_are_and_in_time() {
     assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(0));
     assert_eq!(state(&store, "a1").await, ApprovalState::Used);
     assert_eq!(store.use_approval("a1", 89).await.expect("asked"), None);
-    store.give_back_approval("a1").await.expect("given back");
+    store.release_approval_use("a1").await.expect("given back");
     assert_eq!(store.use_approval("a1", 89).await.expect("used"), Some(0));
 }
 
 #[tokio::test]
-async fn what_comes_too_late_decides_nothing() {
+async fn a_late_decision_has_no_effect() {
     let (_folder, store) = empty_store().await;
-    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
     let late = Decision { decided_ms: 100, ..yes(1, 200) };
     assert!(!store.decide_approval("a1", &late).await.expect("asked"));
     let ended = store.expire_approvals(100, 0).await.expect("expired");
@@ -119,9 +119,9 @@ async fn what_comes_too_late_decides_nothing() {
 #[tokio::test]
 async fn what_is_open_is_found_for_a_call_and_what_ended_for_the_one_that_asked() {
     let (_folder, store) = empty_store().await;
-    store.ask_for_approval(&asked("a1", "c1")).await.expect("stored");
+    store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
     store.end_approval("a1", ApprovalState::Void).await.expect("ended");
-    store.ask_for_approval(&asked("a2", "c2")).await.expect("stored");
+    store.ask_for_approval(&pending_approval("a2", "c2")).await.expect("stored");
     let ids = async |call: &str| -> Vec<String> {
         let found = store.approvals_for("s", "pay/send", call).await.expect("approvals");
         found.into_iter().map(|row| row.id).collect()

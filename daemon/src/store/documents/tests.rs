@@ -1,7 +1,6 @@
-use super::super::Trouble;
+use super::super::UnavailableReason;
 use super::super::testing::empty_store;
 use super::*;
-use crate::identity::Role;
 use crate::store::{SessionRow, TokenRow};
 
 fn name(text: &str) -> Name {
@@ -16,7 +15,7 @@ fn bot() -> DocumentKey {
     DocumentKey::agent(&name("acme"), &name("bot"))
 }
 
-/// The two refusals of a precondition, and a missing document, as HTTP numbers them.
+/// HTTP status of an error.
 fn status(error: &StoreError) -> u16 {
     match error {
         StoreError::PreconditionFailed { .. } => 412,
@@ -121,7 +120,7 @@ async fn an_agent_needs_its_organization() {
 async fn a_deletion_needs_its_precondition_and_its_document() {
     let (_folder, store) = empty_store().await;
     let revision = make(&store, &acme()).await;
-    let outcome = |result: Result<Removed, StoreError>| result.map(drop).map_err(|error| status(&error));
+    let outcome = |result: Result<Deleted, StoreError>| result.map(drop).map_err(|error| status(&error));
     assert_eq!(outcome(store.delete_document(&acme(), &Precondition::Missing, 2).await), Err(428));
     assert_eq!(outcome(store.delete_document(&acme(), &Precondition::Absent, 2).await), Err(412));
     assert_eq!(outcome(store.delete_document(&bot(), &Precondition::Absent, 2).await), Err(404));
@@ -129,7 +128,7 @@ async fn a_deletion_needs_its_precondition_and_its_document() {
         outcome(store.delete_document(&acme(), &Precondition::OneOf(vec![revision]), 2).await),
         Ok(())
     );
-    assert_eq!(outcome(store.document(&acme()).await.map(|_| Removed::default())), Err(404));
+    assert_eq!(outcome(store.document(&acme()).await.map(|_| Deleted::default())), Err(404));
 }
 
 #[tokio::test]
@@ -174,10 +173,10 @@ async fn what_belongs_to_an_organization_goes_with_it_and_the_rest_stays() {
         store.add_token(&token(organization)).await.expect("a token");
         store.add_session(&session(organization)).await.expect("a session");
     }
-    let removed = store.delete_document(&acme(), &Precondition::Present, 9).await.expect("deleted");
+    let deleted = store.delete_document(&acme(), &Precondition::Present, 9).await.expect("deleted");
     assert_eq!(
-        removed,
-        Removed {
+        deleted,
+        Deleted {
             agents: vec!["bot".into()],
             sessions: vec!["session-acme".into()],
             tokens: vec!["token-acme".into()],
@@ -194,8 +193,8 @@ async fn the_sessions_of_an_agent_end_with_it() {
     make(&store, &acme()).await;
     make(&store, &bot()).await;
     store.add_session(&session("acme")).await.expect("a session");
-    let removed = store.delete_document(&bot(), &Precondition::Present, 9).await.expect("deleted");
-    assert_eq!(removed.sessions, ["session-acme"]);
+    let deleted = store.delete_document(&bot(), &Precondition::Present, 9).await.expect("deleted");
+    assert_eq!(deleted.sessions, ["session-acme"]);
 }
 
 #[tokio::test]
@@ -207,13 +206,13 @@ async fn a_full_disk_refuses_the_write_and_keeps_what_was_there() {
     limit_pages(&store, pages).await;
     let large = format!("\"{}\"", "x".repeat(1 << 20));
     let error = store.put_document(&acme(), &large, &Precondition::Present, 2).await.expect_err("full");
-    assert!(matches!(error, StoreError::Unavailable { trouble: Trouble::DiskFull, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Unavailable { reason: UnavailableReason::DiskFull, .. }), "{error:?}");
     assert_eq!(store.document(&acme()).await.expect("the document").revision, revision);
     limit_pages(&store, pages + 1000).await;
     store.put_document(&acme(), &large, &Precondition::Present, 3).await.expect("room again");
 }
 
-/// Stands in for a disk that is full: the file may not grow.
+/// Simulates a full disk with a limit of the file size.
 async fn limit_pages(store: &Store, pages: i64) {
     let pragma = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
     sqlx::query(pragma).execute(&store.writer).await.expect("a limit");
@@ -223,7 +222,7 @@ fn token(organization: &str) -> TokenRow {
     TokenRow {
         id: format!("token-{organization}"),
         hash: String::new(),
-        role: Role::Owner,
+        role: "owner".into(),
         organization: Some(name(organization)),
         agents: None,
         label: String::new(),
