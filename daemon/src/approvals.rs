@@ -266,7 +266,7 @@ fn hash(binding: &Binding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::testing::{pending_approval, empty_store};
+    use crate::store::testing::{empty_store, pending_approval};
 
     #[tokio::test]
     async fn g11_an_approval_that_is_forgotten_has_expired_for_the_call_that_still_waits() {

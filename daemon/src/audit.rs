@@ -1,108 +1,92 @@
-//! The audit log: what was attempted, what the gate said, what became of it, durable before anybody is
-//! answered.
+//! The audit log: a durable, tamper-evident record of every call and administrative act.
 //!
-//! The truth is a chain of records in append-only segment files; one thread writes them, one sync serves
-//! a whole group of calls (another thread prepares the next file: `ahead.rs`). [`Audit::open`] records an
-//! intent and hands out an [`Entry`]; [`Audit::close`] records the outcome and resolves when it is on
-//! disk; an entry that is dropped closes itself. A call waits for one group, once: its intent is appended
-//! without waiting and is on disk with its outcome at the latest, or when [`Entry::synced`] asks for it
-//! before an outside effect. What cannot be recorded is refused: when the space set aside runs low
-//! ([`AuditError::Full`], outcomes still fit), and after the first failed write ([`AuditError::Failed`]).
-//! Searches go through an index that lags behind and can be deleted (`index.rs`). What recovery does is
-//! in `recover.rs`, what `verify` can and cannot show in `verify.rs` and `head.rs`.
+//! Records form a hash chain in append-only segment files. One thread writes them with group commit, so that one
+//! `fdatasync` serves many calls. [`Audit::open`] appends the intent of a call and returns an [`Entry`]; [`Audit::close`]
+//! appends the outcome and resolves when it is on disk. A call waits for one sync: its intent is synced with its outcome, or
+//! earlier if [`Entry::sync`] asks for it before an outside effect. A record that cannot be written is an error: intents
+//! are refused when the allocated space runs low ([`AuditError::Full`], outcomes still fit), everything is refused after
+//! the first failed write ([`AuditError::Failed`]). Searches use an SQLite index that lags behind the log (`index.rs`).
+//! `recover.rs` describes crash recovery, `verify.rs` and `anchor.rs` what `verify` detects.
 
-// What is recorded, and the handle of a call.
+// Records and errors.
 mod error;
 mod record;
 
-mod entry;
-
-// The way of a record: it waits, gets its place, is written and synced.
-mod queue;
-mod room;
-
-mod ahead;
+// Append: queue, segment, sync.
+mod group_commit;
 mod writer;
 
 // On disk.
 mod folder;
 mod format;
-mod head;
-mod place;
+mod anchor;
 
-// Read again: after a crash, by an auditor.
+// Reading: after a crash, for an auditor.
 mod reader;
 mod recover;
 mod verify;
 
-// Found again.
-mod progress;
-
-mod fold;
+// Search.
 mod index;
-mod onward;
+mod index_batch;
 mod search;
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-pub use entry::{Entry, IntentSync};
+pub use anchor::{Anchor, AnchorSource};
 pub use error::{AuditError, StartError};
-pub use head::Head;
-pub use queue::Durable;
+pub use group_commit::Durable;
 pub use record::{
-    AdminRecord, CallIntent, CallOutcome, Cut, EffectRecord, Executed, Kind, Lost, OutputStamp, PluginStamp,
-    Reason, Recovery, Sha256, Status, Usage, Verdict,
+    AdminRecord, CallIntent, CallOutcome, EffectRecord, Executed, Kind, LostRecords, OutputStamp,
+    PluginStamp, Reason, Recovery, Sha256, Status, TornEnd, Usage, Verdict,
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
 pub use search::{EarlierCalls, Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
-pub use verify::{Anchor, BadPlace, NotedRecovery, VerifyReport, verify_folder};
+pub use verify::{Corruption, NotedRecovery, VerifyReport, verify_folder};
 
-use ahead::Ahead;
+use anchor::Sealer;
 use folder::{Folder, FolderLock};
 use format::RecordKind;
-use head::Sealer;
-use index::Index;
-use progress::Progress;
-use queue::Queue;
+use group_commit::{CommitQueue, SpaceBudget};
+use index::{Index, IndexProgress};
+use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES};
 use recover::Recovered;
-use room::Room;
-use writer::{Writer, WriterThread};
+use writer::{SegmentPreallocator, Writer, WriterThread};
 
-/// Where the log lives and how much space it takes in advance.
+/// Location and size of the log.
 #[derive(Clone)]
 pub struct AuditSettings {
-    /// The folder of the segments, made if it is not there.
+    /// Folder of the segments, created if missing.
     pub dir: PathBuf,
-    /// The index, `DIR/../audit-index.db` unless set.
+    /// Path of the index, `DIR/../audit-index.db` by default.
     pub index: PathBuf,
-    /// Seals the anchor of the chain, so that only its holder can make the chain anew. It must not lie in
-    /// `dir`.
+    /// HMAC key of the anchor: only its holder can forge a whole chain. Must not be stored in `dir`.
     pub key: Option<[u8; 32]>,
-    /// Size of a segment. Two are on disk at least, the current one and the next.
+    /// Size of a segment. At least two are allocated, the current one and the next.
     pub segment_bytes: u64,
-    /// Space that intents leave alone, for what must be recorded on a full disk.
+    /// Space that intents may not use, kept for outcomes and administrative acts on a full disk.
     pub reserve_bytes: u64,
 }
 
 impl AuditSettings {
-    /// At 20,000 calls a second a segment lasts a second and a half; its allocation takes a fraction of a
-    /// millisecond.
+    /// Lasts 1.5 s at 20,000 calls a second; allocating it takes a fraction of a millisecond.
     pub const SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
     /// Outcomes of 4,000 calls.
     pub const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
-    /// A group of the largest records must not exhaust a segment and its spare at once.
-    const SEGMENT_BYTES_LEAST: u64 = 64 * 1024;
-    const SEGMENT_BYTES_MOST: u64 = 1024 * 1024 * 1024;
+    /// A group of the largest records must fit into a segment and its spare.
+    const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+    const SEGMENT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
@@ -110,121 +94,134 @@ impl AuditSettings {
         Self { dir, index, key: None, segment_bytes: Self::SEGMENT_BYTES, reserve_bytes: Self::RESERVE_BYTES }
     }
 
-    fn check(&self) -> Result<(), StartError> {
-        let within = |name, value, least, most| match value {
-            value if (least..=most).contains(&value) => Ok(()),
-            value => Err(StartError::Setting { name, value, least, most }),
+    fn validate(&self) -> Result<(), StartError> {
+        let within = |name, value, min, max| match value {
+            value if (min..=max).contains(&value) => Ok(()),
+            value => Err(StartError::Setting { name, value, min, max }),
         };
-        within("segment_bytes", self.segment_bytes, Self::SEGMENT_BYTES_LEAST, Self::SEGMENT_BYTES_MOST)?;
+        within("segment_bytes", self.segment_bytes, Self::SEGMENT_BYTES_MIN, Self::SEGMENT_BYTES_MAX)?;
         within("reserve_bytes", self.reserve_bytes, 0, self.segment_bytes / 2)
     }
 
-    /// Larger records would make the end of a segment that they do not fit into a waste.
+    /// A larger record would waste too much at the end of the segment that it does not fit into.
     fn record_bytes_max(&self) -> u64 {
         (self.segment_bytes / 4).min(format::PAYLOAD_BYTES_MAX as u64)
     }
 }
 
-/// The log. Clones are the same log; when the last is dropped, everything appended is written and synced, and
-/// its threads have ended.
+/// Handle of the log; clones share it. Dropping the last one syncs every appended record and joins the threads.
 #[derive(Clone)]
 pub struct Audit {
     log: Arc<Log>,
 }
 
-/// Dropped in this order: the writer finishes, the indexer ends, the folder is free.
+/// Fields drop in this order: the writer syncs, the indexer ends, the folder is unlocked.
 struct Log {
     _writer: WriterThread,
     index: Index,
-    queue: Arc<Queue>,
-    progress: Arc<Progress>,
+    queue: Arc<CommitQueue>,
+    progress: Arc<IndexProgress>,
     folder: Folder,
     record_bytes_max: u64,
-    /// The last record of earlier runs, and of what this one said of them at its start.
-    begun_after: u64,
+    /// Sequence of the last record of earlier runs, including the recovery record of this start.
+    start_sequence: u64,
     _lock: FolderLock,
 }
 
-/// Counts since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditCounts {
     pub records: u64,
     pub bytes: u64,
-    /// Groups written, and how many syncs they took: fewer than calls, that is the point.
+    /// Groups written.
     pub groups: u64,
+    /// Syncs of a segment: fewer than calls, thanks to group commit.
     pub syncs: u64,
-    /// Segments begun.
+    /// Segments started.
     pub segments: u64,
 }
 
 impl Audit {
-    /// Locks the folder, recovers what is in it, and starts the threads. When this returns, calls that were
-    /// running when the daemon died have their outcome `unknown` on disk. What was found is in the
-    /// [`Recovery`], and in the log.
+    /// Locks the folder, recovers its content and starts the threads. On return, calls that were running when the daemon
+    /// died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.
     pub async fn start(settings: &AuditSettings) -> Result<(Self, Recovery), StartError> {
-        settings.check()?;
-        let own = settings.clone();
-        let opened = tokio::task::spawn_blocking(move || Opened::open(&own)).await;
+        settings.validate()?;
+        let owned = settings.clone();
+        let opened = tokio::task::spawn_blocking(move || OpenLog::open(&owned)).await;
         opened.map_err(|error| StartError::Thread(io::Error::other(error)))??.start(settings).await
     }
 
-    /// Records an intent, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
+    /// Appends the intent of a call, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
     pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
-        let record = self.encode(RecordKind::CallOpen, 0, &intent)?;
-        let sequence = self.log.queue.append(RecordKind::CallOpen, 0, &record)?;
-        Ok(Entry::new(self.log.queue.clone(), sequence))
+        let record = self.encode(RecordKind::CallOpen, &intent)?;
+        let queue = self.log.queue.clone();
+        let sequence = queue.append(RecordKind::CallOpen, 0, &record)?;
+        Ok(Entry { queue, sequence, opened: Instant::now(), effects_lost: AtomicU64::new(0), closed: false })
     }
 
-    /// Records the outcome at once; the answer may leave when the returned future says so.
-    pub fn close(&self, entry: Entry, outcome: CallOutcome<'_>) -> Durable {
-        entry.close(outcome)
+    /// Appends the outcome at once; the response may be sent when the returned future resolves.
+    pub fn close(&self, mut entry: Entry, outcome: CallOutcome<'_>) -> Durable {
+        entry.closed = true;
+        let record = entry.encode_outcome(outcome);
+        entry.queue.append_durably(RecordKind::CallClose, entry.sequence, &record)
     }
 
-    /// Records what a call did or tried. It is on disk with the outcome at the latest; to have it there
-    /// before the act, await [`Audit::synced`]. One that finds no room is counted in the outcome.
+    /// Appends an effect of a call. It is on disk with the outcome at the latest; await [`Audit::sync`] to have it there
+    /// before the effect happens. An effect that does not fit is counted in the outcome.
     pub fn effect(&self, entry: &Entry, effect: EffectRecord<'_>) -> Result<(), AuditError> {
-        entry.effect(&effect)
+        let effect = EffectRecord {
+            effect: truncate(&effect.effect, EFFECT_NAME_BYTES).into(),
+            detail: truncate(&effect.detail, EFFECT_DETAIL_BYTES).into(),
+        };
+        let record = encode(RecordKind::Effect, entry.sequence, &effect);
+        let appended = entry.queue.append(RecordKind::Effect, entry.sequence, &record);
+        if appended.is_err() {
+            entry.effects_lost.fetch_add(1, Ordering::Relaxed);
+        }
+        appended.map(drop)
     }
 
-    /// Records an administrative act; it counts when the returned future says so.
+    /// Appends an administrative act; the act may be acknowledged when the returned future resolves.
     pub fn admin(&self, act: AdminRecord<'_>) -> Durable {
-        match self.encode(RecordKind::Admin, 0, &act) {
+        match self.encode(RecordKind::Admin, &act) {
             Ok(record) => self.log.queue.append_durably(RecordKind::Admin, 0, &record),
-            Err(error) => Durable::decided(Err(error)),
+            Err(error) => Durable::ready(Err(error)),
         }
     }
 
     /// Resolves when everything appended so far is on disk.
-    pub fn synced(&self) -> Durable {
+    pub fn sync(&self) -> Durable {
         self.log.queue.durable(self.log.queue.last_sequence())
     }
 
-    /// Whether the next call can be recorded; what stands in the way is looked at again by asking.
+    /// Returns an error if the next call could not be recorded. Also asks the writer to retry the allocation that failed.
     pub fn takes_calls(&self) -> Result<(), AuditError> {
         self.log.queue.takes_calls()
     }
 
-    /// Finds rows; sees everything that was appended before it began, or, after a failure, what is on disk.
+    /// Searches the log. Sees every record appended before the search began, or, after a failure, those on disk.
     pub async fn search(&self, query: &Query) -> Result<Page, AuditError> {
-        self.index_everything().await?;
+        // A log that failed can still be searched up to its last durable record.
+        let _ = self.sync().await;
+        self.log.index.catch_up(self.log.progress.durable().sequence).await?;
         search::search(&self.log.index.reading, &self.log.folder, query).await
     }
 
-    /// The newest call of this id in this session that an earlier run of the daemon recorded; or a damaged place of the time
-    /// since the session began, which may have had it. What this run records need not be on disk or in the index for that.
+    /// Returns the newest call with this id and session that an earlier run of the daemon recorded; or a damaged range
+    /// recorded since `begun_ms`, the start of the session, which may have contained it. Records of this run are not waited for.
     pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
-        self.log.index.caught_up(self.log.begun_after).await?;
+        self.log.index.catch_up(self.log.start_sequence).await?;
         search::lookup(&self.log.index.reading, &self.log.folder, session, begun_ms, call).await
     }
 
-    /// The calls that earlier runs of the daemon recorded in this session, which began then: for whoever would otherwise look
-    /// up each call of the session.
+    /// Returns the ids of the calls that earlier runs of the daemon recorded in this session, which began at `begun_ms`:
+    /// one query instead of a [`lookup`](Self::lookup) for each call.
     pub async fn earlier_calls(&self, session: &str, begun_ms: u64) -> Result<EarlierCalls, AuditError> {
-        self.log.index.caught_up(self.log.begun_after).await?;
+        self.log.index.catch_up(self.log.start_sequence).await?;
         search::earlier_calls(&self.log.index.reading, session, begun_ms).await
     }
 
-    /// Reads the whole log again, up to what is on disk now.
+    /// Reads the whole log again, up to its last durable record.
     pub async fn verify(&self) -> Result<VerifyReport, AuditError> {
         let (folder, durable) = (self.log.folder.clone(), self.log.progress.durable());
         let read = tokio::task::spawn_blocking(move || verify::verify_live(&folder, durable)).await;
@@ -233,8 +230,8 @@ impl Audit {
             .map_err(|error| AuditError::Unreadable { reason: error.to_string().into() })
     }
 
-    /// The last record on disk: its hash is what an operator writes down elsewhere.
-    pub fn head(&self) -> Head {
+    /// The last durable record. An operator who stores its hash elsewhere can compare the log with it later.
+    pub fn anchor(&self) -> Anchor {
         self.log.progress.durable()
     }
 
@@ -249,41 +246,119 @@ impl Audit {
         }
     }
 
-    fn encode(&self, kind: RecordKind, of: u64, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
-        let record = entry::encode(kind, of, body);
+    fn encode(&self, kind: RecordKind, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
+        let record = encode(kind, 0, body);
         let (bytes, limit_bytes) = (record.len() as u64, self.log.record_bytes_max);
         if bytes > limit_bytes { Err(AuditError::TooLarge { bytes, limit_bytes }) } else { Ok(record) }
     }
+}
 
-    async fn index_everything(&self) -> Result<(), AuditError> {
-        // A log that has stopped can still be searched, as far as it is on disk.
-        let _ = self.synced().await;
-        self.log.index.caught_up(self.log.progress.durable().sequence).await
+/// A call between its intent and its outcome.
+///
+/// Every entry gets an outcome: [`Audit::close`] consumes it, and dropping it (client disconnect, early return, panic) records
+/// `cancelled` or `crashed`. An entry does not keep the log alive; the next recovery closes one that outlives the log as `unknown`.
+#[must_use = "dropping an entry records the call as cancelled"]
+pub struct Entry {
+    queue: Arc<CommitQueue>,
+    sequence: u64,
+    opened: Instant,
+    effects_lost: AtomicU64,
+    closed: bool,
+}
+
+/// The outcome of a call some of whose effects did not fit into the log.
+#[derive(Serialize)]
+struct OutcomeWithLoss<'a> {
+    #[serde(flatten)]
+    outcome: &'a CallOutcome<'a>,
+    effects_lost: u64,
+}
+
+impl Entry {
+    /// Sequence of the intent in the log.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Resolves when the intent is on disk; await it before the first outside effect of the call.
+    pub fn sync(&self) -> Durable {
+        self.queue.durable(self.sequence)
+    }
+
+    /// A clonable handle for the same wait, for code that does not own the entry, such as the sandbox.
+    pub fn intent_sync(&self) -> IntentSync {
+        IntentSync { queue: self.queue.clone(), sequence: self.sequence }
+    }
+
+    fn encode_outcome(&self, outcome: CallOutcome<'_>) -> Vec<u8> {
+        let error_type =
+            outcome.error_type.as_deref().map(|text| Cow::Borrowed(truncate(text, ERROR_TYPE_BYTES)));
+        let outcome = &CallOutcome { error_type, ..outcome };
+        match self.effects_lost.load(Ordering::Relaxed) {
+            0 => encode(RecordKind::CallClose, self.sequence, outcome),
+            effects_lost => {
+                encode(RecordKind::CallClose, self.sequence, &OutcomeWithLoss { outcome, effects_lost })
+            }
+        }
     }
 }
 
-/// A log whose writer runs, before what recovery found is recorded.
-struct Opened {
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.closed {
+            return;
+        }
+        let (status, error_type) = match std::thread::panicking() {
+            true => (Status::Crashed, "INTERNAL"),
+            false => (Status::Cancelled, "CANCELLED"),
+        };
+        let duration_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let outcome =
+            CallOutcome { duration_us, ..CallOutcome::implicit(status, error_type, Executed::Unknown) };
+        let record = self.encode_outcome(outcome);
+        if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, &record) {
+            let sequence = self.sequence;
+            tracing::warn!(event = "audit_outcome_lost", sequence, %error, "the next recovery records the call as unknown");
+        }
+    }
+}
+
+/// Waits for one intent to be on disk.
+#[derive(Clone)]
+pub struct IntentSync {
+    queue: Arc<CommitQueue>,
+    sequence: u64,
+}
+
+impl IntentSync {
+    pub fn sync(&self) -> Durable {
+        self.queue.durable(self.sequence)
+    }
+}
+
+/// A log whose writer runs and whose recovery is not recorded yet.
+struct OpenLog {
     writer: WriterThread,
-    queue: Arc<Queue>,
-    progress: Arc<Progress>,
+    queue: Arc<CommitQueue>,
+    progress: Arc<IndexProgress>,
     folder: Folder,
     lock: FolderLock,
     recovery: Recovery,
+    /// Sequences of the intents without outcome.
     unknown: Vec<u64>,
 }
 
-impl Opened {
+impl OpenLog {
     fn open(settings: &AuditSettings) -> Result<Self, StartError> {
         let folder = Folder::at(&settings.dir);
         folder.create()?;
         let lock = folder.lock()?;
         let recovered =
             recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
-        Self::run(settings, folder, lock, recovered)
+        Self::spawn(settings, folder, lock, recovered)
     }
 
-    fn run(
+    fn spawn(
         settings: &AuditSettings,
         folder: Folder,
         lock: FolderLock,
@@ -291,39 +366,42 @@ impl Opened {
     ) -> Result<Self, StartError> {
         let unknown: Vec<u64> = recovered.open_calls.iter().copied().collect();
         let recovery = Recovery { unknown: unknown.len() as u64, ..recovered.recovery.clone() };
-        let room = Room {
+        let space = SpaceBudget {
             left_bytes: recovered.left_bytes,
             spare_bytes: None,
             reserve_bytes: settings.reserve_bytes,
         };
-        let queue = Arc::new(Queue::new(recovered.last_sequence, recovery.unknown, room));
-        let progress = Arc::new(Progress::new(recovered.reached()));
-        let ahead = Ahead::spawn().map_err(StartError::Thread)?;
-        let bytes = settings.segment_bytes;
-        let writer = Writer::new(queue.clone(), progress.clone(), folder.clone(), bytes, ahead, recovered);
+        let queue = Arc::new(CommitQueue::new(recovered.last_sequence, recovery.unknown, space));
+        let progress = Arc::new(IndexProgress::new(recovered.anchor()));
+        let preallocator = SegmentPreallocator::spawn().map_err(StartError::Thread)?;
+        let writer = Writer::new(
+            queue.clone(),
+            progress.clone(),
+            folder.clone(),
+            settings.segment_bytes,
+            preallocator,
+            recovered,
+        );
         let writer = WriterThread::spawn(writer).map_err(StartError::Thread)?;
         Ok(Self { writer, queue, progress, folder, lock, recovery, unknown })
     }
 
     async fn start(mut self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
-        // Before the index is made anew, since it is all that knows.
-        let known = index::known(&settings.index).await;
-        let lost = recover::lost(known.as_ref(), self.progress.durable().sequence);
+        // Read before the index is rebuilt: after the loss of the folder only the index knows the last record.
+        let known = index::last_indexed(&settings.index).await;
+        let lost = recover::lost_records(known.as_ref(), self.progress.durable().sequence);
         self.recovery.lost =
             self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
-        let index = Index::start(&settings.index, folder.clone(), progress.clone()).await?;
-        let record_bytes_max = settings.record_bytes_max();
-        let begun_after = queue.last_sequence();
         let log = Log {
             _writer: writer,
-            index,
+            index: Index::start(&settings.index, folder.clone(), progress.clone()).await?,
+            start_sequence: queue.last_sequence(),
             queue,
             progress,
             folder,
-            record_bytes_max,
-            begun_after,
+            record_bytes_max: settings.record_bytes_max(),
             _lock: lock,
         };
         Ok((Audit { log: Arc::new(log) }, recovery))
@@ -333,27 +411,36 @@ impl Opened {
         if !self.recovery.is_needed() {
             return Ok(Recovery::default());
         }
-        tracing::warn!(event = "audit_recovered", recovery = ?self.recovery, "the audit log was not closed in order");
-        if let Some(Lost { after_sequence, acknowledged_sequence, .. }) = self.recovery.lost {
+        tracing::warn!(event = "audit_recovered", recovery = ?self.recovery, "the audit log was not closed cleanly");
+        if let Some(LostRecords { after_sequence, acknowledged_sequence, .. }) = self.recovery.lost {
             tracing::error!(
                 event = "audit_lost",
                 after_sequence,
                 acknowledged_sequence,
-                "acknowledged records of the audit log are gone, and calls that they had may run again: to have them back, stop the daemon and restore the audit folder",
+                "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the audit folder from a backup",
             );
         }
-        let outcome = CallOutcome::abandoned(Status::Unknown, "UNKNOWN", Executed::Unknown);
+        let outcome = CallOutcome::implicit(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
-            let record = entry::encode(RecordKind::CallClose, *sequence, &outcome);
+            let record = encode(RecordKind::CallClose, *sequence, &outcome);
             self.queue.append(RecordKind::CallClose, *sequence, &record)?;
         }
-        let record = entry::encode(RecordKind::Recovery, 0, &self.recovery);
+        let record = encode(RecordKind::Recovery, 0, &self.recovery);
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
 }
 
-/// Wall clock, for people; order is by sequence.
+fn encode(kind: RecordKind, of: u64, body: &impl Serialize) -> Vec<u8> {
+    format::encode(kind, of, now_ms(), body)
+}
+
+/// Cuts `text` to at most `bytes_max`, at a character boundary.
+fn truncate(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+/// Wall clock time, informative only: records are ordered by sequence.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -482,7 +482,7 @@ fn not_opened(
 fn before_effect(entry: &Entry) -> BeforeEffect {
     let intent = entry.intent_sync();
     BeforeEffect::new(move || {
-        let synced = intent.synced();
+        let synced = intent.sync();
         async move { synced.await.map_err(|error| error.to_string()) }
     })
 }

@@ -1,11 +1,10 @@
-//! The audit folder: names, the lock, and files with their space taken in advance.
+//! The audit folder: file names, the lock, preallocation.
 //!
-//! `00000001.segment`, `00000002.segment`, … are the log; `spare` is the next one, allocated while the disk
-//! still has room and renamed into place with its header already synced, so that a file with a segment's name
-//! always begins with a whole header. `head` is the anchor (see `head.rs`), `lock` keeps a second daemon out.
-//! Space is really allocated (`fallocate`), not just sized: a write into it does not fail for want of blocks,
-//! which is what lets the last outcomes in on a full disk. Where a file system has no `fallocate`, zeros are
-//! written.
+//! `00000001.segment`, `00000002.segment`, … are the log. `spare` is the next segment, allocated while the disk has
+//! space, and renamed after its header is synced, so that a file with a segment's name always begins with a complete header.
+//! `head` is the anchor (`anchor.rs`), `lock` keeps a second daemon out. Space is allocated with `fallocate`, not only sized: a
+//! write into it cannot fail for lack of blocks, so that outcomes fit on a full disk. A file system without `fallocate` gets
+//! zeros instead.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -20,7 +19,7 @@ use super::error::StartError;
 const EXTENSION: &str = "segment";
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// A folder of segments, by path.
+/// Path of a folder of segments.
 #[derive(Clone, Debug)]
 pub struct Folder {
     dir: PathBuf,
@@ -31,13 +30,13 @@ impl Folder {
         Self { dir: dir.to_path_buf() }
     }
 
-    /// Makes the folder, for its owner alone, where there is none.
+    /// Creates the folder with mode 0700 if it is missing.
     pub fn create(&self) -> Result<(), StartError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         made.map_err(StartError::io("make the folder", &self.dir))
     }
 
-    /// A second holder is refused.
+    /// Locks the folder; fails with [`StartError::Held`] if another process holds the lock.
     pub fn lock(&self) -> Result<FolderLock, StartError> {
         let path = self.dir.join("lock");
         let file = create_private(&path, false).map_err(StartError::io("open", &path))?;
@@ -60,11 +59,11 @@ impl Folder {
         self.dir.join("spare")
     }
 
-    pub fn head(&self) -> PathBuf {
+    pub fn anchor(&self) -> PathBuf {
         self.dir.join("head")
     }
 
-    /// Numbers of the segments that are there, in order.
+    /// Lists the numbers of the segments, ascending.
     pub fn segments(&self) -> io::Result<Vec<u64>> {
         let mut numbers = Vec::new();
         for entry in self.dir.read_dir()? {
@@ -74,36 +73,34 @@ impl Folder {
         Ok(numbers)
     }
 
-    /// Makes renames and new names in the folder durable.
+    /// Syncs the directory, so that renames and new files are durable.
     pub fn sync(&self) -> io::Result<()> {
         File::open(&self.dir)?.sync_all()
     }
 
-    /// A new spare with its space taken. One that a crash left is made anew, since its start may be written
-    /// to.
+    /// Creates the spare with its space allocated. Replaces one left by a crash, whose start may be written.
     pub fn make_spare(&self, bytes: u64) -> io::Result<File> {
         let path = self.spare();
         remove_if_there(&path)?;
         let file = create_private(&path, true)?;
-        // A half-allocated spare would hold space that nobody uses just when there is none.
+        // A half-allocated spare would waste space on a full disk.
         allocate(&file, bytes).inspect_err(|_| drop(remove_if_there(&path)))?;
         Ok(file)
     }
 
-    /// Gives the spare, whose header is synced, its place in the log.
+    /// Renames the spare, whose header is synced, to its segment name.
     pub fn adopt_spare(&self, number: u64) -> io::Result<()> {
         std::fs::rename(self.spare(), self.segment(number))?;
         self.sync()
     }
 }
 
-/// Held until it is dropped.
+/// Lock on the folder, released on drop.
 pub struct FolderLock(File);
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child process that is about to be has a copy of it until it
-        // begins.
+        // Closing the file is not enough: a child process between fork and exec holds a copy of the descriptor.
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -113,7 +110,7 @@ fn segment_number(path: &Path) -> Option<u64> {
     (path.extension()? == EXTENSION).then(|| stem.parse().ok())?
 }
 
-/// Opens for reading and writing, readable by the owner alone.
+/// Opens or creates a file with mode 0600 for reading and writing.
 pub fn create_private(path: &Path, new: bool) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -132,7 +129,7 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the blocks of the first `bytes`; what is in them stays, what is new reads as zeros.
+/// Allocates the blocks of the first `bytes`; written content stays, new blocks read as zeros.
 pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeros(file, file.metadata()?.len(), bytes),

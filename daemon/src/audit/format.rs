@@ -1,36 +1,59 @@
-//! The bytes of a segment file. Pure: slices in, values out.
+//! Encoding of a segment file. Pure functions on byte slices.
 //!
 //! ```text
 //! segment   header | record | record | … | zeros to the preallocated end
 //! header    magic 8 · version u32 · count of open calls u32 · segment u64 · first sequence u64 · made at u64 · 0 u64
-//!           · last hash of the segment before 32 · digest 32 · sequences of the open calls u64 each
+//!           · last hash of the previous segment 32 · digest 32 · sequences of the open calls u64 each
 //! record    length u32 · kind u32 · checksum u64 · sequence u64 · of u64 · at u64 · durable u64 · hash 32 · payload · zeros to 8
 //! ```
-//! Little endian, everything on a multiple of eight. `checksum` is the start of the payload's SHA-256, so
-//! that a record can be judged alone; `hash` = SHA-256(hash before, the 48 bytes before it, SHA-256 of the
-//! payload), where the hash before the first record is the digest of the header. A header lists the calls
-//! that were open when its segment began: recovery reads one segment, however long a call lasts. `durable`
-//! says how far this segment was synced when the record was written: an intact record whose `durable` lies
-//! beyond a damaged place proves that the place was acknowledged, which is how damage is told from a torn
-//! end. No payload can imitate a record, since JSON text has no zero bytes and the length's high byte is
-//! always zero.
+//! Little endian, header and records aligned to eight bytes. `checksum` is the start of the payload's SHA-256, so that a record
+//! can be validated alone; `hash` = SHA-256(previous hash, the 48 bytes before it, SHA-256 of the payload), where the previous
+//! hash of the first record is the digest of the header. The header lists the calls that were open when the segment began, so
+//! that recovery reads one segment, however long a call lasts.
+//!
+//! `durable` is the offset up to which the segment was synced when the record was written. An intact record whose `durable` lies
+//! beyond a damaged record proves that the damaged one was acknowledged: this tells damage from a torn write at the end. No
+//! payload can imitate a record, since JSON text contains no zero bytes and the high byte of `length` is always zero.
 
 use ring::digest;
+use serde::Serialize;
 
 use super::record::Sha256;
 
 pub const MAGIC: [u8; 8] = *b"TGAUDIT\n";
 pub const VERSION: u32 = 1;
 pub const RECORD_HEADER_BYTES: usize = 80;
-/// One record's payload: well over the largest arguments, and below 2^24, as the module's head needs it.
+/// Limit of a payload: well above the largest arguments, and below 2^24, so that the high byte of `length` is zero.
 pub const PAYLOAD_BYTES_MAX: usize = (1 << 24) - 1;
 const CHAINED_BYTES: usize = 48;
 const SEGMENT_FIXED_BYTES: usize = 112;
 const DIGEST_AT: usize = 80;
+/// Initial capacity of an encoded record, enough for most.
+const RECORD_CAPACITY: usize = 1024;
+/// Segments are smaller than 4 GiB (see [`AuditSettings`](super::AuditSettings)).
+const OFFSET_BITS: u32 = 32;
 
 pub type Hash = [u8; 32];
 
-/// What kind of payload follows.
+/// Start of a record in the log; one integer in the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogPosition {
+    pub segment: u64,
+    pub offset: u64,
+}
+
+impl LogPosition {
+    pub fn pack(self) -> i64 {
+        i64::try_from(self.segment << OFFSET_BITS | self.offset).unwrap_or(i64::MAX)
+    }
+
+    pub fn unpack(number: i64) -> Self {
+        let number = u64::try_from(number).unwrap_or(0);
+        Self { segment: number >> OFFSET_BITS, offset: number & ((1 << OFFSET_BITS) - 1) }
+    }
+}
+
+/// The type of a record's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     CallOpen = 1,
@@ -48,18 +71,18 @@ impl RecordKind {
     }
 }
 
-/// The start of a segment.
+/// The header of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     pub segment: u64,
     pub first_sequence: u64,
     pub made_at_ms: u64,
     pub previous_hash: Hash,
-    /// Sequences of the intents that had no outcome yet, in order.
+    /// Sequences of the intents without outcome, ascending.
     pub open_calls: Vec<u64>,
 }
 
-/// Why the start of a file is not a header.
+/// The start of the bytes is not a header.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderError {
     Short,
@@ -76,7 +99,7 @@ impl SegmentHeader {
         Self::bytes_for(self.open_calls.len() as u64)
     }
 
-    /// The bytes on disk, and the hash that the first record is chained to.
+    /// Returns the encoded header and its digest, the previous hash of the first record.
     pub fn encode(&self) -> (Vec<u8>, Hash) {
         let mut bytes = Vec::with_capacity(SEGMENT_FIXED_BYTES + 8 * self.open_calls.len());
         bytes.extend_from_slice(&MAGIC);
@@ -95,12 +118,12 @@ impl SegmentHeader {
         (bytes, digest)
     }
 
-    /// Reads a header from the start of `bytes`; `Short` asks for more of them.
+    /// Decodes the header at the start of `bytes`; `Short` means that more bytes are needed.
     pub fn decode(bytes: &[u8]) -> Result<(Self, Hash), HeaderError> {
         let fixed = bytes.get(..SEGMENT_FIXED_BYTES).ok_or(HeaderError::Short)?;
         match (fixed[..8] == MAGIC, u32_at(fixed, 8)) {
             (true, VERSION) => {}
-            // No version has the number 0: these are zeros where something was.
+            // No version has the number 0: the header was overwritten with zeros.
             (false, _) | (true, 0) => return Err(HeaderError::Damaged),
             (true, version) => return Err(HeaderError::Version(version)),
         }
@@ -127,7 +150,7 @@ impl SegmentHeader {
     }
 }
 
-/// Over everything but the digest itself.
+/// Hashes everything except the digest itself.
 fn segment_digest(bytes: &[u8]) -> Hash {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(&bytes[..DIGEST_AT]);
@@ -135,7 +158,7 @@ fn segment_digest(bytes: &[u8]) -> Hash {
     finish(context)
 }
 
-/// The fixed part of a record.
+/// The fixed-size part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     pub length: u32,
@@ -150,13 +173,13 @@ pub struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Header, payload and padding.
+    /// Size of header, payload and padding.
     pub fn bytes(&self) -> u64 {
         record_bytes(self.length as usize) as u64
     }
 
-    /// Whether this payload is the one that was written under this header.
-    pub fn fits(&self, payload: &[u8]) -> bool {
+    /// Compares the checksum with the payload.
+    pub fn has_payload(&self, payload: &[u8]) -> bool {
         checksum(&Sha256::of(payload).0) == self.checksum
     }
 }
@@ -165,27 +188,27 @@ pub const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
 
-/// Room at the front of a record under construction; the payload is serialized behind it.
-pub fn begin(record: &mut Vec<u8>) {
+/// Encodes a record, except for sequence, `durable` and hash, which [`seal`] adds. The expensive part happens here, in the
+/// caller's thread; the digest of the payload is stored in place of the hash.
+pub fn encode(kind: RecordKind, of: u64, at_ms: u64, body: &impl Serialize) -> Vec<u8> {
+    let mut record = Vec::with_capacity(RECORD_CAPACITY);
     record.resize(RECORD_HEADER_BYTES, 0);
-}
-
-/// What the caller can fill in without knowing the place: everything that costs time. The payload's digest
-/// waits where the hash will be.
-pub fn finish_payload(record: &mut Vec<u8>, kind: RecordKind, of: u64, at_ms: u64) {
+    // INVARIANT: bodies are structs of `record.rs` with string keys, no maps and no NaN: they always serialize.
+    let _ = serde_json::to_writer(&mut record, body);
     let payload = &record[RECORD_HEADER_BYTES..];
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     let digest = Sha256::of(payload).0;
     record.resize(record_bytes(length as usize), 0);
-    put(record, 0, &length.to_le_bytes());
-    put(record, 4, &(kind as u32).to_le_bytes());
-    put(record, 8, &digest[..8]);
-    put(record, 24, &of.to_le_bytes());
-    put(record, 32, &at_ms.to_le_bytes());
-    put(record, 48, &digest);
+    put(&mut record, 0, &length.to_le_bytes());
+    put(&mut record, 4, &(kind as u32).to_le_bytes());
+    put(&mut record, 8, &digest[..8]);
+    put(&mut record, 24, &of.to_le_bytes());
+    put(&mut record, 32, &at_ms.to_le_bytes());
+    put(&mut record, 48, &digest);
+    record
 }
 
-/// What only the writer knows: order, place and chain. Returns the record's hash.
+/// Completes a record with the fields that the writer knows, and returns its hash.
 pub fn seal(record: &mut [u8], sequence: u64, durable: u64, previous: &Hash) -> Hash {
     put(record, 16, &sequence.to_le_bytes());
     put(record, 40, &durable.to_le_bytes());
@@ -203,30 +226,32 @@ fn chain(previous: &Hash, chained: &[u8], payload_digest: &Hash) -> Hash {
     finish(context)
 }
 
-/// What stands at the start of `bytes`.
+/// Result of [`parse_record`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum ParsedRecord<'a> {
     Record(RecordHeader, &'a [u8]),
-    /// Nothing but zeros where a header would be: the end.
+    /// Zeros in place of a header: the end.
     Zeros,
-    /// A record that wants this many bytes in all.
+    /// An incomplete record of this many bytes.
     Short(usize),
-    /// No record begins so.
-    Nonsense,
+    /// Not the start of a record.
+    Invalid,
 }
 
-/// Reads a record without judging its content.
-pub fn find(bytes: &[u8]) -> Found<'_> {
-    let Some(head) = bytes.get(..RECORD_HEADER_BYTES) else { return Found::Short(RECORD_HEADER_BYTES) };
+/// Parses the record at the start of `bytes`, without validating its checksum and hash.
+pub fn parse_record(bytes: &[u8]) -> ParsedRecord<'_> {
+    let Some(head) = bytes.get(..RECORD_HEADER_BYTES) else {
+        return ParsedRecord::Short(RECORD_HEADER_BYTES);
+    };
     if head.iter().all(|byte| *byte == 0) {
-        return Found::Zeros;
+        return ParsedRecord::Zeros;
     }
     let length = u32_at(head, 0);
     let (Some(kind), 1..=PAYLOAD_BYTES_MAX) = (RecordKind::read(u32_at(head, 4)), length as usize) else {
-        return Found::Nonsense;
+        return ParsedRecord::Invalid;
     };
     let Some(payload) = bytes.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + length as usize) else {
-        return Found::Short(record_bytes(length as usize));
+        return ParsedRecord::Short(record_bytes(length as usize));
     };
     let header = RecordHeader {
         length,
@@ -238,20 +263,20 @@ pub fn find(bytes: &[u8]) -> Found<'_> {
         durable: u64_at(head, 40),
         hash: hash_at(head, 48),
     };
-    Found::Record(header, payload)
+    ParsedRecord::Record(header, payload)
 }
 
-/// The hash that a record read by [`find`] should have.
+/// Computes the hash of the record at the start of `bytes`.
 pub fn expected_hash(bytes: &[u8], previous: &Hash, payload_digest: &Hash) -> Hash {
     chain(previous, &bytes[..CHAINED_BYTES], payload_digest)
 }
 
-/// The hash that the record at the start of `bytes` says it has, whatever else is wrong with it.
+/// Returns the hash field of the record at the start of `bytes`, even if the record is damaged.
 pub fn stored_hash(bytes: &[u8]) -> Option<Hash> {
     bytes.get(..RECORD_HEADER_BYTES).map(|head| hash_at(head, CHAINED_BYTES))
 }
 
-/// The same of a segment's header.
+/// Returns the digest field of the segment header at the start of `bytes`, even if the header is damaged.
 pub fn stored_digest(bytes: &[u8]) -> Option<Hash> {
     bytes.get(..SEGMENT_FIXED_BYTES).map(|fixed| hash_at(fixed, DIGEST_AT))
 }

@@ -1,43 +1,42 @@
-//! Folds the log into rows that can be searched: `audit-index.db`, a SQLite file that may lag and may be
-//! deleted.
+//! The search index: `audit-index.db`, an SQLite file that lags behind the log and can be deleted.
 //!
-//! One row is one call (intent and outcome), effect, administrative act or recovery. A row has what searches
-//! filter by, and the places of its records in the segments; content stays in the log alone, so that a search
-//! answers from what the chain protects, and the index stays small. Its own thread reads what is synced and
-//! writes batches of up to [`BATCH_ROWS`] in one transaction together with the position reached, so it goes
-//! on after a crash where it was; a position that the log does not confirm starts it anew. The index is never
-//! synced for the sake of a call.
+//! One row is one call (intent and outcome), effect, administrative act or recovery. It has the columns that searches filter
+//! by and the positions of its records in the segments. The content stays in the log: a search returns what the hash chain
+//! protects, and the index stays small. The indexer thread reads synced records and writes batches of up to [`BATCH_ROWS`] rows
+//! in one transaction together with the reached position, so that it resumes there after a crash. An index whose position does
+//! not match the log is rebuilt. No call waits for a sync of the index.
 //!
-//! A damaged place does not stop it: it goes on where `onward.rs` finds the next good record, says so in the log once,
-//! and keeps a row for what is missing. An index that knows more than the log is how a folder that was emptied or put
-//! back to an older copy is told ([`known`]); without an index beside it, an empty folder is a new log.
+//! The indexer skips damaged records with [`resync`], logs them once and keeps a row for them. An index that knows more
+//! than the log reveals a folder that was emptied or replaced by an older copy ([`last_indexed`]).
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, SqlitePool};
 use tokio::sync::watch;
 
+use super::anchor::Anchor;
 use super::error::{AuditError, StartError};
-use super::fold::{Batch, Inserts, Keys, Running};
 use super::folder::{Folder, create_private, remove_if_there};
-use super::head::Head;
-use super::onward;
-use super::place::Place;
-use super::progress::Progress;
-use super::reader::{Link, Reader, Step, read_one};
+use super::format::LogPosition;
+use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningCalls};
+use super::reader::{ChainLink, Reader, Step, read_one, resync};
 use super::record::Sha256;
 
-/// Rows of one transaction: beyond this the cost of a row hardly falls, and a search waits longer for the
-/// batch before its own.
+/// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.
 pub const BATCH_ROWS: usize = 2000;
-/// Pages of the write-ahead log between two checkpoints: each syncs twice, on the disk that calls wait for.
+/// Pages of the write-ahead log between two checkpoints, each of which syncs twice on the disk that calls wait for.
 const CHECKPOINT_PAGES: &str = "8000";
-/// Raised with every change of the tables; an index of another version is made anew.
+/// Raised with every change of the tables; an index of another version is rebuilt.
 const VERSION: i64 = 3;
+/// Longest time that the indexer waits for a full batch while no search waits.
+const BATCH_DELAY: Duration = Duration::from_millis(250);
+/// Number of records that ends the wait.
+const BATCH_RECORDS: u64 = 4000;
 
 const TABLES: &str = "
 CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, place INTEGER NOT NULL,
@@ -55,36 +54,39 @@ CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NO
 /// The running index.
 pub struct Index {
     pub reading: SqlitePool,
-    progress: Arc<Progress>,
+    progress: Arc<IndexProgress>,
     reached: watch::Receiver<Reached>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far the indexer is, and how often it failed to get further.
+/// Progress of the indexer, as its waiters see it.
 #[derive(Debug, Default)]
 struct Reached {
     sequence: u64,
     failures: u64,
-    failed: Option<AuditError>,
+    last_error: Option<AuditError>,
 }
 
 impl Index {
-    /// Opens or makes the file and starts the thread.
-    pub async fn start(path: &Path, folder: Folder, progress: Arc<Progress>) -> Result<Self, StartError> {
+    /// Opens or creates the file and spawns the indexer thread.
+    pub async fn start(
+        path: &Path,
+        folder: Folder,
+        progress: Arc<IndexProgress>,
+    ) -> Result<Self, StartError> {
         let connection = open(path, &folder).await.map_err(|error| StartError::Index(error.to_string()))?;
-        let reading = options(path).read_only(true);
-        // Without idle time-outs the pool has no task that wakes up by itself.
+        // Without an idle timeout the pool has no background task.
         let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
+        let reading = pool.connect_lazy_with(options(path).read_only(true));
         let (sender, reached) = watch::channel(Reached::default());
-        let own_from = progress.durable().sequence;
         let mut indexer = Indexer {
             path: path.to_owned(),
             connection: Some(connection),
             folder,
+            own_from: progress.durable().sequence,
             progress: progress.clone(),
-            own_from,
-            inserts: Inserts::default(),
-            batch: Batch::default(),
+            inserts: InsertStatements::default(),
+            batch: IndexBatch::default(),
             skipped: Vec::new(),
             state: None,
         };
@@ -94,22 +96,22 @@ impl Index {
             .name("audit-index".into())
             .spawn(move || runtime.block_on(indexer.run(&sender)))
             .map_err(|error| StartError::Index(error.to_string()))?;
-        Ok(Self { reading: pool.connect_lazy_with(reading), progress, reached, thread: Some(thread) })
+        Ok(Self { reading, progress, reached, thread: Some(thread) })
     }
 
-    /// Returns when everything up to `sequence`, which must be on disk, can be found.
-    pub async fn caught_up(&self, sequence: u64) -> Result<(), AuditError> {
+    /// Waits until every record up to `sequence` is indexed; these must be durable.
+    pub async fn catch_up(&self, sequence: u64) -> Result<(), AuditError> {
         if self.reached.borrow().sequence >= sequence {
             return Ok(());
         }
         let mut reached = self.reached.clone();
         let failures = reached.borrow_and_update().failures;
-        self.progress.want(sequence);
+        self.progress.request(sequence);
         let waited =
             reached.wait_for(|reached| reached.sequence >= sequence || reached.failures > failures).await;
         match waited {
             Ok(reached) if reached.sequence >= sequence => Ok(()),
-            Ok(reached) => Err(reached.failed.clone().unwrap_or(AuditError::Closed)),
+            Ok(reached) => Err(reached.last_error.clone().unwrap_or(AuditError::Closed)),
             Err(_) => Err(AuditError::Closed),
         }
     }
@@ -119,9 +121,132 @@ impl Drop for Index {
     fn drop(&mut self) {
         self.progress.close();
         if let Some(thread) = self.thread.take() {
-            // Its panic was reported by the panic hook.
+            // The panic hook reported a panic.
             let _ = thread.join();
         }
+    }
+}
+
+/// The last durable and the last indexed record, with a condition variable between writer and indexer.
+///
+/// Not every group wakes the indexer, since large batches cost a fraction of small ones: it is woken if it is idle, if a batch
+/// is full, or if a search waits. Without work it sleeps without a timer.
+pub struct IndexProgress {
+    state: Mutex<ProgressState>,
+    indexer_wake: Condvar,
+}
+
+struct ProgressState {
+    durable: Anchor,
+    indexed_sequence: u64,
+    requested_sequence: u64,
+    indexer: IndexerState,
+    /// The index failed; the next search retries.
+    paused: bool,
+    closing: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IndexerState {
+    Busy,
+    BatchDelay,
+    Idle,
+}
+
+impl IndexProgress {
+    pub fn new(durable: Anchor) -> Self {
+        let state = ProgressState {
+            durable,
+            indexed_sequence: 0,
+            requested_sequence: 0,
+            indexer: IndexerState::Busy,
+            paused: false,
+            closing: false,
+        };
+        Self { state: Mutex::new(state), indexer_wake: Condvar::new() }
+    }
+
+    pub fn durable(&self) -> Anchor {
+        self.lock().durable
+    }
+
+    /// Called by the writer when a group is on disk.
+    pub fn advance(&self, durable: Anchor) {
+        let mut state = self.lock();
+        state.durable = durable;
+        let is_full = durable.sequence.saturating_sub(state.indexed_sequence) >= BATCH_RECORDS;
+        self.wake(state, is_full);
+    }
+
+    /// Requests indexing up to `sequence` without delay.
+    fn request(&self, sequence: u64) {
+        let mut state = self.lock();
+        state.requested_sequence = state.requested_sequence.max(sequence);
+        state.paused = false;
+        self.wake(state, true);
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.closing = true;
+        self.wake(state, true);
+    }
+
+    /// Stops the attempts until the next search.
+    fn pause(&self) {
+        let mut state = self.lock();
+        state.paused = true;
+        state.requested_sequence = 0;
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, ProgressState>, now: bool) {
+        let must_wake = match state.indexer {
+            IndexerState::Busy => false,
+            IndexerState::BatchDelay => now,
+            IndexerState::Idle => true,
+        };
+        if must_wake {
+            state.indexer = IndexerState::Busy;
+            drop(state);
+            self.indexer_wake.notify_one();
+        }
+    }
+
+    /// Waits until there is something to index after `indexed_sequence` and returns the last durable record; `None` when the
+    /// log is closed.
+    fn wait(&self, indexed_sequence: u64) -> Option<Anchor> {
+        let mut state = self.lock();
+        state.indexed_sequence = indexed_sequence;
+        let mut delay_is_over = false;
+        while !state.closing {
+            if state.is_due(delay_is_over) {
+                return Some(state.durable);
+            }
+            if state.paused || state.durable.sequence <= indexed_sequence {
+                state.indexer = IndexerState::Idle;
+                state = self.indexer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.indexer = IndexerState::BatchDelay;
+                let waited = self.indexer_wake.wait_timeout(state, BATCH_DELAY);
+                let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                (state, delay_is_over) = (woken, timeout.timed_out());
+            }
+            state.indexer = IndexerState::Busy;
+        }
+        None
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProgressState {
+    fn is_due(&self, delay_is_over: bool) -> bool {
+        let waiting = self.durable.sequence.saturating_sub(self.indexed_sequence);
+        waiting > 0
+            && !self.paused
+            && (delay_is_over || waiting >= BATCH_RECORDS || self.requested_sequence > self.indexed_sequence)
     }
 }
 
@@ -134,22 +259,22 @@ fn options(path: &Path) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-/// The last record that the index knows, of whatever version and log it is. It was on disk when it was indexed.
-pub async fn known(path: &Path) -> Option<Head> {
+/// Returns the last record that the index knows, of any version and log. It was durable when it was indexed.
+pub async fn last_indexed(path: &Path) -> Option<Anchor> {
     let mut connection = options(path).connect().await.ok()?;
-    let loaded = Position::load(&mut connection).await;
+    let loaded = load_position(&mut connection).await;
     let _ = connection.close().await;
     loaded.ok()?.map(|(position, _)| position)
 }
 
-/// Opens the index; one that cannot be read, or is not of this log or version, is made anew.
+/// Opens the index; rebuilds one that is damaged or belongs to another log or version.
 async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
     match try_open(path, folder).await {
         Err(error) if is_unreadable(&error) => {
-            tracing::warn!(event = "audit_index_rebuilt", %error, "the audit index is damaged and made anew");
-            for end in ["", "-wal", "-shm"] {
+            tracing::warn!(event = "audit_index_rebuilt", %error, "the audit index is damaged and is rebuilt");
+            for suffix in ["", "-wal", "-shm"] {
                 let mut name = path.as_os_str().to_owned();
-                name.push(end);
+                name.push(suffix);
                 remove_if_there(&PathBuf::from(name)).map_err(sqlx::Error::Io)?;
             }
             try_open(path, folder).await
@@ -158,35 +283,34 @@ async fn open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Er
     }
 }
 
-/// Damaged, not a database, or without the tables that its version should have; not one that is busy or on a
-/// failing disk.
+/// Damaged, not a database, or without the tables of its version; not one that is locked or on a failing disk.
 fn is_unreadable(error: &sqlx::Error) -> bool {
     const ERROR: i64 = 1;
     const CORRUPT: i64 = 11;
     const NOT_A_DATABASE: i64 = 26;
     let code = error.as_database_error().and_then(|error| error.code()?.parse::<i64>().ok());
-    // The low byte is the code, the others say more about it.
+    // The low byte of an extended result code is the primary one.
     code.is_some_and(|code| [ERROR, CORRUPT, NOT_A_DATABASE].contains(&(code & 0xff)))
 }
 
 async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx::Error> {
-    // SQLite would make it as open as the umask has it, and gives its other files the mode of this one.
+    // SQLite would use the umask, and gives its other files the mode of this one.
     create_private(path, false).map_err(sqlx::Error::Io)?;
     let mut connection = options(path).create_if_missing(true).connect().await?;
     let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
     if version != VERSION {
-        make_tables(&mut connection).await?;
+        create_tables(&mut connection).await?;
     } else if !is_of_this_log(&mut connection, folder).await? {
         tracing::warn!(
             event = "audit_index_rebuilt",
-            "the audit index is not of this audit log and made anew"
+            "the audit index belongs to another audit log and is rebuilt"
         );
-        make_tables(&mut connection).await?;
+        create_tables(&mut connection).await?;
     }
     Ok(connection)
 }
 
-async fn make_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+async fn create_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     for table in ["position", "rows", "spans"] {
         let drop = sqlx::AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));
@@ -199,111 +323,104 @@ async fn make_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Erro
     transaction.commit().await
 }
 
-/// Whether the last record that was indexed is still the one at its place.
+/// Compares the last indexed record with the log.
 async fn is_of_this_log(connection: &mut SqliteConnection, folder: &Folder) -> Result<bool, sqlx::Error> {
-    let Some((position, last)) = Position::load(connection).await? else { return Ok(true) };
-    let found = read_one(folder, last);
-    Ok(found.is_ok_and(|(header, _)| header.sequence == position.sequence && header.hash == position.hash.0))
+    let Some((position, last)) = load_position(connection).await? else { return Ok(true) };
+    let record = read_one(folder, last);
+    Ok(record.is_ok_and(|(header, _)| header.sequence == position.sequence && header.hash == position.hash.0))
 }
 
-/// The place behind the last record that was indexed.
-type Position = Head;
+/// Returns the end of the indexed part of the log, and the position of its last record.
+async fn load_position(
+    connection: &mut SqliteConnection,
+) -> Result<Option<(Anchor, LogPosition)>, sqlx::Error> {
+    let query = sqlx::query("SELECT sequence, place, last_place, hash FROM position");
+    let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
+    let LogPosition { segment, offset } = LogPosition::unpack(row.get("place"));
+    let hash = Sha256::parse(row.get("hash")).unwrap_or(Sha256([0; 32]));
+    let end = Anchor { sequence: natural(row.get("sequence")), segment, offset, hash };
+    Ok(Some((end, LogPosition::unpack(row.get("last_place")))))
+}
 
-impl Position {
-    async fn load(connection: &mut SqliteConnection) -> Result<Option<(Self, Place)>, sqlx::Error> {
-        let query = sqlx::query("SELECT sequence, place, last_place, hash FROM position");
-        let Some(row) = query.fetch_optional(connection).await? else { return Ok(None) };
-        let (next, last) = (Place::unpacked(row.get("place")), Place::unpacked(row.get("last_place")));
-        let hash = Sha256::parse(row.get("hash")).unwrap_or(Sha256([0; 32]));
-        let position =
-            Head { sequence: natural(row.get("sequence")), segment: next.segment, offset: next.offset, hash };
-        Ok(Some((position, last)))
-    }
-
-    async fn store(&self, connection: &mut SqliteConnection, last: Place) -> Result<(), sqlx::Error> {
-        let next = Place { segment: self.segment, offset: self.offset };
-        sqlx::query("INSERT OR REPLACE INTO position VALUES (1, $1, $2, $3, $4)")
-            .bind(integer(self.sequence))
-            .bind(next.packed())
-            .bind(last.packed())
-            .bind(self.hash.to_string())
-            .execute(connection)
-            .await
-            .map(drop)
-    }
+async fn store_position(
+    end: &Anchor,
+    last: LogPosition,
+    connection: &mut SqliteConnection,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT OR REPLACE INTO position VALUES (1, $1, $2, $3, $4)")
+        .bind(integer(end.sequence))
+        .bind(LogPosition { segment: end.segment, offset: end.offset }.pack())
+        .bind(last.pack())
+        .bind(end.hash.to_string())
+        .execute(connection)
+        .await
+        .map(drop)
 }
 
 struct Indexer {
     path: PathBuf,
-    /// None after a failure. SQLite undoes a transaction by itself when its disk is full; the driver then takes the
-    /// connection for one still inside and nests what follows, so that it is committed to nobody but itself.
+    /// `None` after a failure: when the disk is full, SQLite rolls back by itself, and the driver then takes the connection for
+    /// one still inside a transaction and nests the next one, which is never committed.
     connection: Option<SqliteConnection>,
     folder: Folder,
-    progress: Arc<Progress>,
-    /// Records after this one were written by this process, and are not judged again.
+    progress: Arc<IndexProgress>,
+    /// Later records were written by this process and need no checks.
     own_from: u64,
-    inserts: Inserts,
-    batch: Batch,
-    /// Damaged places of the batch, told when it is in the file.
-    skipped: Vec<Skipped>,
-    /// What the file says; read again after a failure.
-    state: Option<Loaded>,
+    inserts: InsertStatements,
+    batch: IndexBatch,
+    /// Damaged records of the batch, logged after its commit.
+    skipped: Vec<SkippedRecords>,
+    /// State of the file; loaded again after a failure.
+    state: Option<IndexState>,
 }
 
-struct Loaded {
-    position: Position,
-    running: Running,
+struct IndexState {
+    end: Anchor,
+    running: RunningCalls,
 }
 
-struct Skipped {
-    place: Place,
+struct SkippedRecords {
+    position: LogPosition,
     what: String,
     records: u64,
 }
 
-/// How far one segment could be read.
-enum Stop {
-    /// To its end, or until the batch was full.
-    Good(Position),
-    /// To here, and what is wrong with what comes next.
-    Bad(Position, String),
+/// The point up to which a segment was read.
+enum ReadEnd {
+    /// The end of the segment, or of a full batch.
+    Valid(Anchor),
+    /// A damaged record, and the reason.
+    Damaged(Anchor, String),
 }
 
 impl Indexer {
     async fn run(&mut self, sender: &watch::Sender<Reached>) {
-        while let Some(durable) = self.progress.wait(self.sequence()) {
+        while let Some(durable) =
+            self.progress.wait(self.state.as_ref().map_or(0, |state| state.end.sequence))
+        {
             if let Err(error) = self.catch_up(durable, sender).await {
-                tracing::error!(event = "audit_index_failed", %error, "the audit index does not get on; a search tries again");
-                self.start_over().await;
+                tracing::error!(event = "audit_index_failed", %error, "the audit index cannot be updated; the next search retries");
+                self.state = None;
+                if let Some(connection) = self.connection.take() {
+                    let _ = connection.close().await;
+                }
                 self.progress.pause();
                 sender.send_modify(|reached| {
                     reached.failures += 1;
-                    reached.failed = Some(error.into());
+                    reached.last_error = Some(error.into());
                 });
             }
         }
     }
 
-    /// The next attempt asks the file anew how far it is, through a connection of its own.
-    async fn start_over(&mut self) {
-        self.state = None;
-        if let Some(connection) = self.connection.take() {
-            let _ = connection.close().await;
-        }
-    }
-
-    fn sequence(&self) -> u64 {
-        self.state.as_ref().map_or(0, |state| state.position.sequence)
-    }
-
-    async fn catch_up(&mut self, durable: Head, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
+    async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load(connected(&mut self.connection, &self.path).await?).await?,
+            None => load_state(connect(&mut self.connection, &self.path).await?).await?,
         };
         loop {
-            sender.send_modify(|reached| reached.sequence = state.position.sequence);
-            if state.position.sequence >= durable.sequence {
+            sender.send_modify(|reached| reached.sequence = state.end.sequence);
+            if state.end.sequence >= durable.sequence {
                 self.state = Some(state);
                 return Ok(());
             }
@@ -311,129 +428,132 @@ impl Indexer {
         }
     }
 
-    async fn index_batch(&mut self, state: &mut Loaded, durable: Head) -> Result<(), IndexError> {
-        let position = self.read_batch(state, durable)?;
-        let mut transaction = connected(&mut self.connection, &self.path).await?.begin().await?;
+    async fn index_batch(&mut self, state: &mut IndexState, durable: Anchor) -> Result<(), IndexError> {
+        let end = self.read_batch(state, durable)?;
+        let mut transaction = connect(&mut self.connection, &self.path).await?.begin().await?;
         self.batch.store(&mut transaction, &self.inserts).await?;
-        position.store(&mut transaction, self.batch.last).await?;
+        store_position(&end, self.batch.last, &mut transaction).await?;
         transaction.commit().await?;
-        self.batch.settle(&mut state.running);
-        state.position = position;
-        for Skipped { place: Place { segment, offset }, what, records } in self.skipped.drain(..) {
+        self.batch.update_running(&mut state.running);
+        state.end = end;
+        for SkippedRecords { position: LogPosition { segment, offset }, what, records } in
+            self.skipped.drain(..)
+        {
             tracing::error!(
                 event = "audit_damaged",
                 segment,
                 offset,
                 what,
                 records,
-                "the audit log is damaged; searches go on without these records. Restore the file from a backup, then delete the audit index while the daemon is stopped: it is rebuilt",
+                "the audit log is damaged; searches continue without these records. Restore the file from a backup, then delete the audit index while the daemon is stopped: it is rebuilt",
             );
         }
         Ok(())
     }
 
-    /// Fills the batch; answers where it ends.
-    fn read_batch(&mut self, state: &Loaded, durable: Head) -> Result<Position, IndexError> {
-        self.batch.empty();
+    /// Fills the batch and returns its end.
+    fn read_batch(&mut self, state: &IndexState, durable: Anchor) -> Result<Anchor, IndexError> {
+        self.batch.clear();
         self.skipped.clear();
-        let mut position = state.position;
-        while position.sequence < durable.sequence && !self.batch.is_full() {
-            position = match self.read_segment(&state.running, position, durable)? {
-                Stop::Good(position) => position,
-                Stop::Bad(position, what) => self.skip(&state.running, position, what, durable)?,
+        let mut end = state.end;
+        while end.sequence < durable.sequence && !self.batch.is_full() {
+            end = match self.read_segment(&state.running, end, durable)? {
+                ReadEnd::Valid(end) => end,
+                ReadEnd::Damaged(end, what) => self.skip(&state.running, end, what, durable)?,
             };
         }
-        Ok(position)
+        Ok(end)
     }
 
-    /// Goes on behind a damaged place.
+    /// Skips damaged records.
     fn skip(
         &mut self,
-        running: &Running,
-        bad: Position,
+        running: &RunningCalls,
+        bad: Anchor,
         what: String,
-        durable: Head,
-    ) -> Result<Position, IndexError> {
-        let onward = onward::find(&self.folder, bad, durable)?;
-        let place = Place { segment: bad.segment.max(1), offset: bad.offset };
-        let records = onward.from.sequence.saturating_sub(bad.sequence);
+        durable: Anchor,
+    ) -> Result<Anchor, IndexError> {
+        let point = resync(&self.folder, bad, durable)?;
+        let position = LogPosition { segment: bad.segment.max(1), offset: bad.offset };
+        let records = point.from.sequence.saturating_sub(bad.sequence);
         if records > 0 {
-            self.batch.damaged(bad.sequence + 1, records, onward.before_ms, place);
+            self.batch.add_damaged(bad.sequence + 1, records, point.before_ms, position);
         }
-        if let Some(open_calls) = onward.open_calls {
-            self.batch.segment(running, &open_calls);
+        if let Some(open_calls) = point.open_calls {
+            self.batch.begin_segment(running, &open_calls);
         }
-        self.skipped.push(Skipped { place, what, records });
-        Ok(onward.from)
+        self.skipped.push(SkippedRecords { position, what, records });
+        Ok(point.from)
     }
 
-    /// Reads on in one segment until it ends or the batch is full.
-    fn read_segment(&mut self, running: &Running, from: Position, durable: Head) -> Result<Stop, IndexError> {
+    /// Reads one segment to its end or until the batch is full.
+    fn read_segment(
+        &mut self,
+        running: &RunningCalls,
+        from: Anchor,
+        durable: Anchor,
+    ) -> Result<ReadEnd, IndexError> {
         if from.segment == 0 {
             return self.next_segment(running, from);
         }
         let mut reader = match Reader::open(&self.folder, from.segment) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Stop::Bad(from, "the file is missing".into()));
+                return Ok(ReadEnd::Damaged(from, "the file is missing".into()));
             }
             opened => opened?.at(from.offset),
         };
         if from.segment == durable.segment {
-            reader = reader.limited(durable.offset);
+            reader = reader.with_limit(durable.offset);
         }
         if from.sequence >= self.own_from {
-            reader = reader.unjudged();
+            reader = reader.without_checks();
         }
-        let (mut link, mut position) = (Link { hash: from.hash.0, sequence: from.sequence + 1 }, from);
+        let (mut link, mut end) = (ChainLink { hash: from.hash.0, sequence: from.sequence + 1 }, from);
         while !self.batch.is_full() {
             match reader.next(&mut link)? {
                 Step::Record { offset, header, payload } => {
-                    let place = Place { segment: from.segment, offset };
-                    if let Err(error) = self.batch.add(running, &header, payload, place) {
-                        self.batch.damaged(header.sequence, 1, header.at_ms, place);
-                        self.skipped.push(Skipped { place, what: error.to_string(), records: 1 });
+                    let position = LogPosition { segment: from.segment, offset };
+                    if let Err(error) = self.batch.add(running, &header, payload, position) {
+                        self.batch.add_damaged(header.sequence, 1, header.at_ms, position);
+                        self.skipped.push(SkippedRecords { position, what: error.to_string(), records: 1 });
                     }
                 }
-                Step::Bad(what) => return Ok(Stop::Bad(position, what)),
-                // The next start knows the index by the record before its position.
-                Step::End if position.sequence == durable.sequence => break,
-                Step::End if from.segment < durable.segment => return self.next_segment(running, position),
+                Step::Bad(what) => return Ok(ReadEnd::Damaged(end, what)),
+                // No move to the next segment: the next start identifies the log by the record before the position.
+                Step::End if end.sequence == durable.sequence => break,
+                Step::End if from.segment < durable.segment => return self.next_segment(running, end),
                 Step::End => {
-                    let what = format!("it ends before record {}, which was on disk", durable.sequence);
-                    return Ok(Stop::Bad(position, what));
+                    let what = format!("it ends before record {}, which was durable", durable.sequence);
+                    return Ok(ReadEnd::Damaged(end, what));
                 }
             }
-            position = Position {
-                sequence: link.sequence - 1,
-                offset: reader.offset(),
-                hash: Sha256(link.hash),
-                ..position
-            };
+            (end.sequence, end.offset, end.hash) = (link.sequence - 1, reader.offset(), Sha256(link.hash));
         }
-        Ok(Stop::Good(position))
+        Ok(ReadEnd::Valid(end))
     }
 
-    /// Where the first record stands of the segment that should follow here.
-    fn next_segment(&mut self, running: &Running, end: Position) -> Result<Stop, IndexError> {
+    /// Moves to the first record of the segment that follows `end`.
+    fn next_segment(&mut self, running: &RunningCalls, end: Anchor) -> Result<ReadEnd, IndexError> {
         let segment = end.segment + 1;
-        let bad = |what: &str| Ok(Stop::Bad(end, format!("segment {segment} should follow: {what}")));
+        let damaged =
+            |what: &str| Ok(ReadEnd::Damaged(end, format!("segment {segment} should follow: {what}")));
         let mut reader = match Reader::open(&self.folder, segment) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return bad("the file is missing"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return damaged("the file is missing"),
             opened => opened?,
         };
-        let Ok((header, hash)) = reader.header()? else { return bad("its header is damaged") };
+        let Ok((header, hash)) = reader.header()? else { return damaged("its header is damaged") };
         if (header.segment, header.first_sequence, header.previous_hash)
             != (segment, end.sequence + 1, end.hash.0)
         {
-            return bad("it does not");
+            return damaged("its header does not match");
         }
-        self.batch.segment(running, &header.open_calls);
-        Ok(Stop::Good(Position { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
+        self.batch.begin_segment(running, &header.open_calls);
+        Ok(ReadEnd::Valid(Anchor { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
     }
 }
 
-/// The connection there is, or a new one to a file that is there.
-async fn connected<'slot>(
+/// Returns the open connection, or opens one to the existing file.
+async fn connect<'slot>(
     slot: &'slot mut Option<SqliteConnection>,
     path: &Path,
 ) -> Result<&'slot mut SqliteConnection, sqlx::Error> {
@@ -444,24 +564,20 @@ async fn connected<'slot>(
     Ok(slot.insert(connection))
 }
 
-async fn load(connection: &mut SqliteConnection) -> Result<Loaded, IndexError> {
-    let position = match Position::load(connection).await? {
-        Some((position, _)) => position,
-        // Before the first segment.
-        None => Position { sequence: 0, segment: 0, offset: 0, hash: Sha256([0; 32]) },
-    };
+async fn load_state(connection: &mut SqliteConnection) -> Result<IndexState, IndexError> {
+    let end = load_position(connection).await?.map_or(Anchor::empty(0), |(end, _)| end);
     let query = "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
-    let running = rows.iter().map(|row| (natural(row.get("sequence")), Keys::from_row(row))).collect();
-    Ok(Loaded { position, running })
+    let running = rows.iter().map(|row| (natural(row.get("sequence")), RowKeys::from_row(row))).collect();
+    Ok(IndexState { end, running })
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum IndexError {
+enum IndexError {
     #[error(transparent)]
     Database(#[from] sqlx::Error),
     #[error("could not read a segment: {0}")]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
 }
 
 impl From<IndexError> for AuditError {
@@ -473,7 +589,7 @@ impl From<IndexError> for AuditError {
     }
 }
 
-/// SQLite has no unsigned numbers; nothing here comes near the end of the signed ones.
+/// SQLite has no unsigned integers; sequences and times are far below `i64::MAX`.
 pub fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,10 +1,8 @@
-//! What a record says: plain structs that go in when something happens and come out of a search.
+//! The content of records: plain structs, serialized when something happens and deserialized by a search.
 //!
-//! A payload is one line of JSON that begins with `kind` and `at_ms`; the rest are the fields below under
-//! their own names, which are stable: readers of exported logs hold on to them, new ones may be added.
-//! Strings are `Cow`, so that the way of a call borrows what it has, and a search hands out what it owns.
-//! Arguments come in as text that is JSON already, redacted by the caller, beside the SHA-256 of the bytes
-//! before redaction; nothing here looks into them.
+//! A payload is one line of JSON with the fields below. Field names are stable, since readers of exported logs depend on
+//! them; new ones may be added. Strings are `Cow`, so that a call borrows its values and a search returns owned ones.
+//! Arguments are JSON text, redacted by the caller, beside the SHA-256 of the bytes before redaction.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,34 +12,41 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// Bytes kept of an effect's detail, so that a plugin that is refused a thousand long paths cannot fill the
-/// log.
+/// Limit of an effect's detail, so that a plugin that is denied a thousand long paths cannot fill the log.
 pub const EFFECT_DETAIL_BYTES: usize = 1024;
-/// Bytes kept of an effect's name.
+/// Limit of an effect's name.
 pub(super) const EFFECT_NAME_BYTES: usize = 64;
-/// Bytes kept of an `error_type`. The closed list has nothing near it; outcomes must fit the space set aside
-/// for them.
+/// Limit of an `error_type`, longer than any in use, since an outcome must fit into its reserved space.
 pub(super) const ERROR_TYPE_BYTES: usize = 64;
 
-/// What a record is about. One call is two records, folded into one row of a search.
+/// The type of a row. A call is two records, folded into one row.
+//
+// The numbers are stored in the index: add new ones, never change one. A partial index depends on 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuditKind)]
 pub enum Kind {
-    /// A call: what was asked for, and what became of it.
-    Call,
-    /// Something that a call did or tried outside of itself.
-    Effect,
-    /// An act of administration.
-    Admin,
-    /// Written by the log itself when it started after a crash.
-    Recovery,
-    /// Never written: a search shows it of records that can no longer be read, or be known from others.
-    Damaged,
+    /// A call: its intent and outcome.
+    Call = 0,
+    /// An outside effect of a call, done or denied.
+    Effect = 1,
+    /// An administrative act.
+    Admin = 2,
+    /// A recovery of the log at a start after a crash.
+    Recovery = 3,
+    /// Unreadable records; only a search returns this.
+    Damaged = 4,
 }
 
-/// An intent: this call was attempted, and this is what the gate said. A refused call has one too, closed at
-/// once.
+impl Kind {
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        [Self::Call, Self::Effect, Self::Admin, Self::Recovery, Self::Damaged]
+            .into_iter()
+            .find(|kind| *kind as i64 == code)
+    }
+}
+
+/// An intent: a call and the decision of the gate. A refused call has an intent too, closed at once.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditIntent)]
 pub struct CallIntent<'a> {
@@ -53,7 +58,7 @@ pub struct CallIntent<'a> {
     pub call: Cow<'a, str>,
     /// The agent's name.
     pub agent: Cow<'a, str>,
-    /// Whom the orchestrator acts for.
+    /// The user that the orchestrator acts for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub user: Option<Cow<'a, str>>,
@@ -61,38 +66,38 @@ pub struct CallIntent<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub conversation: Option<Cow<'a, str>>,
-    /// Where the session takes place.
+    /// The channel of the session, such as `sms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub channel: Option<Cow<'a, str>>,
-    /// `namespace/tool`, or the name as it was called where there is no such tool.
+    /// `namespace/tool`, or the called name of an unknown tool.
     pub tool: Cow<'a, str>,
-    /// The name that the model called.
+    /// The tool name in the model's call.
     pub wire_name: Cow<'a, str>,
-    /// Redacted arguments; none where what came was not JSON.
+    /// Redacted arguments; absent if the arguments were not JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub arguments: Option<Cow<'a, RawValue>>,
-    /// Over the bytes as they came, before redaction.
+    /// SHA-256 of the arguments before redaction.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub arguments_sha256: Sha256,
-    /// What the gate decided.
+    /// The decision of the gate.
     pub verdict: Verdict,
-    /// Which layer decided, by which rule.
+    /// The layer and rule that decided.
     pub reason: Reason<'a>,
-    /// The number of the rules that decided; it grows with every change.
+    /// Revision of the rules that decided; grows with every change.
     pub policy_revision: u64,
-    /// The plugin as it was when the call was decided.
+    /// The plugin at the time of the decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PluginStamp<'a>, required = false)]
     pub plugin: Option<PluginStamp<'a>>,
-    /// The door it came in by: `http`, `mcp`, `try`, `quickstart`.
+    /// Interface of the call: `http`, `mcp`, `try`, `quickstart`.
     pub source: Cow<'a, str>,
-    /// The id of the token that asked.
+    /// Id of the calling token.
     pub principal: Cow<'a, str>,
 }
 
-/// What the gate decided.
+/// The decision of the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuditVerdict)]
@@ -102,13 +107,13 @@ pub enum Verdict {
     Refused,
 }
 
-/// Which layer decided, by which rule.
+/// The layer and rule that decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditReason)]
 pub struct Reason<'a> {
     /// `platform`, `organization`, `agent`, `session`, …
     pub layer: Cow<'a, str>,
-    /// The rule within it; not shown of the platform's layer to its tenants.
+    /// The rule within the layer; rules of the platform are hidden from tenants.
     #[serde(default, skip_serializing_if = "is_hidden")]
     #[schema(value_type = String, required = false)]
     pub rule: Cow<'a, str>,
@@ -118,43 +123,43 @@ fn is_hidden(rule: &str) -> bool {
     rule.is_empty()
 }
 
-/// The plugin as it was when the call was decided.
+/// The plugin at the time of the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditPlugin)]
 pub struct PluginStamp<'a> {
-    /// As the plugin says.
+    /// Version that the plugin declares.
     pub version: Cow<'a, str>,
     /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
     pub digest: Cow<'a, str>,
 }
 
-/// An outcome: what became of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditOutcome)]
 pub struct CallOutcome<'a> {
-    /// How it ended.
+    /// How the call ended.
     pub status: Status,
-    /// The code, where it ended in an error.
+    /// Error code, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub error_type: Option<Cow<'a, str>>,
-    /// Whether guest code began.
+    /// Whether guest code started.
     pub executed: Executed,
-    /// What it used, also when it was stopped.
+    /// Resources used, also by a call that was stopped.
     #[serde(default)]
     pub usage: Usage,
-    /// From the intent to the outcome, waits included, in microseconds.
+    /// Time from intent to outcome, including waits, in microseconds.
     #[serde(default)]
     pub duration_us: u64,
-    /// What proves the output, where there is one.
+    /// Hash and size of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = OutputStamp, required = false)]
     pub output: Option<OutputStamp>,
 }
 
 impl CallOutcome<'_> {
-    /// What is written for a call that nobody closed.
-    pub(super) fn abandoned(
+    /// The outcome that the log itself writes for a call without one.
+    pub(super) fn implicit(
         status: Status,
         error_type: &'static str,
         executed: Executed,
@@ -164,25 +169,44 @@ impl CallOutcome<'_> {
     }
 }
 
-/// `running` is never written; it is what a search shows of an intent without an outcome.
+/// Status of a call. Records never contain `running`; a search returns it for an intent without outcome.
+//
+// The numbers are stored in the index: add new ones, never change one. A partial index depends on 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuditStatus)]
 pub enum Status {
-    Running,
-    Ok,
-    Error,
-    ClientRequired,
-    ApprovalRequired,
-    /// The entry was dropped without an outcome: the caller hung up.
-    Cancelled,
+    Running = 0,
+    Ok = 1,
+    Error = 2,
+    ClientRequired = 3,
+    ApprovalRequired = 4,
+    /// The entry was dropped without an outcome: the client disconnected.
+    Cancelled = 5,
     /// The entry was dropped by a panic in the daemon.
-    Crashed,
-    /// The daemon died while it ran.
-    Unknown,
+    Crashed = 6,
+    /// The daemon died while the call ran.
+    Unknown = 7,
 }
 
-/// Whether guest code began.
+impl Status {
+    pub(super) fn from_code(code: i64) -> Option<Self> {
+        [
+            Self::Running,
+            Self::Ok,
+            Self::Error,
+            Self::ClientRequired,
+            Self::ApprovalRequired,
+            Self::Cancelled,
+            Self::Crashed,
+            Self::Unknown,
+        ]
+        .into_iter()
+        .find(|status| *status as i64 == code)
+    }
+}
+
+/// Whether guest code started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuditExecuted)]
@@ -192,43 +216,43 @@ pub enum Executed {
     Unknown,
 }
 
-/// What the call used, also when it was stopped.
+/// Resources used by a call, also by one that was stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[schema(as = AuditUsage)]
 pub struct Usage {
-    /// Guest instructions.
+    /// Executed guest instructions.
     pub fuel: u64,
-    /// The most memory that it had at one time, in bytes.
+    /// Peak memory, in bytes.
     pub memory_bytes: u64,
     /// Time in the sandbox, in microseconds.
     pub duration_us: u64,
-    /// Calls of the guest into the host.
+    /// Calls from the guest to the host.
     pub host_calls: u64,
-    /// Bytes over the network, both ways together.
+    /// Bytes sent and received over the network.
     pub egress_bytes: u64,
-    /// What it wrote to the log, in bytes.
+    /// Bytes written to the log.
     pub log_bytes: u64,
 }
 
-/// The output is a tenant's data and stays out of the log; this is enough to prove what it was.
+/// Hash and size of an output, which is tenant data and not recorded itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditOutput)]
 pub struct OutputStamp {
-    /// Over the output as JSON text.
+    /// SHA-256 of the output as JSON text.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub sha256: Sha256,
-    /// Its size in bytes.
+    /// Size of the output, in bytes.
     pub bytes: u64,
 }
 
-/// Something a call did or tried outside of itself: a write, a request, a denial.
+/// An outside effect of a call: a write, a request, a denial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEffect)]
 pub struct EffectRecord<'a> {
     /// The kind of effect: `workspace_write`, `file_denied`, `network_denied`, `network_request`.
     pub effect: Cow<'a, str>,
-    /// Cut to `EFFECT_DETAIL_BYTES`; without queries and secrets.
+    /// Details without query strings and secrets, cut to `EFFECT_DETAIL_BYTES`.
     pub detail: Cow<'a, str>,
 }
 
@@ -236,49 +260,47 @@ pub struct EffectRecord<'a> {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditAct)]
 pub struct AdminRecord<'a> {
-    /// The organization that it concerns; none for the platform's own.
+    /// Organization of the act; absent for an act of the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub organization: Option<Cow<'a, str>>,
-    /// The id of the token that acted; `toolgate` for what the daemon did by itself.
+    /// Id of the acting token; `toolgate` for the daemon itself.
     pub principal: Cow<'a, str>,
-    /// `plugin.load`, `agent.put`, `token.revoke`.
+    /// Such as `plugin.load`, `agent.put`, `token.revoke`.
     pub action: Cow<'a, str>,
-    /// What it acted on: a namespace, a document's key.
+    /// Object of the act: a namespace, a document's key.
     pub target: Cow<'a, str>,
     /// `ok`, or an `error_type`.
     pub outcome: Cow<'a, str>,
-    /// The number of the rules that were in force.
+    /// Revision of the rules in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub revision: Option<u64>,
-    /// More, in a form that depends on the action.
+    /// Further details, whose schema depends on the action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub details: Option<Cow<'a, RawValue>>,
-    /// The door it came in by: `http`; `daemon` for what came in by none.
+    /// Interface of the act: `http`, or `daemon` for the daemon itself.
     pub source: Cow<'a, str>,
 }
 
-/// What the log found when it was started after a crash. Also a record of its own in the chain, so that what
-/// was cut stays known.
+/// The findings of a start after a crash. Also recorded in the chain, so that cuts and losses stay known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[schema(as = AuditRecovery)]
 pub struct Recovery {
-    /// The end of the newest segment that was not a whole record.
+    /// The torn end of the newest segment.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Cut, required = false)]
-    pub cut: Option<Cut>,
-    /// Acknowledged records that the `head` file or the index knows and the folder no longer has. A crash cannot
-    /// do this: somebody, or a disk that lies about syncs, shortened a file, emptied the folder, or put back an
-    /// older copy of it.
+    #[schema(value_type = TornEnd, required = false)]
+    pub cut: Option<TornEnd>,
+    /// Acknowledged records that the `head` file or the index knows and the folder lacks. A crash cannot cause this: a file
+    /// was truncated, the folder was emptied or replaced by an older copy, or the disk ignores syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Lost, required = false)]
-    pub lost: Option<Lost>,
-    /// The `head` file was not there, so that nobody can say whether the end of the log is.
+    #[schema(value_type = LostRecords, required = false)]
+    pub lost: Option<LostRecords>,
+    /// The `head` file was missing, so that a missing end of the log cannot be detected.
     pub anchor_missing: bool,
-    /// Calls that were running when the daemon died; each has got the outcome `unknown`.
+    /// Number of calls that were running when the daemon died; each gets the outcome `unknown`.
     pub unknown: u64,
 }
 
@@ -287,37 +309,37 @@ impl Recovery {
         *self != Self::default()
     }
 
-    /// Whether more happened than a crash explains.
+    /// Returns whether a crash does not explain the findings.
     pub fn is_suspicious(&self) -> bool {
         self.lost.is_some() || self.anchor_missing
     }
 }
 
-/// A torn end, made of bytes that were never acknowledged.
+/// A torn end of a segment: bytes that were never acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditCut)]
-pub struct Cut {
-    /// The number of the segment.
+pub struct TornEnd {
+    /// Number of the segment.
     pub segment: u64,
-    /// Where in it, in bytes.
+    /// Offset in the segment, in bytes.
     pub offset: u64,
-    /// From there to the last byte that was not zero.
+    /// Size, up to the last byte that was not zero.
     pub bytes: u64,
 }
 
-/// What should be there and is not.
+/// Acknowledged records that are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditLost)]
-pub struct Lost {
-    /// The last record that is still there.
+pub struct LostRecords {
+    /// Sequence of the last remaining record.
     pub after_sequence: u64,
-    /// The last record that was acknowledged.
+    /// Sequence of the last acknowledged record.
     pub acknowledged_sequence: u64,
-    /// The hash that the chain had there, in hexadecimal digits.
+    /// Hash of that record, in hexadecimal digits.
     pub acknowledged_hash: String,
 }
 
-/// A SHA-256, shown and stored as 64 hexadecimal digits.
+/// A SHA-256 hash, displayed and serialized as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sha256(pub [u8; 32]);
 
@@ -328,7 +350,7 @@ impl Sha256 {
         Self(sum)
     }
 
-    /// Reads 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.as_bytes().as_chunks::<2>();
         let (pairs, []) = digits else { return None };

@@ -1,12 +1,11 @@
-//! Questions to the log: a page of rows by filter, or one call by its id.
+//! Search: a page of rows by filter, or one call by its id.
 //!
-//! A search sees everything that was appended before it began: it has the log synced, waits for the index to
-//! catch up, finds the rows there and reads their content from the segments. Scope is the caller's business:
-//! whoever may see one organization only passes it as a filter. Pages follow the order of the log, not the
-//! clock, so that none is skipped or shown twice while new ones come.
+//! A search sees every record appended before it began: the log is synced, the index catches up, and the content of the rows
+//! is read from the segments. The caller restricts the scope: a token of one organization passes it as a filter. Pages are
+//! ordered by sequence, not by time, so that new records cause no row to be skipped or repeated.
 //!
-//! The index only says where to look: what stands there is shown if it is the record that the row was made of, with
-//! the same organization and whatever else a search filters by. Anything else is a damaged place, and said to be one.
+//! A record is returned only if it is the one that the row was made from, with the same organization and other search columns.
+//! Any other content at its position is reported as damaged.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -19,20 +18,19 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use utoipa::ToSchema;
 
 use super::error::AuditError;
-use super::fold::{Keys, kind_code, kind_of, status_code, status_of};
 use super::folder::Folder;
-use super::format::{RecordHeader, RecordKind};
+use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{integer, natural};
-use super::place::Place;
+use super::index_batch::RowKeys;
 use super::reader::read_from;
 use super::record::{AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Recovery, Status};
 
-/// Rows of a page where none is asked for.
+/// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
-/// Rows of the largest page: each may carry its arguments.
+/// Largest page size in rows, since each row may contain its arguments.
 pub const PAGE_ROWS_MAX: u32 = 500;
 
-/// What to look for; everything that is set must hold.
+/// Filters of a search; a row matches if it matches every filter that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Query {
@@ -42,38 +40,38 @@ pub struct Query {
     pub call: Option<String>,
     /// `namespace/tool`.
     pub tool: Option<String>,
-    /// Whom a session acts for.
+    /// The user that a session acts for.
     pub user: Option<String>,
-    /// The id of the token that asked or acted.
+    /// Id of the token that called or acted.
     pub principal: Option<String>,
-    /// What an administrative act did.
+    /// The action of an administrative act.
     pub action: Option<String>,
     pub status: Option<Status>,
     pub error_type: Option<String>,
     pub kind: Option<Kind>,
-    /// Not before this time.
+    /// Recorded at or after this time.
     pub since_ms: Option<u64>,
-    /// Before this time.
+    /// Recorded before this time.
     pub until_ms: Option<u64>,
-    /// [`Page::next`] of the page before.
+    /// [`Page::next`] of the previous page.
     pub cursor: Option<String>,
-    /// [`PAGE_ROWS`] where it is not set, at most [`PAGE_ROWS_MAX`].
+    /// Page size: [`PAGE_ROWS`] by default, at most [`PAGE_ROWS_MAX`].
     pub limit: Option<u32>,
     pub order: Order,
 }
 
-/// Newest first unless asked otherwise; oldest first is for following the log.
+/// Order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// For looking back.
+    /// The default.
     #[default]
     NewestFirst,
-    /// For following the log.
+    /// To follow the log.
     OldestFirst,
 }
 
-/// Rows, and where the next page begins; with oldest first there is always a `next`, to ask again later.
+/// A page of rows and the cursor of the next one. With oldest first there always is a cursor, to poll for later records.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
     pub rows: Vec<Row>,
@@ -81,38 +79,38 @@ pub struct Page {
     pub next: Option<String>,
 }
 
-/// One call with what became of it, one effect, one act, one recovery, or records that can no longer be read;
-/// `kind` says which of the last members are there.
+/// One call with its outcome, one effect, one administrative act, one recovery, or a range of damaged records. `kind` says
+/// which of the last fields are set.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = AuditRecord)]
 pub struct Row {
-    /// Place in the order of the log; never given twice.
+    /// Sequence in the log; never used twice.
     pub sequence: u64,
-    /// What it is about.
+    /// Type of the record.
     pub kind: Kind,
-    /// When it was recorded, in milliseconds since 1970.
+    /// Time of the record, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How the call ended, or `running`.
+    /// Status of the call, `running` before its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Status, required = false)]
     pub status: Option<Status>,
-    /// The call, where it is about one.
+    /// The intent of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallIntent<'static>, required = false)]
     pub call: Option<CallIntent<'static>>,
-    /// When it ended, in milliseconds since 1970.
+    /// Time of the outcome, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub closed_at_ms: Option<u64>,
-    /// What became of it.
+    /// The outcome of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
-    /// Effects of the call that found no room in the log.
+    /// Number of effects that did not fit into the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub effects_lost: Option<u64>,
-    /// The sequence of the call that an effect belongs to.
+    /// Sequence of the call that the effect belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub of: Option<u64>,
@@ -120,87 +118,87 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = EffectRecord<'static>, required = false)]
     pub effect: Option<EffectRecord<'static>>,
-    /// The act.
+    /// The administrative act.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = AdminRecord<'static>, required = false)]
     pub admin: Option<AdminRecord<'static>>,
-    /// What a start after a crash found.
+    /// The findings of a start after a crash.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Recovery, required = false)]
     pub recovery: Option<Recovery>,
-    /// What of it can no longer be read; with the kind `damaged`, records between the row before and the next, and whose
-    /// they were is not known.
+    /// The damaged part of this row. With the kind `damaged`, unreadable records between the previous and the next row, of
+    /// unknown organizations.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Damaged, required = false)]
-    pub damaged: Option<Damaged>,
+    #[schema(value_type = DamagedRange, required = false)]
+    pub damaged: Option<DamagedRange>,
 }
 
-/// A place of the log that does not have what was recorded there.
+/// A range of the log that no longer contains what was recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = AuditDamaged)]
-pub struct Damaged {
-    /// How many records cannot be read, whosever they were.
+pub struct DamagedRange {
+    /// Number of unreadable records, of any organization.
     pub records: u64,
-    /// The number of the segment; not shown to tenants, nor of an outcome that was lost with others.
+    /// Number of the segment; hidden from tenants, and unknown for an outcome that was lost with other records.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub segment: Option<u64>,
-    /// Where in it, in bytes; shown with the segment.
+    /// Offset in the segment, in bytes; present if `segment` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub offset: Option<u64>,
-    /// What is there instead.
+    /// The reason.
     pub what: &'static str,
 }
 
 #[derive(Deserialize)]
-struct Loss {
+struct LostEffects {
     effects_lost: Option<u64>,
 }
 
-/// A row of the index: where its records are, and what they have to say to be shown.
+/// A row of the index: the positions of its records and the values that they must match.
 struct Hit {
     sequence: u64,
     at_ms: u64,
     kind: Kind,
-    keys: Keys,
+    keys: RowKeys,
     of: Option<u64>,
     status: Option<Status>,
     error_type: Option<String>,
-    opened: Place,
-    closed: Option<Place>,
-    /// How many records a damaged place had.
+    open_position: LogPosition,
+    close_position: Option<LogPosition>,
+    /// Number of damaged records.
     records: Option<u64>,
 }
 
-/// What a damaged place has, whose records are known by their number alone.
+/// Reason in a row of records that are known by their sequences alone.
 pub(super) const UNREADABLE: &str = "records that could not be read when the index was made";
 
-/// Why a record is not shown.
-enum Unread {
+/// A record that could not be read.
+enum ReadError {
     Damaged(&'static str),
     Disk(io::Error),
 }
 
-impl From<io::Error> for Unread {
+impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Damaged("its file is missing"),
-            io::ErrorKind::InvalidData => Self::Damaged("no whole record is there"),
+            io::ErrorKind::InvalidData => Self::Damaged("no complete record is there"),
             _ => Self::Disk(error),
         }
     }
 }
 
-impl From<serde_json::Error> for Unread {
+impl From<serde_json::Error> for ReadError {
     fn from(_: serde_json::Error) -> Self {
-        Self::Damaged("what is recorded there is not of its kind")
+        Self::Damaged("the record there has another kind of content")
     }
 }
 
-/// What stands there must be what the index was made of, and so what was asked for.
-fn same(is: bool) -> Result<(), Unread> {
-    if is { Ok(()) } else { Err(Unread::Damaged("another record is there")) }
+/// Checks that the record is the one that the row was made from.
+fn require(matches: bool) -> Result<(), ReadError> {
+    if matches { Ok(()) } else { Err(ReadError::Damaged("another record is there")) }
 }
 
 pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Result<Page, AuditError> {
@@ -216,8 +214,8 @@ pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Res
     Ok(Page { rows: read_rows(folder, hits).await?, next })
 }
 
-/// The newest call of this id in this session; where there is none, a damaged place that may have had it, since it
-/// is of the time after the session began.
+/// Returns the newest call of this id in this session; else a damaged range recorded since the session began, which may have
+/// contained it.
 pub async fn lookup(
     reading: &SqlitePool,
     folder: &Folder,
@@ -241,14 +239,14 @@ pub async fn lookup(
     Ok(read_rows(folder, hits).await?.pop())
 }
 
-/// The ids of calls that a session had.
+/// Ids of the earlier calls of a session.
 pub struct EarlierCalls {
-    /// None where a damaged place may have had any.
+    /// `None` if a damaged range may have contained any id.
     ids: Option<HashSet<Box<str>>>,
 }
 
 impl EarlierCalls {
-    /// Whether the session may have had a call of this id.
+    /// Returns whether the session may have had a call with this id.
     pub fn may_have(&self, id: &str) -> bool {
         self.ids.as_ref().is_none_or(|ids| ids.contains(id))
     }
@@ -266,7 +264,7 @@ pub async fn earlier_calls(
     let ids = sqlx::query_scalar::<_, String>(
         "SELECT call FROM rows WHERE session = $1 AND kind = $2 AND call IS NOT NULL",
     );
-    let ids = ids.bind(session).bind(kind_code(Kind::Call)).fetch_all(reading).await?;
+    let ids = ids.bind(session).bind(Kind::Call as i64).fetch_all(reading).await?;
     Ok(EarlierCalls { ids: Some(ids.into_iter().map(Box::from).collect()) })
 }
 
@@ -278,29 +276,29 @@ fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
     cursor.parse().map(Some).map_err(|_| AuditError::BadCursor { cursor: cursor.clone() })
 }
 
-/// What is asked for, and the damaged places that may have had some of it. Each comes in the order of the log by an
-/// index of its own, and SQLite merges the two only as far as the page goes.
+/// Selects the matching rows and the damaged ranges that may have contained matching records. Each part uses an index ordered by
+/// sequence, and SQLite merges the two up to the page size.
 fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite> {
     let (comparison, direction) = match query.order {
         Order::NewestFirst => ("<", "DESC"),
         Order::OldestFirst => (">", "ASC"),
     };
     let mut sql = QueryBuilder::new("");
-    let onward = |sql: &mut QueryBuilder<Sqlite>| {
+    let after_cursor = |sql: &mut QueryBuilder<Sqlite>| {
         if let Some(cursor) = cursor {
             sql.push(format_args!(" AND sequence {comparison} ")).push_bind(integer(cursor));
         }
     };
     if query.kind != Some(Kind::Damaged) {
         select_known(&mut sql, query);
-        onward(&mut sql);
+        after_cursor(&mut sql);
     }
     if query.kind.is_none() {
         sql.push(" UNION ALL ");
     }
     if matches!(query.kind, None | Some(Kind::Damaged)) {
         select_damaged(&mut sql, query);
-        onward(&mut sql);
+        after_cursor(&mut sql);
     }
     sql.push(format_args!(" ORDER BY sequence {direction} LIMIT {limit}"));
     sql
@@ -324,13 +322,14 @@ fn select_known(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
             sql.push(format_args!(" AND {column} = ")).push_bind(text.to_owned());
         }
     }
-    for (column, code) in [("status", query.status.map(status_code)), ("kind", query.kind.map(kind_code))] {
+    for (column, code) in
+        [("status", query.status.map(|status| status as i64)), ("kind", query.kind.map(|kind| kind as i64))]
+    {
         if let Some(code) = code {
             sql.push(format_args!(" AND {column} = ")).push_bind(code);
         }
     }
-    // The clock may have been set back, so times do not follow sequences; a span bounds which sequences can
-    // have them.
+    // The clock may have been set back, so times are not ordered by sequence; the spans bound the sequences.
     if let Some(since_ms) = query.since_ms {
         sql.push(" AND at_ms >= ").push_bind(integer(since_ms));
         sql.push(" AND sequence >= (SELECT min(first_sequence) FROM spans WHERE greatest_ms >= ");
@@ -343,8 +342,8 @@ fn select_known(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
     }
 }
 
-/// What was there may have been of anybody and of any kind, so only its time leaves it out: it was recorded after the
-/// row before it.
+/// Filters by time alone, since the damaged records may have had any organization and kind. They were recorded after the
+/// previous row.
 fn select_damaged(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
     sql.push(SELECT).push(" WHERE kind = 4");
     if let Some(since_ms) = query.since_ms {
@@ -359,101 +358,100 @@ fn select_damaged(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
 }
 
 impl Hit {
-    /// None of a kind that this version does not know; the index has a version of its own, so that there is none.
+    /// Returns `None` for an unknown kind; the version of the index rules that out.
     fn from_row(row: &SqliteRow) -> Option<Self> {
         let number = |column: &str| row.get::<Option<i64>, _>(column);
         Some(Self {
             sequence: natural(row.get("sequence")),
             at_ms: natural(row.get("at_ms")),
-            kind: kind_of(row.get("kind"))?,
-            keys: Keys::from_row(row),
+            kind: Kind::from_code(row.get("kind"))?,
+            keys: RowKeys::from_row(row),
             of: number("of_call").map(natural),
-            status: number("status").and_then(status_of),
+            status: number("status").and_then(Status::from_code),
             error_type: row.get("error_type"),
-            opened: Place::unpacked(row.get("place")),
-            closed: number("close_place").map(Place::unpacked),
+            open_position: LogPosition::unpack(row.get("place")),
+            close_position: number("close_place").map(LogPosition::unpack),
             records: number("records").map(natural),
         })
     }
 }
 
 async fn read_rows(folder: &Folder, hits: Vec<Hit>) -> Result<Vec<Row>, AuditError> {
-    let mut content = Content { folder: folder.clone(), files: HashMap::new() };
+    let mut records = RecordReader { folder: folder.clone(), files: HashMap::new() };
     let read = tokio::task::spawn_blocking(move || {
-        hits.iter().map(|hit| content.row(hit)).collect::<io::Result<Vec<Row>>>()
+        hits.iter().map(|hit| records.row(hit)).collect::<io::Result<Vec<Row>>>()
     });
     read.await.map_err(AuditError::index)?.map_err(AuditError::index)
 }
 
-/// Reads records by their place; a page lies in few segments.
-struct Content {
+/// Reads records by position; caches the open segment files, since a page spans few of them.
+struct RecordReader {
     folder: Folder,
     files: HashMap<u64, File>,
 }
 
-impl Content {
-    /// The record at this place, if it is of this kind and belongs to this call.
+impl RecordReader {
+    /// Reads the record at this position, which must have this kind and call.
     fn record(
         &mut self,
-        Place { segment, offset }: Place,
+        LogPosition { segment, offset }: LogPosition,
         kind: RecordKind,
         of: u64,
-    ) -> Result<(RecordHeader, Vec<u8>), Unread> {
+    ) -> Result<(RecordHeader, Vec<u8>), ReadError> {
         let file = match self.files.entry(segment) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(File::open(self.folder.segment(segment))?),
         };
         let (header, payload) = read_from(file, offset)?;
-        same((header.kind, header.of) == (kind, of))?;
+        require((header.kind, header.of) == (kind, of))?;
         Ok((header, payload))
     }
 
     fn row(&mut self, hit: &Hit) -> io::Result<Row> {
-        let mut row = Row::unread(hit);
-        let read = self.open(hit, &mut row).map_err(|unread| (hit.opened, unread)).and_then(|()| {
-            let Some(place) = hit.closed else { return Ok(()) };
-            self.close(hit, place, &mut row).map_err(|unread| (place, unread))
-        });
+        let mut row = Row::from_hit(hit);
+        let read =
+            self.read_content(hit, &mut row).map_err(|error| (hit.open_position, error)).and_then(|()| {
+                let Some(position) = hit.close_position else { return Ok(()) };
+                self.read_outcome(hit, position, &mut row).map_err(|error| (position, error))
+            });
         let records = hit.records.unwrap_or(1);
         match read {
-            Ok(()) if hit.status == Some(Status::Unknown) && hit.closed.is_none() => {
-                let what = "its outcome was in a place that cannot be read";
-                row.damaged = Some(Damaged { records, segment: None, offset: None, what });
+            Ok(()) if hit.status == Some(Status::Unknown) && hit.close_position.is_none() => {
+                let what = "its outcome was in a damaged range";
+                row.damaged = Some(DamagedRange { records, segment: None, offset: None, what });
             }
             Ok(()) => {}
-            Err((_, Unread::Disk(error))) => return Err(error),
-            Err((Place { segment, offset }, Unread::Damaged(what))) => {
+            Err((_, ReadError::Disk(error))) => return Err(error),
+            Err((LogPosition { segment, offset }, ReadError::Damaged(what))) => {
                 let (segment, offset) = (Some(segment), Some(offset));
-                row.damaged = Some(Damaged { records, segment, offset, what });
+                row.damaged = Some(DamagedRange { records, segment, offset, what });
             }
         }
         Ok(row)
     }
 
-    fn open(&mut self, hit: &Hit, row: &mut Row) -> Result<(), Unread> {
+    fn read_content(&mut self, hit: &Hit, row: &mut Row) -> Result<(), ReadError> {
         let kind = match hit.kind {
             Kind::Call => RecordKind::CallOpen,
             Kind::Effect => RecordKind::Effect,
             Kind::Admin => RecordKind::Admin,
             Kind::Recovery => RecordKind::Recovery,
-            Kind::Damaged => {
-                return Err(Unread::Damaged(UNREADABLE));
-            }
+            Kind::Damaged => return Err(ReadError::Damaged(UNREADABLE)),
         };
-        let (header, payload) = self.record(hit.opened, kind, hit.of.unwrap_or(0))?;
-        same((header.sequence, header.at_ms) == (hit.sequence, hit.at_ms))?;
+        let (header, payload) = self.record(hit.open_position, kind, hit.of.unwrap_or(0))?;
+        require((header.sequence, header.at_ms) == (hit.sequence, hit.at_ms))?;
         match hit.kind {
             Kind::Call => {
                 let intent: CallIntent<'static> = serde_json::from_slice(&payload)?;
-                same(Keys::from(&intent) == hit.keys)?;
+                require(RowKeys::from(&intent) == hit.keys)?;
                 row.call = Some(intent);
             }
             Kind::Admin => {
                 let act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
-                same(Keys::from(&act) == hit.keys)?;
+                require(RowKeys::from(&act) == hit.keys)?;
                 row.admin = Some(act);
             }
-            // It has no organization of its own: that of its call is known by the call's sequence.
+            // An effect has no organization of its own; its call has, found by sequence.
             Kind::Effect => row.effect = Some(serde_json::from_slice(&payload)?),
             Kind::Recovery => row.recovery = Some(serde_json::from_slice(&payload)?),
             Kind::Damaged => {}
@@ -461,21 +459,21 @@ impl Content {
         Ok(())
     }
 
-    fn close(&mut self, hit: &Hit, place: Place, row: &mut Row) -> Result<(), Unread> {
-        let (header, payload) = self.record(place, RecordKind::CallClose, hit.sequence)?;
+    fn read_outcome(&mut self, hit: &Hit, position: LogPosition, row: &mut Row) -> Result<(), ReadError> {
+        let (header, payload) = self.record(position, RecordKind::CallClose, hit.sequence)?;
         let outcome: CallOutcome<'static> = serde_json::from_slice(&payload)?;
-        same(
+        require(
             (Some(outcome.status), outcome.error_type.as_deref()) == (hit.status, hit.error_type.as_deref()),
         )?;
-        row.effects_lost = serde_json::from_slice::<Loss>(&payload)?.effects_lost;
+        row.effects_lost = serde_json::from_slice::<LostEffects>(&payload)?.effects_lost;
         (row.closed_at_ms, row.outcome) = (Some(header.at_ms), Some(outcome));
         Ok(())
     }
 }
 
 impl Row {
-    /// What the index knows by itself.
-    fn unread(hit: &Hit) -> Self {
+    /// A row with the columns of the index alone.
+    fn from_hit(hit: &Hit) -> Self {
         Self {
             sequence: hit.sequence,
             kind: hit.kind,

@@ -1,5 +1,4 @@
-//! What the log promises, on real files: in memory where the machine has a folder for that, since a promise
-//! about every byte is tested at every byte.
+//! Tests of the guarantees of the log, on real files: in `/dev/shm` if it exists, since many tests change every byte.
 
 mod chain;
 mod damage;
@@ -18,17 +17,17 @@ use tempfile::TempDir;
 
 use super::folder::Folder;
 use super::format::{RecordHeader, RecordKind};
-use super::reader::{Link, Reader, Step};
+use super::reader::{ChainLink, Reader, Step};
 use super::*;
 
 const SEGMENT_BYTES: u64 = 64 * 1024;
 
-/// A folder of its own for a log and its index.
-struct Place {
+/// A temporary folder with a log and its index.
+struct TestLog {
     dir: TempDir,
 }
 
-impl Place {
+impl TestLog {
     fn new() -> Self {
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
@@ -59,7 +58,7 @@ impl Place {
         Audit::start(&self.settings()).await.expect("the log starts")
     }
 
-    async fn refused(&self) -> StartError {
+    async fn start_error(&self) -> StartError {
         Audit::start(&self.settings()).await.err().expect("the log is refused")
     }
 
@@ -67,15 +66,15 @@ impl Place {
         verify_folder(&self.audit_dir(), None).expect("the log can be read")
     }
 
-    /// Puts a segment there as a crash might have left it.
+    /// Creates a folder with one segment, as a crash may leave it.
     fn with_segment(bytes: &[u8]) -> Self {
-        let place = Self::new();
-        place.folder().create().expect("a folder");
-        std::fs::write(place.folder().segment(1), bytes).expect("a segment");
-        place
+        let log = Self::new();
+        log.folder().create().expect("a folder");
+        std::fs::write(log.folder().segment(1), bytes).expect("a segment");
+        log
     }
 
-    /// The bytes of a segment, without the preallocated zeros.
+    /// Reads a segment, without the preallocated zeros.
     fn segment(&self, number: u64) -> Vec<u8> {
         let mut bytes = std::fs::read(self.folder().segment(number)).expect("a segment");
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -84,25 +83,25 @@ impl Place {
     }
 }
 
-/// A record as it is in a file.
+/// A record in a segment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Found {
+struct StoredRecord {
     offset: usize,
     end: usize,
     header: RecordHeader,
     payload: Vec<u8>,
 }
 
-/// All good records of one segment.
-fn records(folder: &Folder, segment: u64) -> Vec<Found> {
+/// Reads the valid records of one segment.
+fn records(folder: &Folder, segment: u64) -> Vec<StoredRecord> {
     let mut reader = Reader::open(folder, segment).expect("a segment");
     let Ok((header, hash)) = reader.header().expect("it can be read") else { return Vec::new() };
-    let mut link = Link { hash, sequence: header.first_sequence };
+    let mut link = ChainLink { hash, sequence: header.first_sequence };
     let mut found = Vec::new();
     while let Step::Record { offset, header, payload } = reader.next(&mut link).expect("it can be read") {
         let offset = usize::try_from(offset).expect("small");
         let end = offset + super::format::RECORD_HEADER_BYTES + header.length as usize;
-        found.push(Found { offset, end, header, payload: payload.to_vec() });
+        found.push(StoredRecord { offset, end, header, payload: payload.to_vec() });
     }
     found
 }
@@ -137,7 +136,7 @@ fn raw(json: &str) -> Cow<'static, RawValue> {
     Cow::Owned(RawValue::from_string(json.to_owned()).expect("JSON"))
 }
 
-fn ok() -> CallOutcome<'static> {
+fn success() -> CallOutcome<'static> {
     CallOutcome {
         status: Status::Ok,
         error_type: None,
@@ -148,8 +147,8 @@ fn ok() -> CallOutcome<'static> {
     }
 }
 
-fn failed(error_type: &'static str) -> CallOutcome<'static> {
-    CallOutcome { status: Status::Error, error_type: Some(error_type.into()), output: None, ..ok() }
+fn failure(error_type: &'static str) -> CallOutcome<'static> {
+    CallOutcome { status: Status::Error, error_type: Some(error_type.into()), output: None, ..success() }
 }
 
 fn act(action: &str) -> AdminRecord<'_> {
@@ -167,16 +166,16 @@ fn act(action: &str) -> AdminRecord<'_> {
 
 async fn call(audit: &Audit, id: &str) {
     let entry = audit.open(intent(id)).expect("it is taken");
-    audit.close(entry, ok()).await.expect("it is on disk");
+    audit.close(entry, success()).await.expect("it is on disk");
 }
 
 async fn row(audit: &Audit, id: &str) -> Row {
-    // What this run recorded is in the index by then, which looking up does not see to.
+    // A search waits for the index, which a lookup does not.
     audit.search(&Query::default()).await.expect("the index answers");
     audit.lookup("s1", 0, id).await.expect("the index answers").expect("the call is known")
 }
 
-/// Looks again until it is so; a test that waits for what never comes fails after a while.
+/// Polls a condition; fails after a time limit.
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -185,7 +184,7 @@ async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// This test program again, to run one ignored test of it as a process of its own.
+/// Command and environment that run one ignored test of this program in a child process.
 fn child(test: &str, dir: &Path) -> (String, Vec<(String, String)>) {
     let program = std::env::current_exe().expect("a path").display().to_string();
     let arguments =
@@ -193,7 +192,7 @@ fn child(test: &str, dir: &Path) -> (String, Vec<(String, String)>) {
     (arguments, vec![("AUDIT_TEST_DIR".into(), dir.display().to_string())])
 }
 
-/// The folder that a child was told to work in.
+/// The folder given to a child process.
 fn child_dir() -> PathBuf {
     std::env::var_os("AUDIT_TEST_DIR").expect("started by another test").into()
 }

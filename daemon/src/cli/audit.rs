@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_damaged_row_says_what_was_lost_and_where_if_that_is_known() {
         let what = |item: Value| row(&item)[4].clone();
-        let damaged = json!({"records": 1, "what": "no whole record is there"});
+        let damaged = json!({"records": 1, "what": "no complete record is there"});
         let call = json!({"organization": "acme", "agent": "bot", "tool": "files/read"});
         assert_eq!(
             what(json!({"kind": "call", "call": call, "damaged": damaged})),
@@ -388,7 +388,8 @@ mod tests {
         for kind in ["call", "effect", "admin", "recovery"] {
             assert_eq!(what(json!({"kind": kind, "of": 7, "damaged": damaged})), "it can no longer be read");
         }
-        let placed = json!({"records": 1, "segment": 3, "offset": 112, "what": "no whole record is there"});
+        let placed =
+            json!({"records": 1, "segment": 3, "offset": 112, "what": "no complete record is there"});
         assert_eq!(
             what(json!({"kind": "call", "call": call, "damaged": placed})),
             "files/read (its outcome can no longer be read), segment 3 at byte 112"

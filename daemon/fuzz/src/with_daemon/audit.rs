@@ -7,7 +7,9 @@ mod walk;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use toolgate::audit::{Anchor, Head, Recovery, StartError, VerifyReport, recover_folder, verify_folder};
+use toolgate::audit::{
+    Anchor, AnchorSource, Recovery, StartError, VerifyReport, recover_folder, verify_folder,
+};
 
 use super::place;
 use baseline::{BASELINE, KEY, SEGMENT_BYTES};
@@ -61,7 +63,7 @@ pub fn audit_log(data: &[u8]) {
     let had_segments = (1..=3).any(|number| segment(folder.path(), number).exists());
 
     let report = verify_folder(folder.path(), Some(&KEY)).expect("it is read");
-    assert_eq!(report.anchor, if has_anchor { Anchor::HeadFile } else { Anchor::None });
+    assert_eq!(report.anchor, if has_anchor { AnchorSource::HeadFile } else { AnchorSource::None });
     assert_eq!(report.ok, report.first_bad.is_none() && keeps_all(&report));
     is_a_prefix(report.head);
     assert_eq!(report.records, report.head.sequence, "records are counted otherwise than they are numbered");
@@ -126,7 +128,7 @@ fn agrees(report: &VerifyReport, walked: Option<&Walked>) {
     }
 }
 
-fn recovered(file: &Path, before: &[u8], walked: Option<&Walked>, recovery: &Recovery, head: Head) {
+fn recovered(file: &Path, before: &[u8], walked: Option<&Walked>, recovery: &Recovery, head: Anchor) {
     let after = fs::read(file).expect("a segment");
     let end = usize::try_from(head.offset).expect("small");
     let (kept, rest) = after.split_at_checked(end).expect("the end is in the file");
@@ -146,12 +148,12 @@ fn recovered(file: &Path, before: &[u8], walked: Option<&Walked>, recovery: &Rec
 }
 
 /// What recovery wrote, recovery leaves alone.
-fn same_again(folder: &Path, key: Option<&[u8; 32]>, head: Head) {
+fn same_again(folder: &Path, key: Option<&[u8; 32]>, head: Anchor) {
     let (recovery, again) = recover_folder(folder, key, SEGMENT_BYTES).expect("recovered, and then refused");
     assert_eq!((again, recovery.cut), (head, None), "recovered twice, in two ways");
 }
 
-fn is_a_prefix(head: Head) {
+fn is_a_prefix(head: Anchor) {
     let is_known = head.sequence == 0
         || BASELINE.good.iter().any(|good: &Good| (good.sequence, good.hash) == (head.sequence, head.hash.0));
     assert!(is_known, "record {} was never written so", head.sequence);

@@ -4,14 +4,14 @@ use super::*;
 
 #[tokio::test]
 async fn callers_at_the_same_time_share_their_syncs() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     for round in 0..20 {
-        // All are appended before anybody waits, as callers at the same time do it, whatever the machine is busy with.
+        // Append every record before the first wait, as concurrent callers do, however busy the machine is.
         let mut waiting = Vec::new();
         for caller in 0..64 {
             let entry = audit.open(intent(&format!("{caller}-{round}"))).expect("it is taken");
-            waiting.push(audit.close(entry, ok()));
+            waiting.push(audit.close(entry, success()));
         }
         for durable in waiting {
             durable.await.expect("it is on disk");
@@ -19,40 +19,40 @@ async fn callers_at_the_same_time_share_their_syncs() {
     }
     let counts = audit.counts();
     assert_eq!(counts.records, 2 * 64 * 20);
-    // How many share one depends on the disk and on who else computes; that some do is the point.
+    // The number of calls per sync depends on the disk and the load.
     assert!(counts.syncs < 64 * 20, "{} syncs for {} calls", counts.syncs, 64 * 20);
     let report = audit.verify().await.expect("it can be read");
     assert!(report.ok, "{report:?}");
-    assert_eq!((report.records, report.anchor), (counts.records, Anchor::Daemon));
+    assert_eq!((report.records, report.anchor), (counts.records, AnchorSource::Daemon));
 }
 
 #[tokio::test]
 async fn a_call_alone_waits_for_one_sync() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     assert_eq!(audit.counts().syncs, 1);
 }
 
 #[tokio::test]
-async fn an_intent_that_nobody_waits_for_reaches_the_file_without_a_sync() {
-    let place = Place::new();
-    let audit = place.start().await;
+async fn an_intent_without_a_waiter_reaches_the_file_without_a_sync() {
+    let log = TestLog::new();
+    let audit = log.start().await;
     let entry = audit.open(intent("c1")).expect("it is taken");
-    until("the intent to be written", || records(&place.folder(), 1).len() == 1).await;
+    until("the intent to be written", || records(&log.folder(), 1).len() == 1).await;
     assert_eq!(audit.counts().syncs, 0);
-    entry.synced().await.expect("it is on disk");
-    entry.intent_sync().synced().await.expect("it still is");
+    entry.sync().await.expect("it is on disk");
+    entry.intent_sync().sync().await.expect("it still is");
     assert_eq!(audit.counts().syncs, 1);
 }
 
 #[tokio::test]
 async fn an_entry_that_is_dropped_is_cancelled() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     drop(audit.open(intent("dropped")).expect("it is taken"));
-    // The future of a close that is never polled has taken the entry along, and recorded the outcome.
-    drop(audit.close(audit.open(intent("closed")).expect("it is taken"), ok()));
+    // `close` records the outcome even if its future is never polled.
+    drop(audit.close(audit.open(intent("closed")).expect("it is taken"), success()));
     let dropped = row(&audit, "dropped").await;
     assert_eq!(dropped.status, Some(Status::Cancelled));
     assert_eq!(dropped.outcome.and_then(|outcome| outcome.error_type).as_deref(), Some("CANCELLED"));
@@ -61,8 +61,8 @@ async fn an_entry_that_is_dropped_is_cancelled() {
 
 #[tokio::test]
 async fn an_entry_that_is_dropped_by_a_panic_has_crashed() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let own = audit.clone();
     let crashed = tokio::spawn(async move {
         let _entry = own.open(intent("c1")).expect("it is taken");
@@ -74,8 +74,8 @@ async fn an_entry_that_is_dropped_by_a_panic_has_crashed() {
 
 #[tokio::test]
 async fn a_record_that_is_too_large_is_refused_and_the_log_goes_on() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let huge = CallIntent { arguments: Some(raw(&format!("\"{}\"", "x".repeat(20_000)))), ..intent("huge") };
     assert!(matches!(audit.open(huge), Err(AuditError::TooLarge { limit_bytes: 16_384, .. })));
     call(&audit, "c1").await;
@@ -83,60 +83,60 @@ async fn a_record_that_is_too_large_is_refused_and_the_log_goes_on() {
 
 #[tokio::test]
 async fn the_folder_has_one_writer() {
-    let place = Place::new();
-    let audit = place.start().await;
-    assert!(matches!(place.refused().await, StartError::Held { .. }));
+    let log = TestLog::new();
+    let audit = log.start().await;
+    assert!(matches!(log.start_error().await, StartError::Held { .. }));
     drop(audit);
-    call(&place.start().await, "c1").await;
+    call(&log.start().await, "c1").await;
 }
 
 #[tokio::test]
 async fn a_log_that_is_opened_again_goes_on_where_it_was() {
-    let place = Place::new();
-    call(&place.start().await, "c1").await;
-    let before = place.verify();
-    let (audit, recovery) = place.start_after_crash().await;
+    let log = TestLog::new();
+    call(&log.start().await, "c1").await;
+    let before = log.verify();
+    let (audit, recovery) = log.start_after_crash().await;
     assert!(!recovery.is_needed(), "{recovery:?}");
-    assert_eq!(audit.head().hash, before.head.hash);
+    assert_eq!(audit.anchor().hash, before.head.hash);
     call(&audit, "c2").await;
     drop(audit);
-    let report = place.verify();
+    let report = log.verify();
     assert!(report.ok, "{report:?}");
-    assert_eq!((report.records, report.segments, report.anchor), (4, 1, Anchor::HeadFile));
+    assert_eq!((report.records, report.segments, report.anchor), (4, 1, AnchorSource::HeadFile));
 }
 
-/// Some segments, with a call that is open all the time.
-async fn rotated(place: &Place) -> (Audit, Entry) {
-    let audit = place.start().await;
+/// Fills more than four segments while one call stays open.
+async fn fill_four_segments(log: &TestLog) -> (Audit, Entry) {
+    let audit = log.start().await;
     let open = audit.open(intent("open")).expect("it is taken");
     for number in 0..30 {
         let entry = audit.open(large_intent(&number.to_string())).expect("it is taken");
-        audit.close(entry, ok()).await.expect("it is on disk");
+        audit.close(entry, success()).await.expect("it is on disk");
     }
     (audit, open)
 }
 
 #[tokio::test]
 async fn the_chain_goes_on_across_segments() {
-    let place = Place::new();
-    let (audit, open) = rotated(&place).await;
+    let log = TestLog::new();
+    let (audit, open) = fill_four_segments(&log).await;
     let report = audit.verify().await.expect("it can be read");
     assert!(report.ok && report.segments > 4, "{report:?}");
-    audit.close(open, ok()).await.expect("it is on disk");
+    audit.close(open, success()).await.expect("it is on disk");
     drop(audit);
-    let report = place.verify();
+    let report = log.verify();
     assert!(report.ok, "{report:?}");
     assert_eq!(report.records, 62);
 }
 
 #[tokio::test]
 async fn a_call_that_outlives_its_segment_is_unknown_after_a_crash() {
-    let place = Place::new();
-    let (audit, open) = rotated(&place).await;
-    // The entry outlives the log, as that of a daemon that is killed: nothing closes it.
+    let log = TestLog::new();
+    let (audit, open) = fill_four_segments(&log).await;
+    // The entry outlives the log, as in a killed daemon: it gets no outcome.
     drop(audit);
     drop(open);
-    let (audit, recovery) = place.start_after_crash().await;
+    let (audit, recovery) = log.start_after_crash().await;
     assert_eq!(recovery, Recovery { unknown: 1, ..Recovery::default() });
     assert_eq!(row(&audit, "open").await.status, Some(Status::Unknown));
     assert_eq!(row(&audit, "7").await.status, Some(Status::Ok));
@@ -144,37 +144,38 @@ async fn a_call_that_outlives_its_segment_is_unknown_after_a_crash() {
 
 #[tokio::test]
 async fn every_flipped_bit_is_found() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     audit.admin(act("plugin.load")).await.expect("it is on disk");
     drop(audit);
-    let path = place.folder().segment(1);
+    let path = log.folder().segment(1);
     let good = std::fs::read(&path).expect("a segment");
-    let used = place.segment(1).len();
+    let used = log.segment(1).len();
     for at in 0..used + 16 {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 8);
         std::fs::write(&path, bad).expect("it can be written");
-        let report = place.verify();
-        let found = report.first_bad.unwrap_or_else(|| panic!("byte {at} was changed and nobody saw it"));
+        let report = log.verify();
+        let found =
+            report.first_bad.unwrap_or_else(|| panic!("byte {at} was changed without being detected"));
         assert!(!report.ok && found.file == path && found.offset <= at as u64, "{found:?} for byte {at}");
     }
     std::fs::write(&path, good).expect("it can be written");
-    assert!(place.verify().ok);
+    assert!(log.verify().ok);
 }
 
 #[tokio::test]
 async fn records_that_are_taken_out_or_moved_are_found() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     for id in ["c1", "c2", "c3"] {
         call(&audit, id).await;
     }
     drop(audit);
-    let path = place.folder().segment(1);
+    let path = log.folder().segment(1);
     let good = std::fs::read(&path).expect("a segment");
-    let found = records(&place.folder(), 1);
+    let found = records(&log.folder(), 1);
     let (second, third) = (found[2].offset, found[4].offset);
     let first = found[0].offset;
     assert_eq!(second - first, third - second, "equal calls are equally long");
@@ -183,64 +184,63 @@ async fn records_that_are_taken_out_or_moved_are_found() {
     let twice = [&good[..second], &good[first..]].concat();
     for bad in [out, moved, twice] {
         std::fs::write(&path, bad).expect("it can be written");
-        assert!(!place.verify().ok);
+        assert!(!log.verify().ok);
     }
 }
 
 #[tokio::test]
 async fn segments_that_are_removed_or_swapped_are_found() {
-    let place = Place::new();
-    drop(rotated(&place).await);
-    let folder = place.folder();
+    let log = TestLog::new();
+    drop(fill_four_segments(&log).await);
+    let folder = log.folder();
     let last = *folder.segments().expect("a list").last().expect("segments");
     for number in [1, 2, last] {
-        let (path, aside) = (folder.segment(number), place.dir.path().join("aside"));
+        let (path, aside) = (folder.segment(number), log.dir.path().join("aside"));
         std::fs::rename(&path, &aside).expect("it can be moved");
-        let report = place.verify();
+        let report = log.verify();
         assert_eq!(report.first_bad.map(|bad| bad.file), Some(path.clone()));
         std::fs::rename(&aside, &path).expect("it can be moved");
     }
     std::fs::copy(folder.segment(2), folder.segment(3)).expect("it can be copied");
-    assert_eq!(place.verify().first_bad.map(|bad| bad.file), Some(folder.segment(3)));
+    assert_eq!(log.verify().first_bad.map(|bad| bad.file), Some(folder.segment(3)));
 }
 
-/// Two logs of the same calls are two chains, since the times of their segments differ; here one is put in
-/// the other's place.
+/// Two logs of the same calls have different chains, since the times of their segments differ; here one replaces the other.
 #[tokio::test]
-async fn a_chain_that_was_made_anew_is_found_by_the_anchor() {
+async fn a_rewritten_chain_is_detected_by_the_anchor() {
     let key = Some([7; 32]);
-    let (place, other) = (Place::new(), Place::new());
-    for (place, key, ids) in [(&place, key, ["c1", "c2"]), (&other, None, ["c1", "x2"])] {
+    let (log, other) = (TestLog::new(), TestLog::new());
+    for (log, key, ids) in [(&log, key, ["c1", "c2"]), (&other, None, ["c1", "x2"])] {
         let (audit, _) =
-            Audit::start(&AuditSettings { key, ..place.settings() }).await.expect("the log starts");
+            Audit::start(&AuditSettings { key, ..log.settings() }).await.expect("the log starts");
         for id in ids {
             call(&audit, id).await;
         }
     }
-    let verify = || verify_folder(&place.audit_dir(), key.as_ref()).expect("it can be read");
+    let verify = || verify_folder(&log.audit_dir(), key.as_ref()).expect("it can be read");
     assert!(verify().ok);
-    std::fs::copy(other.folder().segment(1), place.folder().segment(1)).expect("it can be copied");
+    std::fs::copy(other.folder().segment(1), log.folder().segment(1)).expect("it can be copied");
     let report = verify();
     assert!(report.first_bad.is_some_and(|bad| bad.what.contains("acknowledged")));
-    let refused = Audit::start(&AuditSettings { key, ..place.settings() }).await.err();
-    assert!(matches!(refused, Some(StartError::Corrupt { what, .. }) if what.contains("made anew")));
-    // With the anchor made anew too, only the key tells.
-    std::fs::copy(other.folder().head(), place.folder().head()).expect("it can be copied");
-    assert!(place.verify().ok);
-    assert_eq!(verify().first_bad.map(|bad| bad.file), Some(place.folder().head()));
-    let refused = Audit::start(&AuditSettings { key, ..place.settings() }).await.err();
-    assert!(matches!(refused, Some(StartError::Corrupt { file, .. }) if file == place.folder().head()));
+    let refused = Audit::start(&AuditSettings { key, ..log.settings() }).await.err();
+    assert!(matches!(refused, Some(StartError::Corrupt { what, .. }) if what.contains("rewritten")));
+    // If the anchor is replaced too, only the key reveals it.
+    std::fs::copy(other.folder().anchor(), log.folder().anchor()).expect("it can be copied");
+    assert!(log.verify().ok);
+    assert_eq!(verify().first_bad.map(|bad| bad.file), Some(log.folder().anchor()));
+    let refused = Audit::start(&AuditSettings { key, ..log.settings() }).await.err();
+    assert!(matches!(refused, Some(StartError::Corrupt { file, .. }) if file == log.folder().anchor()));
 }
 
 #[tokio::test]
 async fn a_running_daemon_sees_that_its_log_was_changed() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
-    let path = place.folder().segment(1);
+    let path = log.folder().segment(1);
     let good = std::fs::read(&path).expect("a segment");
     let mut cut = good.clone();
-    cut[records(&place.folder(), 1)[1].offset..].fill(0);
+    cut[records(&log.folder(), 1)[1].offset..].fill(0);
     std::fs::write(&path, cut).expect("it can be written");
     let report = audit.verify().await.expect("it can be read");
     assert!(report.first_bad.is_some_and(|bad| bad.what.contains("record 2 was acknowledged")));
@@ -249,9 +249,9 @@ async fn a_running_daemon_sees_that_its_log_was_changed() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_hold_their_promise_are_refused() {
-    let place = Place::new();
-    let settings = place.settings();
+async fn settings_out_of_range_are_refused() {
+    let log = TestLog::new();
+    let settings = log.settings();
     let wrong = [
         AuditSettings { segment_bytes: 1000, ..settings.clone() },
         AuditSettings { segment_bytes: u64::MAX, ..settings.clone() },

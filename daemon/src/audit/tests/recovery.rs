@@ -1,37 +1,37 @@
-//! What is left after a crash at any byte, and what no crash explains.
+//! Recovery after a crash at any byte, and refusal of damage that a crash does not explain.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use super::super::anchor::{AnchorFile, Sealer};
 use super::super::format::SegmentHeader;
-use super::super::head::{HeadFile, Sealer};
 use super::super::recover::recover;
 use super::*;
 
-/// A log of calls, an effect, an act and a call without outcome; and its one segment.
-async fn written() -> (Vec<u8>, Vec<Found>) {
-    let place = Place::new();
-    let audit = place.start().await;
+/// The segment of a log with calls, an effect, an act and a call without outcome.
+async fn sample_log() -> (Vec<u8>, Vec<StoredRecord>) {
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     let entry = audit.open(intent("c2")).expect("it is taken");
     let effect = EffectRecord { effect: "workspace_write".into(), detail: "notes.txt".into() };
     audit.effect(&entry, effect).expect("it is taken");
     audit.admin(act("plugin.load")).await.expect("it is on disk");
-    audit.close(entry, failed("TOOL_FAILED")).await.expect("it is on disk");
+    audit.close(entry, failure("TOOL_FAILED")).await.expect("it is on disk");
     let open = audit.open(intent("c3")).expect("it is taken");
-    open.synced().await.expect("it is on disk");
+    open.sync().await.expect("it is on disk");
     drop(audit);
     drop(open);
-    (place.segment(1), records(&place.folder(), 1))
+    (log.segment(1), records(&log.folder(), 1))
 }
 
-/// `bytes` is what a crash left; `whole` are the records that were written wholly.
-fn recovers_to(bytes: &[u8], whole: &[Found], at: usize) {
-    let place = Place::with_segment(bytes);
-    let opened = Opened::open(&place.settings()).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
+/// Recovers `bytes`, as left by a crash, and checks that the complete records `whole` are kept.
+fn recovers_to(bytes: &[u8], whole: &[StoredRecord], at: usize) {
+    let log = TestLog::with_segment(bytes);
+    let opened = OpenLog::open(&log.settings()).unwrap_or_else(|error| panic!("cut at {at}: {error}"));
     block_on_here(opened.record_recovery()).expect("it is recorded");
     drop(opened);
-    let found = records(&place.folder(), 1);
+    let found = records(&log.folder(), 1);
     assert_eq!(&found[..whole.len()], whole, "cut at {at}");
     let added: Vec<_> =
         found[whole.len()..].iter().map(|record| (record.header.kind, record.header.of)).collect();
@@ -50,29 +50,27 @@ fn recovers_to(bytes: &[u8], whole: &[Found], at: usize) {
         .collect();
     expected.push((RecordKind::Recovery, 0));
     assert_eq!(added, expected, "cut at {at}");
-    assert!(place.verify().ok, "cut at {at}");
+    assert!(log.verify().ok, "cut at {at}");
 }
 
 fn block_on_here<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// Whatever was acknowledged before the cut is there, nothing is that was not, and calls without outcome are
-/// unknown.
+/// Acknowledged records before the cut are kept, no others, and calls without outcome are unknown.
 #[test]
 fn a_segment_that_ends_at_any_byte_recovers() {
-    let (bytes, written) = block_on(written());
+    let (bytes, written) = block_on(sample_log());
     for at in 0..=bytes.len() {
         let whole = written.iter().take_while(|record| record.end <= at).count();
         recovers_to(&bytes[..at], &written[..whole], at);
     }
 }
 
-/// The same with preallocated zeros behind the cut. A payload ends with `}`, so one that lacks a byte is not
-/// whole.
+/// The same with preallocated zeros after the cut. A payload ends with `}`, so a record that lacks a byte is incomplete.
 #[test]
 fn a_segment_that_is_zero_from_any_byte_on_recovers() {
-    let (bytes, written) = block_on(written());
+    let (bytes, written) = block_on(sample_log());
     for at in 0..=bytes.len() {
         let whole = written.iter().take_while(|record| record.end <= at).count();
         let mut zeroed = bytes.clone();
@@ -84,12 +82,12 @@ fn a_segment_that_is_zero_from_any_byte_on_recovers() {
 
 #[tokio::test]
 async fn a_call_without_outcome_is_shown_as_unknown() {
-    let (bytes, _) = written().await;
-    let place = Place::with_segment(&bytes);
-    let (audit, recovery) = place.start_after_crash().await;
+    let (bytes, _) = sample_log().await;
+    let log = TestLog::with_segment(&bytes);
+    let (audit, recovery) = log.start_after_crash().await;
     assert_eq!(recovery, Recovery { unknown: 1, anchor_missing: true, ..Recovery::default() });
     let report = audit.verify().await.expect("it can be read");
-    assert!(report.ok && report.suspicious.len() == 1, "nobody can say that anything is gone: {report:?}");
+    assert!(report.ok && report.suspicious.len() == 1, "a loss cannot be excluded: {report:?}");
     let unknown = row(&audit, "c3").await;
     assert_eq!(unknown.status, Some(Status::Unknown));
     let outcome = unknown.outcome.expect("an outcome");
@@ -100,24 +98,24 @@ async fn a_call_without_outcome_is_shown_as_unknown() {
     assert_eq!(noted.rows.into_iter().map(|row| row.recovery).collect::<Vec<_>>(), [Some(recovery)]);
 }
 
-/// Three intents that were written, but not synced: a crash may leave any part of them.
-async fn unsynced() -> (Vec<u8>, Vec<Found>) {
-    let place = Place::new();
-    let audit = place.start().await;
+/// Three intents that were written and not synced: a crash may leave any part of them.
+async fn unsynced_log() -> (Vec<u8>, Vec<StoredRecord>) {
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c0").await;
     let entries: Vec<_> = ["c1", "c2", "c3"].map(|id| audit.open(intent(id)).expect("it is taken")).into();
-    until("the intents to be written", || records(&place.folder(), 1).len() == 5).await;
-    let (bytes, found) = (place.segment(1), records(&place.folder(), 1));
+    until("the intents to be written", || records(&log.folder(), 1).len() == 5).await;
+    let (bytes, found) = (log.segment(1), records(&log.folder(), 1));
     drop(entries);
     (bytes, found)
 }
 
 #[tokio::test]
 async fn a_gap_in_what_was_never_synced_is_cut() {
-    let (mut bytes, found) = unsynced().await;
+    let (mut bytes, found) = unsynced_log().await;
     bytes[found[3].offset..found[3].end].fill(0);
-    let place = Place::with_segment(&bytes);
-    let (audit, recovery) = place.start_after_crash().await;
+    let log = TestLog::with_segment(&bytes);
+    let (audit, recovery) = log.start_after_crash().await;
     assert_eq!(recovery.unknown, 1);
     assert_eq!(recovery.cut.map(|cut| (cut.segment, cut.offset)), Some((1, found[3].offset as u64)));
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Unknown));
@@ -126,62 +124,63 @@ async fn a_gap_in_what_was_never_synced_is_cut() {
 
 #[tokio::test]
 async fn damage_in_what_was_synced_is_refused() {
-    let (bytes, found) = written().await;
+    let (bytes, found) = sample_log().await;
     for record in &found[..found.len() - 2] {
         for (what, at) in [("header", record.offset), ("payload", record.end - 1)] {
             let mut bad = bytes.clone();
             bad[at] ^= 0xff;
-            let place = Place::with_segment(&bad);
-            match place.refused().await {
+            let log = TestLog::with_segment(&bad);
+            match log.start_error().await {
                 StartError::Corrupt { file, offset, .. } => {
-                    assert_eq!((file, offset), (place.folder().segment(1), record.offset as u64), "{what}");
+                    assert_eq!((file, offset), (log.folder().segment(1), record.offset as u64), "{what}");
                 }
                 other => panic!("{what} of record {}: {other}", record.header.sequence),
             }
-            assert_eq!(place.segment(1), bad, "nothing was touched");
+            assert_eq!(log.segment(1), bad, "nothing was touched");
         }
     }
 }
 
 #[tokio::test]
 async fn damage_at_the_end_is_refused_if_the_anchor_names_it() {
-    let place = Place::new();
-    call(&place.start().await, "c1").await;
-    let path = place.folder().segment(1);
-    let mut bytes = place.segment(1);
+    let log = TestLog::new();
+    call(&log.start().await, "c1").await;
+    let path = log.folder().segment(1);
+    let mut bytes = log.segment(1);
     *bytes.last_mut().expect("bytes") ^= 1;
     std::fs::write(&path, &bytes).expect("it can be written");
-    assert!(matches!(place.refused().await, StartError::Corrupt { .. }));
+    assert!(matches!(log.start_error().await, StartError::Corrupt { .. }));
     *bytes.last_mut().expect("bytes") ^= 1;
     std::fs::write(&path, &bytes).expect("it can be written");
-    call(&place.start().await, "c2").await;
+    call(&log.start().await, "c2").await;
 }
 
 #[tokio::test]
 async fn an_end_that_was_cut_off_is_noted_for_good() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     call(&audit, "c2").await;
-    let head = audit.head();
+    let head = audit.anchor();
     drop(audit);
-    let found = records(&place.folder(), 1);
-    std::fs::write(place.folder().segment(1), &place.segment(1)[..found[2].offset + 7])
+    let found = records(&log.folder(), 1);
+    std::fs::write(log.folder().segment(1), &log.segment(1)[..found[2].offset + 7])
         .expect("it can be written");
-    assert!(!place.verify().ok);
-    let (audit, recovery) = place.start_after_crash().await;
-    let lost = Lost { after_sequence: 2, acknowledged_sequence: 4, acknowledged_hash: head.hash.to_string() };
+    assert!(!log.verify().ok);
+    let (audit, recovery) = log.start_after_crash().await;
+    let lost =
+        LostRecords { after_sequence: 2, acknowledged_sequence: 4, acknowledged_hash: head.hash.to_string() };
     assert_eq!(recovery.lost, Some(lost));
     is_noted_for_good(&audit, &recovery).await;
     drop(audit);
-    let (audit, again) = place.start_after_crash().await;
+    let (audit, again) = log.start_after_crash().await;
     assert!(!again.is_needed(), "it is recorded once: {again:?}");
     is_noted_for_good(&audit, &recovery).await;
     drop(audit);
-    assert!(!place.verify().ok, "nor without a daemon");
+    assert!(!log.verify().ok, "nor without a daemon");
 }
 
-/// The chain is whole, and what was acknowledged is not all in it.
+/// Checks that `verify` reports lost records in an intact chain.
 async fn is_noted_for_good(audit: &Audit, recovery: &Recovery) {
     let report = audit.verify().await.expect("it can be read");
     assert_eq!((report.ok, &report.first_bad), (false, &None), "{report:?}");
@@ -197,125 +196,125 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// The anchor goes with the folder; the index beside it knows better.
+/// The anchor is lost with the folder, and the index beside it knows the last record.
 #[tokio::test]
 async fn a_folder_that_was_emptied_or_put_back_is_noted_where_the_index_knows_more() {
     for put_back in [false, true] {
-        let place = Place::new();
-        let (dir, older) = (place.audit_dir(), place.dir.path().join("older"));
-        let audit = place.start().await;
+        let log = TestLog::new();
+        let (dir, older) = (log.audit_dir(), log.dir.path().join("older"));
+        let audit = log.start().await;
         call(&audit, "c1").await;
         drop(audit);
         copy_folder(&dir, &older);
-        let (audit, recovery) = place.start_after_crash().await;
+        let (audit, recovery) = log.start_after_crash().await;
         assert!(!recovery.is_needed(), "an older index is none of this: {recovery:?}");
         call(&audit, "c2").await;
         assert_eq!(row(&audit, "c2").await.status, Some(Status::Ok));
-        let acknowledged_hash = audit.head().hash.to_string();
+        let acknowledged_hash = audit.anchor().hash.to_string();
         drop(audit);
 
         std::fs::remove_dir_all(&dir).expect("it can be removed");
         if put_back {
             copy_folder(&older, &dir);
         }
-        let (audit, recovery) = place.start_after_crash().await;
+        let (audit, recovery) = log.start_after_crash().await;
         let after_sequence = if put_back { 2 } else { 0 };
-        let lost = Lost { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
+        let lost = LostRecords { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
         assert_eq!(recovery, Recovery { lost: Some(lost), ..Recovery::default() });
         is_noted_for_good(&audit, &recovery).await;
         assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
         drop(audit);
-        let (_audit, again) = place.start_after_crash().await;
+        let (_audit, again) = log.start_after_crash().await;
         assert!(!again.is_needed(), "it is reported once: {again:?}");
     }
 }
 
 #[tokio::test]
 async fn segments_that_are_missing_are_refused() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     for number in 0..30 {
         let entry = audit.open(large_intent(&number.to_string())).expect("it is taken");
-        audit.close(entry, ok()).await.expect("it is on disk");
+        audit.close(entry, success()).await.expect("it is on disk");
     }
     drop(audit);
-    let last = *place.folder().segments().expect("a list").last().expect("segments");
+    let last = *log.folder().segments().expect("a list").last().expect("segments");
     for number in [1, 2, last] {
-        let (path, aside) = (place.folder().segment(number), place.dir.path().join("aside"));
+        let (path, aside) = (log.folder().segment(number), log.dir.path().join("aside"));
         std::fs::rename(&path, &aside).expect("it can be moved");
-        assert!(matches!(place.refused().await, StartError::Missing { segment, .. } if segment == number));
+        assert!(matches!(log.start_error().await, StartError::Missing { segment, .. } if segment == number));
         std::fs::rename(&aside, &path).expect("it can be moved");
     }
-    call(&place.start().await, "c1").await;
+    call(&log.start().await, "c1").await;
 }
 
 #[tokio::test]
 async fn a_segment_of_another_version_is_refused() {
-    let (mut bytes, _) = written().await;
+    let (mut bytes, _) = sample_log().await;
     bytes[8] = 2;
     assert!(matches!(
-        Place::with_segment(&bytes).refused().await,
+        TestLog::with_segment(&bytes).start_error().await,
         StartError::Version { found: 2, known: 1, .. }
     ));
 }
 
-/// A crash may come when the next segment has its header and no record yet: nothing is lost, and nothing is odd.
+/// A crash after a new segment got its header and before its first record loses nothing.
 #[tokio::test]
 async fn a_segment_that_has_no_record_yet_is_gone_on_in() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let details = format!("{{\"text\":\"{}\"}}", "x".repeat(9000));
-    while audit.head().segment == 1 {
+    while audit.anchor().segment == 1 {
         audit
             .admin(AdminRecord { details: Some(raw(&details)), ..act("load") })
             .await
             .expect("it is on disk");
     }
     drop(audit);
-    let folder = place.folder();
+    let folder = log.folder();
     let last = records(&folder, 1).pop().expect("records");
     let second = std::fs::read(folder.segment(2)).expect("a segment");
     std::fs::write(folder.segment(2), &second[..112]).expect("its header");
-    std::fs::remove_file(folder.head()).expect("an anchor");
+    std::fs::remove_file(folder.anchor()).expect("an anchor");
     let (sequence, hash) = (last.header.sequence, Sha256(last.header.hash));
-    let anchor = Head { sequence, segment: 1, offset: last.end.next_multiple_of(8) as u64, hash };
-    drop(HeadFile::open(&folder, Sealer::new(None), &anchor).expect("an anchor"));
+    let anchor = Anchor { sequence, segment: 1, offset: last.end.next_multiple_of(8) as u64, hash };
+    drop(AnchorFile::open(&folder, Sealer::new(None), &anchor).expect("an anchor"));
 
     for _ in 0..2 {
-        let (audit, recovery) = place.start_after_crash().await;
+        let (audit, recovery) = log.start_after_crash().await;
         assert_eq!(recovery, Recovery::default());
-        assert_eq!((audit.head().sequence, audit.head().hash), (sequence, hash));
+        assert_eq!((audit.anchor().sequence, audit.anchor().hash), (sequence, hash));
         let report = audit.verify().await.expect("it is read");
         assert!(report.ok, "{report:?}");
     }
-    // The same where the anchor is gone and made anew from what is there.
-    std::fs::remove_file(folder.head()).expect("an anchor");
+    // The same with a missing anchor, which is created again from the log.
+    std::fs::remove_file(folder.anchor()).expect("an anchor");
     drop(recover(&folder, Sealer::new(None), SEGMENT_BYTES).expect("recovered"));
-    let audit = place.start().await;
+    let audit = log.start().await;
     call(&audit, "next").await;
     assert!(audit.verify().await.expect("it is read").ok);
 }
 
-/// An acknowledged record lay in it, so that a crash does not explain it; removing the file would only hide it.
+/// The segment had an acknowledged record, so a crash does not explain it; removing the file would hide the damage.
 #[tokio::test]
 async fn a_segment_that_lost_its_header_is_refused_if_the_anchor_names_it() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     drop(audit);
-    let before = place.segment(1);
+    let before = log.segment(1);
     for length in [0, 60] {
-        std::fs::write(place.folder().segment(1), &before[..length]).expect("a segment");
-        match place.refused().await {
+        std::fs::write(log.folder().segment(1), &before[..length]).expect("a segment");
+        match log.start_error().await {
             StartError::Corrupt { what, .. } => assert!(what.contains("`head` says"), "{what}"),
             other => panic!("{other}"),
         }
-        let after = std::fs::read(place.folder().segment(1)).expect("a segment");
+        let after = std::fs::read(log.folder().segment(1)).expect("a segment");
         assert_eq!(after, &before[..length], "it is left as it was");
     }
 }
 
-/// Numbers that no log comes to, under digests that fit.
+/// Sequences that no log reaches, under valid digests.
 #[tokio::test]
 async fn impossible_numbers_are_refused() {
     let header = |first_sequence| {
@@ -323,34 +322,34 @@ async fn impossible_numbers_are_refused() {
         SegmentHeader { segment: 1, first_sequence, made_at_ms: 0, previous_hash: [0; 32], open_calls }
             .encode()
     };
-    let place = Place::with_segment(&header(0).0);
-    assert!(matches!(place.refused().await, StartError::Corrupt { .. }));
+    let log = TestLog::with_segment(&header(0).0);
+    assert!(matches!(log.start_error().await, StartError::Corrupt { .. }));
     let (mut bytes, hash) = header(u64::MAX);
-    let mut record = entry::encode(RecordKind::Admin, 0, &act("load"));
+    let mut record = encode(RecordKind::Admin, 0, &act("load"));
     format::seal(&mut record, u64::MAX, 0, &hash);
     bytes.extend(record);
-    let place = Place::with_segment(&bytes);
-    let recovered = recover(&place.folder(), Sealer::new(None), SEGMENT_BYTES).expect("recovered");
+    let log = TestLog::with_segment(&bytes);
+    let recovered = recover(&log.folder(), Sealer::new(None), SEGMENT_BYTES).expect("recovered");
     assert!(recovered.recovery.cut.is_some());
 }
 
-/// A crash may come between the cut and the first new record; nothing of what was torn may come back then.
+/// After a crash between the cut and the first new record, no torn bytes may reappear.
 #[test]
 fn recovery_that_is_interrupted_starts_over() {
-    let (bytes, written) = block_on(written());
+    let (bytes, written) = block_on(sample_log());
     let at = written[4].end - 3;
-    let place = Place::with_segment(&bytes[..at]);
+    let log = TestLog::with_segment(&bytes[..at]);
     for _ in 0..3 {
-        let recovered = recover(&place.folder(), Sealer::new(None), SEGMENT_BYTES).expect("it recovers");
+        let recovered = recover(&log.folder(), Sealer::new(None), SEGMENT_BYTES).expect("it recovers");
         assert_eq!((recovered.last_sequence, recovered.current.end), (4, written[4].offset as u64));
     }
-    assert_eq!(records(&place.folder(), 1), written[..4]);
+    assert_eq!(records(&log.folder(), 1), written[..4]);
 }
 
 #[test]
 fn a_killed_daemon_loses_nothing_that_it_acknowledged() {
-    let place = Place::new();
-    let (shell, environment) = super::child("recovery::calls_until_it_is_killed", place.dir.path());
+    let log = TestLog::new();
+    let (shell, environment) = super::child("recovery::calls_until_it_is_killed", log.dir.path());
     let mut child = Command::new("sh")
         .args(["-c", &format!("exec {shell}")])
         .envs(environment)
@@ -367,7 +366,7 @@ fn a_killed_daemon_loses_nothing_that_it_acknowledged() {
     child.wait().expect("it is gone");
     assert_eq!(acknowledged.len(), 300);
     block_on(async {
-        let (audit, recovery) = place.start_after_crash().await;
+        let (audit, recovery) = log.start_after_crash().await;
         assert!(recovery.unknown >= 1 && !recovery.is_suspicious(), "{recovery:?}");
         assert_eq!(row(&audit, "open").await.status, Some(Status::Unknown));
         for id in acknowledged {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// A log with something of everything, in two organizations.
-async fn filled(place: &Place) -> Audit {
-    let audit = place.start().await;
+/// A log with every kind of record, of two organizations.
+async fn sample_rows(log: &TestLog) -> Audit {
+    let audit = log.start().await;
     for number in 0..12 {
         let id = format!("c{number}");
         let organization = if number % 3 == 0 { "globex" } else { "acme" };
@@ -23,7 +23,7 @@ async fn filled(place: &Place) -> Audit {
             let effect = EffectRecord { effect: "file_denied".into(), detail: "../secret".into() };
             audit.effect(&entry, effect).expect("it is taken");
         }
-        let outcome = if number == 5 { failed("TOOL_FAILED") } else { ok() };
+        let outcome = if number == 5 { failure("TOOL_FAILED") } else { success() };
         audit.close(entry, outcome).await.expect("it is on disk");
     }
     let refused =
@@ -32,7 +32,7 @@ async fn filled(place: &Place) -> Audit {
     audit
 }
 
-async fn found(audit: &Audit, query: Query) -> Vec<String> {
+async fn names_of(audit: &Audit, query: Query) -> Vec<String> {
     let page = audit.search(&query).await.expect("it answers");
     let name = |row: &Row| match (&row.call, &row.effect, &row.admin) {
         (Some(call), ..) => call.call.to_string(),
@@ -49,8 +49,8 @@ fn some(text: &str) -> Option<String> {
 
 #[tokio::test]
 async fn each_filter_finds_its_rows() {
-    let place = Place::new();
-    let audit = filled(&place).await;
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
     let all = Query::default();
     let cases = [
         (Query { organization: some("globex"), ..all.clone() }, vec!["c9", "c6", "c3", "c0"]),
@@ -77,37 +77,37 @@ async fn each_filter_finds_its_rows() {
         (Query { kind: Some(Kind::Effect), ..all.clone() }, vec!["file_denied"]),
         (Query { kind: Some(Kind::Effect), organization: some("globex"), ..all.clone() }, vec![]),
         (Query { kind: Some(Kind::Admin), organization: some("acme"), ..all.clone() }, vec!["agent.put"]),
-        (Query { organization: some("nobody"), ..all.clone() }, vec![]),
+        (Query { organization: some("unknown"), ..all.clone() }, vec![]),
         (Query { until_ms: Some(1), ..all.clone() }, vec![]),
         (Query { since_ms: Some(u64::MAX), ..all.clone() }, vec![]),
         (Query { order: Order::OldestFirst, limit: Some(2), ..all.clone() }, vec!["c0", "c1"]),
     ];
     for (query, expected) in cases {
-        assert_eq!(found(&audit, query.clone()).await, expected, "{query:?}");
+        assert_eq!(names_of(&audit, query.clone()).await, expected, "{query:?}");
     }
 }
 
 #[tokio::test]
 async fn times_bound_what_is_found() {
-    let place = Place::new();
-    let audit = filled(&place).await;
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
     let rows = audit.search(&Query::default()).await.expect("it answers").rows;
     let (first, last) = (rows.last().expect("rows").at_ms, rows[0].at_ms);
     let within =
         |since_ms, until_ms| Query { since_ms: Some(since_ms), until_ms: Some(until_ms), ..Query::default() };
-    assert_eq!(found(&audit, within(first, last + 1)).await.len(), 14);
+    assert_eq!(names_of(&audit, within(first, last + 1)).await.len(), 14);
     assert_eq!(
-        found(&audit, within(first, last)).await.len(),
+        names_of(&audit, within(first, last)).await.len(),
         rows.iter().filter(|row| row.at_ms < last).count()
     );
-    assert_eq!(found(&audit, within(last + 1, u64::MAX)).await.len(), 0);
+    assert_eq!(names_of(&audit, within(last + 1, u64::MAX)).await.len(), 0);
 }
 
 #[tokio::test]
 async fn pages_show_every_row_once() {
-    let place = Place::new();
-    let audit = filled(&place).await;
-    let whole = found(&audit, Query::default()).await;
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
+    let whole = names_of(&audit, Query::default()).await;
     for order in [Order::NewestFirst, Order::OldestFirst] {
         let mut query = Query { limit: Some(3), order, ..Query::default() };
         let mut paged = Vec::new();
@@ -134,8 +134,8 @@ async fn pages_show_every_row_once() {
 
 #[tokio::test]
 async fn a_follower_goes_on_where_it_was() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let follow = |cursor| Query { order: Order::OldestFirst, cursor, ..Query::default() };
     let nothing = audit.search(&follow(None)).await.expect("it answers");
     assert!(nothing.rows.is_empty());
@@ -144,20 +144,20 @@ async fn a_follower_goes_on_where_it_was() {
     assert_eq!(page.rows.len(), 1);
     assert_eq!(audit.search(&follow(page.next.clone())).await.expect("it answers").next, page.next);
     call(&audit, "c2").await;
-    assert_eq!(found(&audit, follow(page.next)).await, ["c2"]);
+    assert_eq!(names_of(&audit, follow(page.next)).await, ["c2"]);
 }
 
 #[tokio::test]
 async fn a_row_has_all_that_was_recorded() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let entry = audit.open(intent("c1")).expect("it is taken");
     let running = row(&audit, "c1").await;
     assert_eq!((running.status, running.outcome), (Some(Status::Running), None));
-    audit.close(entry, failed("TOOL_CRASHED")).await.expect("it is on disk");
+    audit.close(entry, failure("TOOL_CRASHED")).await.expect("it is on disk");
     let row = row(&audit, "c1").await;
     assert_eq!(row.status, Some(Status::Error));
-    assert_eq!(row.outcome, Some(failed("TOOL_CRASHED")));
+    assert_eq!(row.outcome, Some(failure("TOOL_CRASHED")));
     let recorded = serde_json::to_string(&row.call.expect("an intent")).expect("JSON");
     assert_eq!(recorded, serde_json::to_string(&intent("c1")).expect("JSON"));
     assert!(row.closed_at_ms.is_some_and(|closed| closed >= row.at_ms));
@@ -165,27 +165,27 @@ async fn a_row_has_all_that_was_recorded() {
 
 #[tokio::test]
 async fn the_newest_call_of_an_id_is_looked_up() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     let waiting =
-        CallOutcome { status: Status::ApprovalRequired, executed: Executed::No, output: None, ..ok() };
+        CallOutcome { status: Status::ApprovalRequired, executed: Executed::No, output: None, ..success() };
     let entry = audit.open(intent("c1")).expect("it is taken");
     audit.close(entry, waiting).await.expect("it is on disk");
     call(&audit, "c1").await;
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Ok));
     assert!(audit.lookup("s2", 0, "c1").await.expect("it answers").is_none());
     drop(audit);
-    assert_eq!(row(&place.start().await, "c1").await.status, Some(Status::Ok));
+    assert_eq!(row(&log.start().await, "c1").await.status, Some(Status::Ok));
 }
 
-/// A session that goes on after a restart asks for each of its calls, so it must cost no sync and no run of the index.
+/// A session that continues after a restart looks up each of its calls, so a lookup must not wait for a sync or the index.
 #[tokio::test]
 async fn the_calls_of_earlier_runs_are_known_without_waiting_for_those_of_this_one() {
-    let place = Place::new();
-    let audit = place.start().await;
+    let log = TestLog::new();
+    let audit = log.start().await;
     call(&audit, "c1").await;
     drop(audit);
-    let audit = place.start().await;
+    let audit = log.start().await;
     let known = audit.earlier_calls("s1", 0).await.expect("it answers");
     assert!(known.may_have("c1") && !known.may_have("c2"));
     assert!(!audit.earlier_calls("s2", 0).await.expect("it answers").may_have("c1"));
@@ -197,7 +197,7 @@ async fn the_calls_of_earlier_runs_are_known_without_waiting_for_those_of_this_o
     drop(entry);
 }
 
-/// Rows as text, to be compared.
+/// Reads every row as text.
 async fn everything(audit: &Audit) -> Vec<String> {
     let mut query = Query { order: Order::OldestFirst, limit: Some(PAGE_ROWS_MAX), ..Query::default() };
     let mut rows = Vec::new();
@@ -211,56 +211,56 @@ async fn everything(audit: &Audit) -> Vec<String> {
     }
 }
 
-/// More than two batches, over many segments, with a call that is running from the first to the last.
+/// More than two batches and many segments, with a call that runs from the first to the last.
 #[tokio::test]
 async fn an_index_that_is_deleted_or_damaged_is_made_anew() {
-    let place = Place::new();
-    let audit = filled(&place).await;
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
     let open = audit.open(intent("open")).expect("it is taken");
     assert_eq!(row(&audit, "open").await.status, Some(Status::Running));
     for number in 0..1200 {
         drop(audit.open(intent(&format!("many-{number}"))).expect("it is taken"));
-        // So many unwritten records are more than these small segments hold.
+        // The unwritten records must fit into the small segments of the test.
         if number % 20 == 0 {
-            audit.synced().await.expect("it is on disk");
+            audit.sync().await.expect("it is on disk");
         }
     }
     let effect = EffectRecord { effect: "workspace_write".into(), detail: "a.txt".into() };
     audit.effect(&open, effect).expect("it is taken");
-    audit.close(open, ok()).await.expect("it is on disk");
+    audit.close(open, success()).await.expect("it is on disk");
     let rows = everything(&audit).await;
     assert_eq!(rows.len(), 12 + 1 + 1 + 1 + 1200 + 1);
     assert_eq!(row(&audit, "open").await.status, Some(Status::Ok));
     assert_eq!(
-        found(&audit, Query { session: some("s1"), kind: Some(Kind::Effect), ..Query::default() }).await,
+        names_of(&audit, Query { session: some("s1"), kind: Some(Kind::Effect), ..Query::default() }).await,
         ["workspace_write"]
     );
     drop(audit);
 
-    let index = place.settings().index;
+    let index = log.settings().index;
     let remove =
         || ["", "-wal", "-shm"].map(|end| std::fs::remove_file(format!("{}{end}", index.display())).is_ok());
     assert!(remove()[0]);
-    let audit = place.start().await;
+    let audit = log.start().await;
     assert_eq!(everything(&audit).await, rows);
     drop(audit);
 
     remove();
     std::fs::write(&index, "this is not a database, but long enough to be taken for one".repeat(100))
         .expect("it can be written");
-    assert_eq!(everything(&place.start().await).await, rows);
+    assert_eq!(everything(&log.start().await).await, rows);
 }
 
 #[tokio::test]
 async fn an_index_of_another_log_is_made_anew() {
-    let (place, other) = (Place::new(), Place::new());
-    let audit = place.start().await;
+    let (log, other) = (TestLog::new(), TestLog::new());
+    let audit = log.start().await;
     call(&audit, "c1").await;
     assert_eq!(row(&audit, "c1").await.status, Some(Status::Ok));
     drop(audit);
     call(&other.start().await, "x1").await;
-    std::fs::remove_dir_all(place.audit_dir()).expect("it can be removed");
-    std::fs::rename(other.audit_dir(), place.audit_dir()).expect("it can be moved");
-    let audit = place.start().await;
-    assert_eq!(found(&audit, Query::default()).await, ["x1"]);
+    std::fs::remove_dir_all(log.audit_dir()).expect("it can be removed");
+    std::fs::rename(other.audit_dir(), log.audit_dir()).expect("it can be moved");
+    let audit = log.start().await;
+    assert_eq!(names_of(&audit, Query::default()).await, ["x1"]);
 }

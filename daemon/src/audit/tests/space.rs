@@ -2,32 +2,31 @@
 
 use proptest::prelude::*;
 
-use super::super::head::Sealer;
+use super::super::anchor::Sealer;
+use super::super::group_commit::{CLOSE_BYTES_MAX, SpaceBudget, SpaceClass};
 use super::super::recover::recover;
-use super::super::room::{CLOSE_BYTES_MAX, Claim, Room};
 use super::*;
 
 proptest! {
-    /// However intents, effects and acts come, the outcomes of all open calls fit afterwards, and no new
-    /// segment is needed for them.
+    /// After any sequence of intents, effects and acts, the outcomes of all open calls fit without another segment.
     #[test]
     fn outcomes_always_fit(
         left_bytes in 0..200_000u64,
         spare_bytes in proptest::option::of(65_536..200_000u64),
         reserve_bytes in 0..16_000u64,
-        claims in proptest::collection::vec((0..3u8, 1..400u64), 0..200),
+        requests in proptest::collection::vec((0..3u8, 1..400u64), 0..200),
     ) {
-        let mut room = Room { left_bytes, spare_bytes, reserve_bytes };
+        let mut space = SpaceBudget { left_bytes, spare_bytes, reserve_bytes };
         let mut open_calls = 0;
-        for (claim, eighths) in claims {
-            let claim = [Claim::Intent, Claim::Effect, Claim::Admin][usize::from(claim)];
-            let taken = room.place(claim, eighths * 40, open_calls).is_some();
-            if taken && claim == Claim::Intent {
+        for (class, eighths) in requests {
+            let class = [SpaceClass::Intent, SpaceClass::Effect, SpaceClass::Admin][usize::from(class)];
+            let taken = space.reserve(class, eighths * 40, open_calls).is_some();
+            if taken && class == SpaceClass::Intent {
                 open_calls += 1;
             }
         }
         for open_calls in (1..=open_calls).rev() {
-            prop_assert!(room.place(Claim::Outcome, CLOSE_BYTES_MAX, open_calls).is_some(), "{} open", open_calls);
+            prop_assert!(space.reserve(SpaceClass::Outcome, CLOSE_BYTES_MAX, open_calls).is_some(), "{} open", open_calls);
         }
     }
 }
@@ -44,9 +43,9 @@ fn the_longest_outcome_fits_what_is_set_aside_for_it() {
         log_bytes: most,
     };
     let longest = "\u{1}".repeat(200);
-    let place = Place::new();
+    let log = TestLog::new();
     block_on(async {
-        let audit = place.start().await;
+        let audit = log.start().await;
         let entry = audit.open(intent("c1")).expect("it is taken");
         let outcome = CallOutcome {
             status: Status::ApprovalRequired,
@@ -58,7 +57,7 @@ fn the_longest_outcome_fits_what_is_set_aside_for_it() {
         };
         audit.close(entry, outcome).await.expect("it is on disk");
     });
-    let found = records(&place.folder(), 1);
+    let found = records(&log.folder(), 1);
     assert!(found[1].header.bytes() < CLOSE_BYTES_MAX, "{}", found[1].header.bytes());
 }
 
@@ -72,11 +71,11 @@ fn a_search_says_that_the_disk_is_full_until_the_index_has_caught_up() {
     on_a_small_disk("space::fills_the_disk_of_the_index", "index");
 }
 
-/// A real full disk: a small file system of its own in that folder, in memory, seen by the child alone.
+/// Runs a test in a child process whose mount namespace has a small tmpfs on that folder.
 fn on_a_small_disk(test: &str, folder: &str) {
-    let place = Place::new();
-    let (shell, environment) = super::child(test, place.dir.path());
-    let folder = place.dir.path().join(folder).display().to_string();
+    let log = TestLog::new();
+    let (shell, environment) = super::child(test, log.dir.path());
+    let folder = log.dir.path().join(folder).display().to_string();
     let mount = format!("mkdir -p '{folder}' && mount -t tmpfs -o size=400k none '{folder}' && exec {shell}");
     let unshared = format!("unshare --mount --map-root-user sh -c \"{mount}\"");
     if !Command::new("sh")
@@ -84,7 +83,7 @@ fn on_a_small_disk(test: &str, folder: &str) {
         .status()
         .is_ok_and(|status| status.success())
     {
-        eprintln!("this machine gives no file system of its own to a test");
+        eprintln!("this machine does not allow a mount namespace");
         return;
     }
     run_to_end(&unshared, environment);
@@ -101,7 +100,7 @@ fn fills_its_disk() {
     let filler = settings.dir.join("filler");
     block_on(async {
         let (audit, _) = Audit::start(&settings).await.expect("the log starts");
-        // What the log has not taken, something else takes.
+        // Fill the rest of the disk.
         while std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -115,7 +114,7 @@ fn fills_its_disk() {
                 Ok(entry) => entries.push(entry),
                 Err(error) => break error,
             }
-            audit.synced().await.expect("it is on disk");
+            audit.sync().await.expect("it is on disk");
         };
         assert!(matches!(&refused, AuditError::Full { .. }), "{refused}");
         assert!(entries.len() > 5, "{} calls were taken", entries.len());
@@ -126,7 +125,7 @@ fn fills_its_disk() {
         let effect = EffectRecord { effect: "workspace_write".into(), detail: "x".repeat(1000).into() };
         while audit.effect(&entries[0], effect.clone()).is_ok() {}
         for entry in entries {
-            audit.close(entry, ok()).await.expect("it is on disk");
+            audit.close(entry, success()).await.expect("it is on disk");
         }
         assert_eq!(
             (row(&audit, "0").await.effects_lost, row(&audit, "1").await.effects_lost),
@@ -140,13 +139,13 @@ fn fills_its_disk() {
             taken.is_some()
         })
         .await;
-        audit.close(taken.expect("it was taken"), ok()).await.expect("it is on disk");
+        audit.close(taken.expect("it was taken"), success()).await.expect("it is on disk");
         let report = audit.verify().await.expect("it can be read");
         assert!(report.ok, "{report:?}");
     });
 }
 
-/// More than two searches, since what the driver thinks of its connection changes with each transaction that fails.
+/// More than two searches, since each failed transaction changes the state of the driver's connection.
 #[test]
 #[ignore = "run by a_search_says_that_the_disk_is_full_until_the_index_has_caught_up"]
 fn fills_the_disk_of_the_index() {
@@ -182,17 +181,17 @@ fn fills_the_disk_of_the_index() {
     });
 }
 
-/// The kernel refuses to write beyond a size: the write of a group fails in the middle of everything.
+/// The kernel refuses writes beyond a file size limit, so that the write of a group fails.
 #[test]
 fn a_write_that_fails_stops_the_log() {
-    let place = Place::new();
-    let (shell, environment) = super::child("space::meets_a_failing_write", place.dir.path());
-    // Ignored signals stay ignored across exec; without this the kernel would kill the child.
+    let log = TestLog::new();
+    let (shell, environment) = super::child("space::meets_a_failing_write", log.dir.path());
+    // An ignored signal stays ignored across exec; without this, `SIGXFSZ` would kill the child.
     run_to_end(&format!("trap '' XFSZ; exec {shell}"), environment);
     block_on(async {
-        let (audit, recovery) = Audit::start(&settings_of(place.dir.path())).await.expect("the log starts");
+        let (audit, recovery) = Audit::start(&settings_of(log.dir.path())).await.expect("the log starts");
         assert!(!recovery.is_suspicious(), "{recovery:?}");
-        let acknowledged = std::fs::read_to_string(place.dir.path().join("acknowledged")).expect("a list");
+        let acknowledged = std::fs::read_to_string(log.dir.path().join("acknowledged")).expect("a list");
         assert!(acknowledged.lines().count() > 20);
         for id in acknowledged.lines() {
             assert_eq!(row(&audit, id).await.status, Some(Status::Ok), "{id}");
@@ -221,7 +220,7 @@ fn meets_a_failing_write() {
         let failed = loop {
             let id = format!("c{}", acknowledged.lines().count());
             let entry = audit.open(large_intent(&id)).expect("it is taken");
-            match audit.close(entry, ok()).await {
+            match audit.close(entry, success()).await {
                 Ok(()) => acknowledged += &format!("{id}\n"),
                 Err(error) => break error,
             }
@@ -230,42 +229,42 @@ fn meets_a_failing_write() {
         assert!(matches!(failed, AuditError::Failed { .. }), "{failed}");
         assert!(matches!(audit.open(intent("late")), Err(AuditError::Failed { .. })));
         assert!(matches!(audit.admin(act("late")).await, Err(AuditError::Failed { .. })));
-        assert!(matches!(audit.synced().await, Err(AuditError::Failed { .. })));
-        // What is on disk can still be searched.
+        assert!(matches!(audit.sync().await, Err(AuditError::Failed { .. })));
+        // Records on disk can still be searched.
         assert_eq!(row(&audit, "c0").await.status, Some(Status::Ok));
         std::fs::write(child_dir().join("acknowledged"), acknowledged).expect("a list");
     });
 }
 
-/// A log whose segment is a device: real system calls, real errors.
-fn on_device(place: &Place, device: &str) -> Opened {
-    let (folder, settings) = (place.folder(), place.settings());
+/// Opens a log whose segment is a device, for real errors of system calls.
+fn on_device(log: &TestLog, device: &str) -> OpenLog {
+    let (folder, settings) = (log.folder(), log.settings());
     folder.create().expect("a folder");
     let lock = folder.lock().expect("a lock");
     let mut recovered = recover(&folder, Sealer::new(None), SEGMENT_BYTES).expect("it recovers");
     recovered.current.file = std::fs::OpenOptions::new().write(true).open(device).expect("a device");
-    Opened::run(&settings, folder, lock, recovered).expect("it runs")
+    OpenLog::spawn(&settings, folder, lock, recovered).expect("it runs")
 }
 
 #[tokio::test]
-async fn everybody_who_waits_is_told_that_a_sync_failed() {
-    // It takes every write, and refuses to sync.
-    let place = Place::new();
-    let (audit, _) = on_device(&place, "/dev/null").start(&place.settings()).await.expect("it starts");
+async fn every_waiter_gets_the_error_of_a_failed_sync() {
+    // `/dev/null` accepts writes and fails to sync.
+    let log = TestLog::new();
+    let (audit, _) = on_device(&log, "/dev/null").start(&log.settings()).await.expect("it starts");
     let entries = ["c1", "c2", "c3"].map(|id| audit.open(intent(id)).expect("it is taken"));
-    for wait in entries.map(|entry| audit.close(entry, ok())) {
+    for wait in entries.map(|entry| audit.close(entry, success())) {
         assert!(matches!(wait.await, Err(AuditError::Failed { .. })));
     }
     assert!(matches!(audit.open(intent("c4")), Err(AuditError::Failed { .. })));
-    assert_eq!(audit.head().sequence, 0, "nothing is pretended");
+    assert_eq!(audit.anchor().sequence, 0, "nothing is acknowledged");
 }
 
 #[tokio::test]
 async fn a_device_without_space_stops_the_log() {
-    let place = Place::new();
-    let (audit, _) = on_device(&place, "/dev/full").start(&place.settings()).await.expect("it starts");
+    let log = TestLog::new();
+    let (audit, _) = on_device(&log, "/dev/full").start(&log.settings()).await.expect("it starts");
     let entry = audit.open(intent("c1")).expect("it is taken");
-    let failed = audit.close(entry, ok()).await.expect_err("it is not on disk");
+    let failed = audit.close(entry, success()).await.expect_err("it is not on disk");
     assert!(failed.to_string().contains("No space left on device"), "{failed}");
     assert!(matches!(audit.open(intent("c2")), Err(AuditError::Failed { .. })));
 }

@@ -54,7 +54,10 @@ async fn state(store: &Store, id: &str) -> ApprovalState {
 #[tokio::test]
 async fn an_approval_comes_back_as_it_was_asked_for() {
     let (_folder, store) = empty_store().await;
-    assert_eq!(store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored"), (pending_approval("a1", "c1"), None));
+    assert_eq!(
+        store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored"),
+        (pending_approval("a1", "c1"), None)
+    );
     assert_eq!(store.approval("a1", None).await.expect("the approval"), pending_approval("a1", "c1"));
     let stranger = Name::parse("other").expect("a name");
     assert!(matches!(store.approval("a1", Some(&stranger)).await, Err(StoreError::NotFound { .. })));
@@ -75,8 +78,11 @@ async fn calls_of_one_binding_wait_for_one_approval() {
 async fn g11_an_approval_that_was_not_decided_in_time_keeps_no_call_from_asking_again() {
     let (_folder, store) = empty_store().await;
     let (first, _) = store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
-    let later =
-        |id: &str, created_ms| ApprovalRow { created_ms, expires_ms: created_ms + 100, ..pending_approval(id, "c2") };
+    let later = |id: &str, created_ms| ApprovalRow {
+        created_ms,
+        expires_ms: created_ms + 100,
+        ..pending_approval(id, "c2")
+    };
     let (waiting, expired) =
         store.ask_for_approval(&later("a2", first.expires_ms - 1)).await.expect("stored");
     assert_eq!((waiting.id.as_str(), expired), ("a1", None), "there is still time");

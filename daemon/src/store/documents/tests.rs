@@ -206,7 +206,10 @@ async fn a_full_disk_refuses_the_write_and_keeps_what_was_there() {
     limit_pages(&store, pages).await;
     let large = format!("\"{}\"", "x".repeat(1 << 20));
     let error = store.put_document(&acme(), &large, &Precondition::Present, 2).await.expect_err("full");
-    assert!(matches!(error, StoreError::Unavailable { reason: UnavailableReason::DiskFull, .. }), "{error:?}");
+    assert!(
+        matches!(error, StoreError::Unavailable { reason: UnavailableReason::DiskFull, .. }),
+        "{error:?}"
+    );
     assert_eq!(store.document(&acme()).await.expect("the document").revision, revision);
     limit_pages(&store, pages + 1000).await;
     store.put_document(&acme(), &large, &Precondition::Present, 3).await.expect("room again");

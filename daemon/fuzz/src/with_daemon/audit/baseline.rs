@@ -108,7 +108,7 @@ async fn write_log(dir: &Path) {
     };
     let (audit, _) = Audit::start(&settings).await.expect("the log starts");
     let mut calls = 0;
-    while audit.head().segment < SEGMENTS || calls % 4 != 3 {
+    while audit.anchor().segment < SEGMENTS || calls % 4 != 3 {
         let id = format!("c{calls}");
         let entry = audit.open(intent(&id, calls)).expect("it is taken");
         audit
@@ -121,9 +121,9 @@ async fn write_log(dir: &Path) {
         calls += 1;
     }
     let open = audit.open(intent("open", 0)).expect("it is taken");
-    audit.synced().await.expect("it is on disk");
+    audit.sync().await.expect("it is on disk");
     // The anchor follows the log, and does not hold anybody up.
-    while !anchor_names(dir, audit.head().sequence) {
+    while !anchor_names(dir, audit.anchor().sequence) {
         tokio::task::yield_now().await;
     }
     let kept = dir.with_file_name("kept");

@@ -1,9 +1,8 @@
-//! One batch of the index: records in, rows out, intent and outcome folded into one.
+//! One transaction of the index: folds records into rows, intent and outcome into one.
 //!
-//! Most calls begin and end within one batch and become one insert. Those that were running at its end are
-//! inserted as `running` and remembered in [`Keys`], which also gives effects the keys of their call, so that
-//! neither effects nor outcomes repeat them in the log. Rows of one batch share what they have in common,
-//! since a copy of every name would be most of the cost.
+//! Most calls begin and end within one batch and become one insert. Calls that are running at its end are inserted as `running`
+//! and kept in [`RunningCalls`] with their [`RowKeys`], which effects copy, so that neither effects nor outcomes repeat them in
+//! the log. Rows of one batch share equal strings, since copying every name would be most of the cost.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,9 +12,8 @@ use serde::Deserialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
-use super::format::{RecordHeader, RecordKind};
+use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
-use super::place::Place;
 use super::record::{AdminRecord, CallIntent, Kind, Status};
 
 const COLUMNS: [&str; 17] = [
@@ -38,9 +36,9 @@ const COLUMNS: [&str; 17] = [
     "records",
 ];
 
-/// What calls and acts are found by, and what an effect or an outcome needs to know of its call.
+/// The columns that searches filter by, which an effect takes from its call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
+pub struct RowKeys {
     organization: Option<Arc<str>>,
     agent: Option<Arc<str>>,
     session: Option<Arc<str>>,
@@ -51,7 +49,7 @@ pub struct Keys {
     action: Option<Arc<str>>,
 }
 
-impl From<&CallIntent<'_>> for Keys {
+impl From<&CallIntent<'_>> for RowKeys {
     fn from(intent: &CallIntent<'_>) -> Self {
         let text = |text: &str| Some(Arc::from(text));
         Self {
@@ -67,7 +65,7 @@ impl From<&CallIntent<'_>> for Keys {
     }
 }
 
-impl From<&AdminRecord<'_>> for Keys {
+impl From<&AdminRecord<'_>> for RowKeys {
     fn from(act: &AdminRecord<'_>) -> Self {
         Self {
             organization: act.organization.as_deref().map(Arc::from),
@@ -78,7 +76,7 @@ impl From<&AdminRecord<'_>> for Keys {
     }
 }
 
-impl Keys {
+impl RowKeys {
     pub fn from_row(row: &SqliteRow) -> Self {
         let text = |column: &str| row.get::<Option<&str>, _>(column).map(Arc::from);
         Self {
@@ -94,32 +92,32 @@ impl Keys {
     }
 }
 
-/// Indexed intents without an outcome, by sequence.
-pub type Running = HashMap<u64, Keys>;
+/// Keys of the indexed intents without outcome, by sequence.
+pub type RunningCalls = HashMap<u64, RowKeys>;
 
 #[derive(Default)]
-pub struct Batch {
+pub struct IndexBatch {
     rows: Vec<NewRow>,
     /// Index in `rows` by sequence.
     calls: HashMap<u64, usize>,
-    /// Outcomes of calls that are in the file already.
+    /// Outcomes of calls whose rows are in the file already.
     closes: Vec<Close>,
-    /// Where the last record is.
-    pub last: Place,
+    /// Position of the last record.
+    pub last: LogPosition,
 }
 
 struct NewRow {
     sequence: u64,
     at_ms: u64,
     kind: Kind,
-    keys: Keys,
-    /// The call of an effect.
+    keys: RowKeys,
+    /// Sequence of the call of an effect.
     of: Option<u64>,
     status: Option<Status>,
     error_type: Option<Arc<str>>,
-    place: Place,
-    closed: Option<Place>,
-    /// How many records a damaged place had.
+    position: LogPosition,
+    close_position: Option<LogPosition>,
+    /// Number of damaged records.
     records: Option<u64>,
 }
 
@@ -127,8 +125,8 @@ struct Close {
     of: u64,
     status: Status,
     error_type: Option<Arc<str>>,
-    /// None of an outcome that is lost.
-    place: Option<Place>,
+    /// `None` if the outcome is lost.
+    position: Option<LogPosition>,
 }
 
 #[derive(Deserialize)]
@@ -168,134 +166,110 @@ struct AdminKeys<'a> {
     outcome: Cow<'a, str>,
 }
 
-impl Batch {
-    /// One that ends with a damaged place has room for the record behind it, which the next start knows the index
-    /// by.
+impl IndexBatch {
+    /// A batch that ends with damaged records takes one more: the next start identifies the log by the last record.
     pub fn is_full(&self) -> bool {
-        let ends_well = self.rows.last().is_none_or(|row| row.kind != Kind::Damaged);
-        ends_well && (self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS)
+        let ends_damaged = self.rows.last().is_some_and(|row| row.kind == Kind::Damaged);
+        !ends_damaged && (self.rows.len() >= BATCH_ROWS || self.closes.len() >= BATCH_ROWS)
     }
 
-    /// So many records from this one on cannot be read; what they were was recorded before this time.
-    pub fn damaged(&mut self, sequence: u64, records: u64, before_ms: u64, place: Place) {
-        self.rows.push(NewRow {
-            sequence,
-            at_ms: before_ms,
-            kind: Kind::Damaged,
-            keys: Keys::default(),
-            of: None,
-            status: None,
-            error_type: None,
-            place,
-            closed: None,
-            records: Some(records),
-        });
+    /// Adds a row for `records` unreadable records from `sequence` on, recorded before `before_ms`.
+    pub fn add_damaged(&mut self, sequence: u64, records: u64, before_ms: u64, position: LogPosition) {
+        let row = NewRow::new(sequence, before_ms, Kind::Damaged, RowKeys::default(), position);
+        self.rows.push(NewRow { records: Some(records), ..row });
     }
 
-    /// A segment begins, and these calls are open. What else is still running here has ended, and its outcome was in a
-    /// damaged place.
-    pub fn segment(&mut self, running: &Running, open_calls: &[u64]) {
+    /// Begins a segment whose header lists `open_calls`. The outcome of any other running call was in a damaged record.
+    pub fn begin_segment(&mut self, running: &RunningCalls, open_calls: &[u64]) {
         let has_ended = |sequence: &u64| open_calls.binary_search(sequence).is_err();
-        let unknown = || (Status::Unknown, Some(Arc::from("UNKNOWN")));
         let running_here = self.rows.iter_mut().filter(|row| row.status == Some(Status::Running));
         for row in running_here.filter(|row| has_ended(&row.sequence)) {
-            let (status, error_type) = unknown();
-            (row.status, row.error_type) = (Some(status), error_type);
+            (row.status, row.error_type) = (Some(Status::Unknown), Some("UNKNOWN".into()));
         }
         let closed: HashSet<u64> = self.closes.iter().map(|close| close.of).collect();
         for of in running.keys().copied().filter(has_ended).filter(|of| !closed.contains(of)) {
-            let (status, error_type) = unknown();
-            self.closes.push(Close { of, status, error_type, place: None });
+            let error_type = Some("UNKNOWN".into());
+            self.closes.push(Close { of, status: Status::Unknown, error_type, position: None });
         }
     }
 
-    /// Fails on content that is not what its kind has.
+    /// Adds a record; fails if the payload does not match the kind.
     pub fn add(
         &mut self,
-        running: &Running,
+        running: &RunningCalls,
         header: &RecordHeader,
         payload: &[u8],
-        place: Place,
+        position: LogPosition,
     ) -> Result<(), serde_json::Error> {
-        self.last = place;
+        self.last = position;
         match header.kind {
-            RecordKind::CallOpen => {
-                serde_json::from_slice(payload).map(|keys| self.open(header, &keys, place))
-            }
-            RecordKind::CallClose => {
-                serde_json::from_slice(payload).map(|outcome| self.close(header, &outcome, place))
-            }
-            RecordKind::Admin => serde_json::from_slice(payload).map(|act| self.admin(header, &act, place)),
-            RecordKind::Effect => {
-                self.effect(running, header, place);
-                Ok(())
-            }
+            RecordKind::CallOpen => self.open(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::CallClose => self.close(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::Admin => self.admin(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::Effect => self.effect(running, header, position),
             RecordKind::Recovery => {
-                self.rows.push(NewRow::new(header, Kind::Recovery, Keys::default(), place));
-                Ok(())
+                self.rows.push(NewRow::of(header, Kind::Recovery, RowKeys::default(), position));
             }
         }
+        Ok(())
     }
 
-    fn open(&mut self, header: &RecordHeader, keys: &IntentKeys<'_>, place: Place) {
-        let before = self.rows.last().map(|row| &row.keys);
-        let keys = Keys {
-            organization: shared(before.and_then(|keys| keys.organization.as_ref()), &keys.organization),
-            agent: shared(before.and_then(|keys| keys.agent.as_ref()), &keys.agent),
-            session: shared(before.and_then(|keys| keys.session.as_ref()), &keys.session),
-            call: shared(None, &keys.call),
-            tool: shared(before.and_then(|keys| keys.tool.as_ref()), &keys.tool),
-            user: keys
-                .user
-                .as_deref()
-                .and_then(|user| shared(before.and_then(|keys| keys.user.as_ref()), user)),
-            principal: shared(before.and_then(|keys| keys.principal.as_ref()), &keys.principal),
+    fn open(&mut self, header: &RecordHeader, intent: &IntentKeys<'_>, position: LogPosition) {
+        let previous = self.rows.last().map(|row| &row.keys);
+        let keys = RowKeys {
+            organization: share(previous, |keys| &keys.organization, &intent.organization),
+            agent: share(previous, |keys| &keys.agent, &intent.agent),
+            session: share(previous, |keys| &keys.session, &intent.session),
+            call: Some(Arc::from(&*intent.call)),
+            tool: share(previous, |keys| &keys.tool, &intent.tool),
+            user: intent.user.as_deref().and_then(|user| share(previous, |keys| &keys.user, user)),
+            principal: share(previous, |keys| &keys.principal, &intent.principal),
             action: None,
         };
         self.calls.insert(header.sequence, self.rows.len());
-        self.rows
-            .push(NewRow { status: Some(Status::Running), ..NewRow::new(header, Kind::Call, keys, place) });
+        let row = NewRow::of(header, Kind::Call, keys, position);
+        self.rows.push(NewRow { status: Some(Status::Running), ..row });
     }
 
-    fn close(&mut self, header: &RecordHeader, outcome: &OutcomeKeys<'_>, place: Place) {
+    fn close(&mut self, header: &RecordHeader, outcome: &OutcomeKeys<'_>, position: LogPosition) {
         let (of, status, error_type) =
             (header.of, outcome.status, outcome.error_type.as_deref().map(Arc::from));
         match self.calls.get(&of).and_then(|index| self.rows.get_mut(*index)) {
-            Some(row) => (row.status, row.error_type, row.closed) = (Some(status), error_type, Some(place)),
-            None => self.closes.push(Close { of, status, error_type, place: Some(place) }),
+            Some(row) => {
+                (row.status, row.error_type, row.close_position) = (Some(status), error_type, Some(position));
+            }
+            None => self.closes.push(Close { of, status, error_type, position: Some(position) }),
         }
     }
 
-    fn effect(&mut self, running: &Running, header: &RecordHeader, place: Place) {
+    fn effect(&mut self, running: &RunningCalls, header: &RecordHeader, position: LogPosition) {
         let here = self.calls.get(&header.of).and_then(|index| self.rows.get(*index)).map(|row| &row.keys);
         let keys = here.or_else(|| running.get(&header.of)).cloned().unwrap_or_default();
-        self.rows.push(NewRow { of: Some(header.of), ..NewRow::new(header, Kind::Effect, keys, place) });
+        let row = NewRow::of(header, Kind::Effect, keys, position);
+        self.rows.push(NewRow { of: Some(header.of), ..row });
     }
 
-    fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, place: Place) {
-        let before = self.rows.last().map(|row| &row.keys);
-        let keys = Keys {
+    fn admin(&mut self, header: &RecordHeader, act: &AdminKeys<'_>, position: LogPosition) {
+        let previous = self.rows.last().map(|row| &row.keys);
+        let keys = RowKeys {
             organization: act.organization.as_deref().map(Arc::from),
-            principal: shared(before.and_then(|keys| keys.principal.as_ref()), &act.principal),
-            action: shared(before.and_then(|keys| keys.action.as_ref()), &act.action),
-            ..Keys::default()
+            principal: share(previous, |keys| &keys.principal, &act.principal),
+            action: share(previous, |keys| &keys.action, &act.action),
+            ..RowKeys::default()
         };
         let (status, error_type) = match &*act.outcome {
             "ok" => (Status::Ok, None),
             error => (Status::Error, Some(Arc::from(error))),
         };
-        self.rows.push(NewRow {
-            status: Some(status),
-            error_type,
-            ..NewRow::new(header, Kind::Admin, keys, place)
-        });
+        let row = NewRow::of(header, Kind::Admin, keys, position);
+        self.rows.push(NewRow { status: Some(status), error_type, ..row });
     }
 
-    /// Writes the rows; the caller's transaction holds them together with the position.
+    /// Writes the rows, in the caller's transaction, which also stores the position.
     pub async fn store(
         &self,
         connection: &mut SqliteConnection,
-        inserts: &Inserts,
+        inserts: &InsertStatements,
     ) -> Result<(), sqlx::Error> {
         self.insert_rows(connection, inserts).await?;
         self.update_rows(connection).await?;
@@ -305,7 +279,7 @@ impl Batch {
     async fn insert_rows(
         &self,
         connection: &mut SqliteConnection,
-        Inserts(statements): &Inserts,
+        InsertStatements(statements): &InsertStatements,
     ) -> Result<(), sqlx::Error> {
         let mut left = &self.rows[..];
         for (size, sql) in statements {
@@ -328,16 +302,15 @@ impl Batch {
         query.push_values(&self.closes, |mut values, close| {
             values
                 .push_bind(integer(close.of))
-                .push_bind(status_code(close.status))
+                .push_bind(close.status as i64)
                 .push_bind(close.error_type.clone())
-                .push_bind(close.place.map(Place::packed));
+                .push_bind(close.position.map(LogPosition::pack));
         });
         query.push(") WHERE sequence = column1");
         query.build().persistent(false).execute(connection).await.map(drop)
     }
 
-    /// One small row a batch is what stands in for an index over times: it bounds the sequences that a time
-    /// range can have.
+    /// Inserts one row per batch in place of an index on times: it bounds the sequences of a time range.
     async fn insert_span(&self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let (Some(first), Some(last)) = (self.rows.first(), self.rows.last()) else { return Ok(()) };
         let times = || self.rows.iter().map(|row| row.at_ms);
@@ -351,8 +324,8 @@ impl Batch {
             .map(drop)
     }
 
-    /// After the commit: who is running now.
-    pub fn settle(&mut self, running: &mut Running) {
+    /// Updates the running calls after the commit.
+    pub fn update_running(&mut self, running: &mut RunningCalls) {
         for close in &self.closes {
             running.remove(&close.of);
         }
@@ -360,20 +333,20 @@ impl Batch {
         running.extend(still.map(|row| (row.sequence, row.keys)));
     }
 
-    /// Forgets what is in it, and keeps the memory for the next.
-    pub fn empty(&mut self) {
+    /// Clears the batch and keeps its memory.
+    pub fn clear(&mut self) {
         self.rows.clear();
         self.calls.clear();
         self.closes.clear();
     }
 }
 
-/// The statements that insert rows, the largest first: few, so that each is prepared once and kept, and none so large
-/// that its values need memory which the kernel has to clear each time. `OR FAIL`: one that fails takes the whole
-/// transaction with it, so SQLite need not keep a journal to take back the statement alone.
-pub struct Inserts([(usize, Arc<str>); 3]);
+/// The statements that insert rows, largest first: few, so that each is prepared once and cached, and none so large that
+/// its values need freshly mapped memory each time. `OR FAIL` spares SQLite a statement journal: a failed statement rolls
+/// back the whole transaction anyway.
+pub struct InsertStatements([(usize, Arc<str>); 3]);
 
-impl Default for Inserts {
+impl Default for InsertStatements {
     fn default() -> Self {
         let of = |rows: usize| {
             let values = format!("({})", ["?"; COLUMNS.len()].join(", "));
@@ -394,7 +367,7 @@ async fn insert(
         query = query
             .bind(integer(row.sequence))
             .bind(integer(row.at_ms))
-            .bind(kind_code(row.kind))
+            .bind(row.kind as i64)
             .bind(row.keys.organization.clone())
             .bind(row.keys.agent.clone())
             .bind(row.keys.session.clone())
@@ -404,80 +377,32 @@ async fn insert(
             .bind(row.keys.principal.clone())
             .bind(row.keys.action.clone())
             .bind(row.of.map(integer))
-            .bind(row.status.map(status_code))
+            .bind(row.status.map(|status| status as i64))
             .bind(row.error_type.clone())
-            .bind(row.place.packed())
-            .bind(row.closed.map(Place::packed))
+            .bind(row.position.pack())
+            .bind(row.close_position.map(LogPosition::pack))
             .bind(row.records.map(integer));
     }
     query.execute(connection).await.map(drop)
 }
 
-/// The same text as the row before has, or a copy.
-fn shared(before: Option<&Arc<str>>, text: &str) -> Option<Arc<str>> {
-    Some(before.filter(|before| &***before == text).cloned().unwrap_or_else(|| text.into()))
+/// Clones the text of the previous row if it is equal, and allocates otherwise.
+fn share(
+    previous: Option<&RowKeys>,
+    column: fn(&RowKeys) -> &Option<Arc<str>>,
+    text: &str,
+) -> Option<Arc<str>> {
+    let previous = previous.and_then(|keys| column(keys).as_ref());
+    Some(previous.filter(|previous| &***previous == text).cloned().unwrap_or_else(|| text.into()))
 }
 
 impl NewRow {
-    fn new(header: &RecordHeader, kind: Kind, keys: Keys, place: Place) -> Self {
-        let RecordHeader { sequence, at_ms, .. } = *header;
-        Self {
-            sequence,
-            at_ms,
-            kind,
-            keys,
-            of: None,
-            status: None,
-            error_type: None,
-            place,
-            closed: None,
-            records: None,
-        }
+    fn new(sequence: u64, at_ms: u64, kind: Kind, keys: RowKeys, position: LogPosition) -> Self {
+        let (of, status, error_type, close_position, records) = (None, None, None, None, None);
+        Self { sequence, at_ms, kind, keys, of, status, error_type, position, close_position, records }
     }
-}
 
-/// As it is stored; never change one, only add. The partial index over damaged places counts on their 4.
-pub fn kind_code(kind: Kind) -> i64 {
-    match kind {
-        Kind::Call => 0,
-        Kind::Effect => 1,
-        Kind::Admin => 2,
-        Kind::Recovery => 3,
-        Kind::Damaged => 4,
+    fn of(header: &RecordHeader, kind: Kind, keys: RowKeys, position: LogPosition) -> Self {
+        Self::new(header.sequence, header.at_ms, kind, keys, position)
     }
-}
-
-pub fn kind_of(code: i64) -> Option<Kind> {
-    [Kind::Call, Kind::Effect, Kind::Admin, Kind::Recovery, Kind::Damaged]
-        .into_iter()
-        .find(|kind| kind_code(*kind) == code)
-}
-
-/// As it is stored; the partial index over running calls counts on their 0.
-pub fn status_code(status: Status) -> i64 {
-    match status {
-        Status::Running => 0,
-        Status::Ok => 1,
-        Status::Error => 2,
-        Status::ClientRequired => 3,
-        Status::ApprovalRequired => 4,
-        Status::Cancelled => 5,
-        Status::Crashed => 6,
-        Status::Unknown => 7,
-    }
-}
-
-pub fn status_of(code: i64) -> Option<Status> {
-    [
-        Status::Running,
-        Status::Ok,
-        Status::Error,
-        Status::ClientRequired,
-        Status::ApprovalRequired,
-        Status::Cancelled,
-        Status::Crashed,
-        Status::Unknown,
-    ]
-    .into_iter()
-    .find(|status| status_code(*status) == code)
 }

@@ -1,0 +1,151 @@
+//! The anchor: the file `head`, which stores the last acknowledged record of the hash chain.
+//!
+//! A hash chain alone does not reveal that its end is missing. After each synced group the writer stores the last sequence,
+//! position and hash here, with an HMAC if the daemon has a key, else with a SHA-256 checksum. The file is not synced
+//! by itself (that would double the cost of a group), so after a power failure it may lag behind the log.
+//!
+//! Detected: records or segments missing at the end; with a key, also a chain forged without the key. Not detected: folder
+//! and anchor removed or replaced by an older copy together (the index beside the folder reveals that), and, without
+//! a key, a forged chain with a forged anchor. For more, store the `head` of a `verify` report elsewhere from time to
+//! time: without an index, an empty folder is a new log.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::error::StartError;
+use super::folder::{Folder, create_private};
+use super::record::Sha256;
+
+/// One disk sector, so that a write of the file is atomic.
+const ANCHOR_BYTES: usize = 512;
+
+/// The last record of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditHead)]
+pub struct Anchor {
+    /// Sequence of the record in the log.
+    pub sequence: u64,
+    /// Number of its segment.
+    pub segment: u64,
+    /// Offset in the segment at which the next record begins, in bytes.
+    pub offset: u64,
+    /// SHA-256 over the record and the previous hash.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
+    pub hash: Sha256,
+}
+
+impl Anchor {
+    /// The start of an empty log.
+    pub(super) const fn empty(segment: u64) -> Self {
+        Self { sequence: 0, segment, offset: 0, hash: Sha256([0; 32]) }
+    }
+}
+
+/// The source of the anchor that the end of the chain was compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = AuditAnchor)]
+pub enum AnchorSource {
+    /// The memory of the running daemon.
+    Daemon,
+    /// The file `head` in the audit folder.
+    HeadFile,
+    /// No anchor: a missing end cannot be detected.
+    None,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SignedAnchor {
+    head: Anchor,
+    /// HMAC-SHA256 with a key, SHA-256 without.
+    seal: Sha256,
+    keyed: bool,
+}
+
+/// Computes and checks the seal of an anchor.
+pub struct Sealer {
+    key: Option<hmac::Key>,
+}
+
+impl Sealer {
+    pub fn new(key: Option<&[u8; 32]>) -> Self {
+        Self { key: key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key)) }
+    }
+
+    fn seal(&self, anchor: &Anchor) -> Sha256 {
+        let mut text = [0; 56];
+        text[..8].copy_from_slice(&anchor.sequence.to_le_bytes());
+        text[8..16].copy_from_slice(&anchor.segment.to_le_bytes());
+        text[16..24].copy_from_slice(&anchor.offset.to_le_bytes());
+        text[24..].copy_from_slice(&anchor.hash.0);
+        let Some(key) = &self.key else { return Sha256::of(&text) };
+        let mut seal = [0; 32];
+        seal.copy_from_slice(hmac::sign(key, &text).as_ref());
+        Sha256(seal)
+    }
+
+    /// Reads the anchor of the folder; `None` if there is no file. A file that cannot be parsed or has another seal is an error.
+    pub fn read(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
+        let path = folder.anchor();
+        let bytes = match std::fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(StartError::io("read", &path))?,
+        };
+        let signed: SignedAnchor = serde_json::from_slice(bytes.trim_ascii_end())
+            .map_err(|error| StartError::corrupt(&path, 0, format!("it is not an anchor: {error}")))?;
+        // A constant-time comparison is not needed: no client can submit an anchor.
+        if signed.keyed != self.key.is_some() || signed.seal != self.seal(&signed.head) {
+            return Err(StartError::corrupt(&path, 0, "its seal was not made with the key of this daemon"));
+        }
+        Ok(Some(signed.head))
+    }
+}
+
+/// The open anchor file, rewritten after every synced group.
+pub struct AnchorFile {
+    file: File,
+    sealer: Sealer,
+    text: Vec<u8>,
+}
+
+impl AnchorFile {
+    /// Opens the file, or creates it with `first`: written under another name, synced, then renamed, so that a crash
+    /// leaves a complete file or none.
+    pub fn open(folder: &Folder, sealer: Sealer, first: &Anchor) -> Result<Self, StartError> {
+        let path = folder.anchor();
+        if path.exists() {
+            let file = create_private(&path, false).map_err(StartError::io("open", &path))?;
+            return Ok(Self { file, sealer, text: Vec::new() });
+        }
+        Self::create(folder, sealer, first).map_err(StartError::io("make", &path))
+    }
+
+    fn create(folder: &Folder, sealer: Sealer, first: &Anchor) -> io::Result<Self> {
+        let path = folder.anchor().with_extension("new");
+        let mut created = Self { file: create_private(&path, false)?, sealer, text: Vec::new() };
+        created.write(first)?;
+        created.file.sync_all()?;
+        std::fs::rename(path, folder.anchor())?;
+        folder.sync()?;
+        Ok(created)
+    }
+
+    pub fn write(&mut self, anchor: &Anchor) -> io::Result<()> {
+        let signed =
+            SignedAnchor { head: *anchor, seal: self.sealer.seal(anchor), keyed: self.sealer.key.is_some() };
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, &signed)?;
+        self.text.resize(ANCHOR_BYTES - 1, b' ');
+        self.text.push(b'\n');
+        self.file.write_all_at(&self.text, 0)
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}

@@ -1,0 +1,505 @@
+//! Group commit: the queue between the callers and the writer thread, and the space budget of the log.
+//!
+//! Under a short mutex a record gets its sequence and its place in a segment. Serializing and hashing the payload happen
+//! before, in the caller's thread; all disk I/O happens after, in the writer thread. The lock is never held across I/O.
+//!
+//! A request for a sync wakes the writer, and so does any record while the writer is idle. Otherwise the writer waits
+//! [`FLUSH_DELAY`] after each group: under load, intents cause no wake-up and are written with the next outcome. The intent of
+//! a call that takes longer is written to the page cache by then, so that after a kill of the daemon the call is `unknown`.
+//!
+//! A sync takes as long for one call as for sixty, and a caller that was answered tends to send its next call soon. So
+//! the writer delays a group until the expected number of callers wait: those of the last group plus those that came during
+//! its sync. On a slow disk it expects all of them, on a fast one half, so that one half computes while the other is synced.
+//! The delay never exceeds the duration of a sync and adapts: it doubles if callers came while the writer waited, and halves
+//! if not. Without a delay each sync would serve only the few that came during the previous one; with a longer delay the
+//! processors would idle.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::error::AuditError;
+use super::format::{RecordKind, SegmentHeader};
+
+/// Longest time that records without a waiter stay in memory.
+const FLUSH_DELAY: Duration = Duration::from_millis(2);
+/// Size of the unwritten records at which they are written without a waiter.
+const UNWRITTEN_BYTES_MAX: usize = 1024 * 1024;
+/// Pause between attempts to allocate a spare segment on a full disk.
+const SPARE_RETRY: Duration = Duration::from_millis(200);
+
+/// Maximum commit delay, however long a sync takes.
+const MAX_DELAY: Duration = Duration::from_millis(2);
+/// Minimum commit delay, as a fraction (1/16) of the maximum.
+const MIN_DELAY_DIVISOR: u32 = 16;
+/// A faster sync takes about as long as the computing of a call. Measured with `tests/benches/http.sh`, 16 connections, two
+/// processors and a disk that syncs in 0.1 ms: waiting for all callers instead of half cost 15 % of the calls, since the
+/// processors idled during the sync. On a slow disk, halves would wait for each other's sync.
+const FAST_SYNC: Duration = Duration::from_micros(400);
+
+/// Buffer capacity that a group keeps, so that one burst does not hold its memory for ever.
+const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
+
+/// Limit of an outcome record, with every number at its longest.
+pub const CLOSE_BYTES_MAX: u64 = 1024;
+
+/// A queued record.
+pub struct PendingRecord {
+    /// Size in the buffer of its group.
+    pub length: usize,
+    pub kind: RecordKind,
+    pub of: u64,
+    pub sequence: u64,
+    pub begins_segment: bool,
+}
+
+/// The records that the writer takes, writes and syncs at once.
+#[derive(Default)]
+pub struct Group {
+    /// The encoded records, concatenated.
+    pub bytes: Vec<u8>,
+    pub records: Vec<PendingRecord>,
+    pub waiters: Vec<Waiter>,
+    pub sync: bool,
+    pub wants_spare: bool,
+    /// Set by the writer.
+    pub sync_took: Duration,
+}
+
+impl Group {
+    /// Keeps the capacity, so that a group needs no allocations.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(BUFFER_BYTES_KEPT);
+        self.records.clear();
+        self.waiters.clear();
+        (self.sync, self.wants_spare, self.sync_took) = (false, false, Duration::ZERO);
+    }
+}
+
+pub type Waiter = oneshot::Sender<Result<(), AuditError>>;
+
+/// Future that resolves when a record is on disk or has failed. Dropping it does not withdraw the record.
+#[must_use = "a record counts when it is on disk: await this"]
+pub struct Durable(DurableState);
+
+enum DurableState {
+    Ready(Option<Result<(), AuditError>>),
+    Waiting(oneshot::Receiver<Result<(), AuditError>>),
+}
+
+impl Durable {
+    pub fn ready(result: Result<(), AuditError>) -> Self {
+        Self(DurableState::Ready(Some(result)))
+    }
+}
+
+impl Future for Durable {
+    type Output = Result<(), AuditError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            DurableState::Ready(result) => Poll::Ready(result.take().unwrap_or(Err(AuditError::Closed))),
+            DurableState::Waiting(receiver) => {
+                Pin::new(receiver).poll(context).map(|result| result.unwrap_or(Err(AuditError::Closed)))
+            }
+        }
+    }
+}
+
+/// Counters since the start, for metrics, tests and benchmarks.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub records: AtomicU64,
+    pub bytes: AtomicU64,
+    pub groups: AtomicU64,
+    pub syncs: AtomicU64,
+    pub segments: AtomicU64,
+}
+
+pub struct CommitQueue {
+    state: Mutex<State>,
+    writer_wake: Condvar,
+    /// Sequence of the last record on disk.
+    durable: AtomicU64,
+    pub counters: Counters,
+}
+
+struct State {
+    group: Group,
+    last_sequence: u64,
+    open_calls: u64,
+    space: SpaceBudget,
+    writer: WriterState,
+    /// Number of waiters at which the group is committed without further delay.
+    expected_waiters: usize,
+    commit_delay: Duration,
+    last_sync_took: Duration,
+    closing: bool,
+    /// Set once the log is closed or has failed.
+    refusal: Option<AuditError>,
+    no_spare_reason: Arc<str>,
+    spare_requested: Option<Instant>,
+    /// Size of the largest intent that was refused since the last allocation.
+    refused_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WriterState {
+    /// Checks the queue again before it sleeps.
+    Busy,
+    /// Waits [`FLUSH_DELAY`]; a record without a waiter does not wake it.
+    FlushDelay,
+    /// Delays a commit; the last expected waiter wakes it.
+    CommitDelay,
+    /// Sleeps until woken.
+    Idle,
+}
+
+/// The callers' side.
+impl CommitQueue {
+    pub fn new(last_sequence: u64, open_calls: u64, space: SpaceBudget) -> Self {
+        let state = State {
+            group: Group::default(),
+            last_sequence,
+            open_calls,
+            space,
+            writer: WriterState::Busy,
+            expected_waiters: 0,
+            commit_delay: Duration::ZERO,
+            last_sync_took: Duration::ZERO,
+            closing: false,
+            refusal: None,
+            no_spare_reason: "the next segment is not allocated yet".into(),
+            spare_requested: None,
+            refused_bytes: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            writer_wake: Condvar::new(),
+            durable: AtomicU64::new(last_sequence),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Appends a record without requesting a sync. Returns its sequence.
+    pub fn append(&self, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
+        let mut state = self.lock();
+        let sequence = self.push(&mut state, kind, of, record)?;
+        self.wake(state, false);
+        Ok(sequence)
+    }
+
+    /// Appends a record and requests a sync.
+    pub fn append_durably(&self, kind: RecordKind, of: u64, record: &[u8]) -> Durable {
+        let mut state = self.lock();
+        match self.push(&mut state, kind, of, record) {
+            Err(error) => Durable::ready(Err(error)),
+            Ok(_) => self.wait(state),
+        }
+    }
+
+    /// Requests a sync of a record that was appended before.
+    pub fn durable(&self, sequence: u64) -> Durable {
+        if self.durable.load(Ordering::Acquire) >= sequence {
+            return Durable::ready(Ok(()));
+        }
+        let state = self.lock();
+        if self.durable.load(Ordering::Acquire) >= sequence {
+            return Durable::ready(Ok(()));
+        }
+        if let Some(error) = &state.refusal {
+            return Durable::ready(Err(error.clone()));
+        }
+        self.wait(state)
+    }
+
+    pub fn last_sequence(&self) -> u64 {
+        self.lock().last_sequence
+    }
+
+    /// Returns an error if an intent as large as the refused ones would not fit. Also requests a spare segment then:
+    /// while no calls come, nothing else does.
+    pub fn takes_calls(&self) -> Result<(), AuditError> {
+        let mut state = self.lock();
+        let (space, bytes) = (state.space, state.refused_bytes);
+        let reserved = self.reserve(&mut state, SpaceClass::Intent, bytes);
+        state.space = space;
+        reserved.map(drop)
+    }
+
+    /// Refuses further records; the writer ends after the queued ones.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closing = true;
+        state.refusal.get_or_insert(AuditError::Closed);
+        drop(state);
+        self.writer_wake.notify_all();
+    }
+
+    fn push(&self, state: &mut State, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
+        let Placement { begins_segment } = self.reserve(state, kind.into(), record.len() as u64)?;
+        match kind {
+            RecordKind::CallOpen => state.open_calls += 1,
+            RecordKind::CallClose => state.open_calls = state.open_calls.saturating_sub(1),
+            _ => {}
+        }
+        state.last_sequence += 1;
+        let (sequence, length) = (state.last_sequence, record.len());
+        // Copied, so that the caller's buffer is freed in the thread that allocated it.
+        state.group.bytes.extend_from_slice(record);
+        state.group.records.push(PendingRecord { length, kind, of, sequence, begins_segment });
+        Ok(sequence)
+    }
+
+    fn reserve(&self, state: &mut State, class: SpaceClass, bytes: u64) -> Result<Placement, AuditError> {
+        if let Some(error) = &state.refusal {
+            return Err(error.clone());
+        }
+        if let Some(placement) = state.space.reserve(class, bytes, state.open_calls) {
+            return Ok(placement);
+        }
+        if class == SpaceClass::Intent {
+            state.refused_bytes = state.refused_bytes.max(bytes);
+        }
+        self.request_spare(state);
+        Err(AuditError::Full { reason: state.no_spare_reason.clone() })
+    }
+
+    fn wait(&self, mut state: MutexGuard<'_, State>) -> Durable {
+        let (sender, receiver) = oneshot::channel();
+        state.group.waiters.push(sender);
+        state.group.sync = true;
+        self.wake(state, true);
+        Durable(DurableState::Waiting(receiver))
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>, sync: bool) {
+        let must_wake = match state.writer {
+            WriterState::Busy => false,
+            WriterState::FlushDelay => sync || state.group.bytes.len() >= UNWRITTEN_BYTES_MAX,
+            WriterState::CommitDelay => state.group.waiters.len() >= state.expected_waiters,
+            WriterState::Idle => true,
+        };
+        if must_wake {
+            state.writer = WriterState::Busy;
+            drop(state);
+            self.writer_wake.notify_one();
+        }
+    }
+
+    fn request_spare(&self, state: &mut State) {
+        let is_recent = state.spare_requested.is_some_and(|at| at.elapsed() < SPARE_RETRY);
+        if state.space.spare_bytes.is_none() && !is_recent {
+            state.spare_requested = Some(Instant::now());
+            state.group.wants_spare = true;
+            state.writer = WriterState::Busy;
+            self.writer_wake.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The writer's side.
+impl CommitQueue {
+    /// Waits for work and swaps it with `group`, whose content is dropped. Returns false when the log is closed and all
+    /// records are written.
+    pub fn take(&self, group: &mut Group) -> bool {
+        group.clear();
+        let mut state = self.lock();
+        let mut flush_due = false;
+        loop {
+            if state.must_write(flush_due) {
+                state = self.wait_for_more(state);
+                std::mem::swap(&mut state.group, group);
+                return true;
+            }
+            if state.closing {
+                return false;
+            }
+            if flush_due {
+                // Idle until the next record, which is then written at once.
+                state.writer = WriterState::Idle;
+                state = self.writer_wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state.writer = WriterState::FlushDelay;
+                (state, flush_due) = self.wait_timeout(state, FLUSH_DELAY);
+            }
+            state.writer = WriterState::Busy;
+        }
+    }
+
+    /// Delays the commit until the expected callers wait or the delay is over; not at all without a waiter.
+    fn wait_for_more<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waiters_before = state.group.waiters.len();
+        let max_delay = state.last_sync_took.min(MAX_DELAY);
+        let delay = state.commit_delay.clamp(max_delay / MIN_DELAY_DIVISOR, max_delay);
+        let began = Instant::now();
+        while state.group.sync && state.group.waiters.len() < state.expected_waiters && !state.closing {
+            let left = delay.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                let waiters = state.group.waiters.len();
+                let was_worth_it = (waiters - waiters_before) * 4 >= waiters;
+                state.commit_delay = if was_worth_it { delay * 2 } else { delay / 2 };
+                break;
+            }
+            state.writer = WriterState::CommitDelay;
+            (state, _) = self.wait_timeout(state, left);
+            state.writer = WriterState::Busy;
+        }
+        state
+    }
+
+    fn wait_timeout<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        timeout: Duration,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let (state, result) =
+            self.writer_wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+        (state, result.timed_out())
+    }
+
+    /// Records that the log is on disk up to `durable_sequence`, and resolves the futures of the group.
+    pub fn complete(&self, durable_sequence: u64, group: &mut Group) {
+        self.durable.store(durable_sequence, Ordering::Release);
+        if group.sync {
+            let mut state = self.lock();
+            let active = group.waiters.len() + state.group.waiters.len();
+            state.expected_waiters = expected_waiters(active, group.sync_took);
+            state.last_sync_took = group.sync_took;
+        }
+        for waiter in group.waiters.drain(..) {
+            // The receiver may be dropped; the record is durable all the same.
+            let _ = waiter.send(Ok(()));
+        }
+    }
+
+    /// Sets the size of the new spare segment, or the reason why there is none.
+    pub fn set_spare(&self, spare: Result<u64, Arc<str>>) {
+        let mut state = self.lock();
+        match spare {
+            Ok(bytes) => (state.space.spare_bytes, state.refused_bytes) = (Some(bytes), 0),
+            Err(reason) => state.no_spare_reason = reason,
+        }
+    }
+
+    /// Stops the log: every current and later waiter gets the error.
+    pub fn fail(&self, error: &AuditError, waiters: &mut Vec<Waiter>) {
+        let mut state = self.lock();
+        state.refusal = Some(error.clone());
+        let queued = std::mem::take(&mut state.group);
+        drop(state);
+        for waiter in waiters.drain(..).chain(queued.waiters) {
+            let _ = waiter.send(Err(error.clone()));
+        }
+    }
+}
+
+impl State {
+    fn must_write(&self, flush_due: bool) -> bool {
+        let group = &self.group;
+        let must_flush = flush_due || self.closing || group.bytes.len() >= UNWRITTEN_BYTES_MAX;
+        group.sync || group.wants_spare || (must_flush && !group.records.is_empty())
+    }
+}
+
+/// Number of waiters to delay a commit for, of `active` callers.
+fn expected_waiters(active: usize, sync_took: Duration) -> usize {
+    if sync_took < FAST_SYNC { active / 2 } else { active }
+}
+
+/// The allocated space that is left: the rest of the current segment and one spare. Pure arithmetic.
+///
+/// Every record reserves its space here, in order, before it is queued. So "full" is known while the caller can still
+/// refuse the call, and an outcome never meets a full disk: an intent is accepted only if the outcomes of all open calls
+/// still fit and the reserve is untouched. Effects may use half of the reserve, administrative acts all of it (an operator
+/// must be able to free space), outcomes everything.
+#[derive(Clone, Copy, Debug)]
+pub struct SpaceBudget {
+    /// Free bytes of the segment that the next record goes to.
+    pub left_bytes: u64,
+    /// Size of the spare segment, if it is allocated.
+    pub spare_bytes: Option<u64>,
+    pub reserve_bytes: u64,
+}
+
+/// Class of a record, which decides how much of the space it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceClass {
+    Intent,
+    Effect,
+    Admin,
+    Outcome,
+}
+
+impl From<RecordKind> for SpaceClass {
+    fn from(kind: RecordKind) -> Self {
+        match kind {
+            RecordKind::CallOpen => Self::Intent,
+            RecordKind::CallClose => Self::Outcome,
+            RecordKind::Effect => Self::Effect,
+            RecordKind::Admin | RecordKind::Recovery => Self::Admin,
+        }
+    }
+}
+
+/// Reserved space of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The record is the first one of the spare segment.
+    pub begins_segment: bool,
+}
+
+impl SpaceBudget {
+    /// Reserves `bytes` for a record; `None` leaves the budget unchanged.
+    pub fn reserve(&mut self, class: SpaceClass, bytes: u64, open_calls: u64) -> Option<Placement> {
+        let mut after = *self;
+        let begins_segment = bytes > after.left_bytes;
+        if begins_segment {
+            after.left_bytes = after.spare_bytes.take()?.checked_sub(SegmentHeader::bytes_for(open_calls))?;
+        }
+        after.left_bytes = after.left_bytes.checked_sub(bytes)?;
+        if after.usable_bytes(open_calls) < self.required_bytes(class, open_calls) {
+            return None;
+        }
+        *self = after;
+        Some(Placement { begins_segment })
+    }
+
+    /// Space for further outcomes: a segment end too short for one and the next header are not usable.
+    fn usable_bytes(&self, open_calls: u64) -> u64 {
+        let unusable = SegmentHeader::bytes_for(open_calls) + CLOSE_BYTES_MAX;
+        self.left_bytes + self.spare_bytes.map_or(0, |bytes| bytes.saturating_sub(unusable))
+    }
+
+    /// Space that must be left after a record of this class.
+    fn required_bytes(&self, class: SpaceClass, open_calls: u64) -> u64 {
+        let outcomes = open_calls.saturating_mul(CLOSE_BYTES_MAX);
+        match class {
+            SpaceClass::Intent => self.reserve_bytes.max(outcomes + CLOSE_BYTES_MAX),
+            SpaceClass::Effect => (self.reserve_bytes / 2).max(outcomes),
+            SpaceClass::Admin => outcomes,
+            SpaceClass::Outcome => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fast_sync_waits_for_half_of_the_callers_a_slow_one_for_all_and_a_lone_caller_never_waits() {
+        let slow = FAST_SYNC * 2;
+        assert_eq!((expected_waiters(16, FAST_SYNC / 2), expected_waiters(16, slow)), (8, 16));
+        assert!(expected_waiters(1, FAST_SYNC / 2) <= 1 && expected_waiters(1, slow) <= 1);
+    }
+}
