@@ -135,7 +135,7 @@ const TEMPLATE: &str = r#"
   (core module $plugin
     (memory (export "memory") {pages})
     (data (i32.const {data_at}) "{data}")
-    ;; Arguments all land in the same place: nobody reads them.
+    ;; All arguments are written to the same address, since they are never read.
     (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const {arguments_at}))
     (func (export "describe") (result i32)
       (i32.store8 (i32.const 0) (i32.const 0))

@@ -160,7 +160,7 @@ impl Session {
     #[track_caller]
     pub fn audit_row(&self, auditor: &Client, id: &str) -> Value {
         let rows = auditor.audit(&format!("kind=call&session={}&call={id}", self.id));
-        assert_eq!(rows.len(), 1, "one intent a call: {rows:?}");
+        assert_eq!(rows.len(), 1, "one row per call: {rows:?}");
         rows[0].clone()
     }
 }

@@ -3,7 +3,7 @@
 //! The tests use only public interfaces: they start the same program as an operator, send HTTP requests, and read
 //! `/proc`. No test sleeps: it polls a condition, with a timeout.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 pub mod leak_check;
 pub mod client;

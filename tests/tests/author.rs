@@ -1,6 +1,6 @@
 //! A plugin author's first steps: the commands in the README of a new plugin, and the findings of `toolgate check`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 #![allow(clippy::disallowed_methods, reason = "a shell is given the search path of this terminal")]
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! Calls over HTTP: parallel, repeated, cancelled and refused calls, and calls while plugins change.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -268,7 +268,7 @@ fn r7_a_repeated_id_runs_once_and_gets_the_same_result() {
         let first = session.call_as("c1", "call_files_write", write.clone());
         assert_eq!(first.output()["created"], true);
         let again = session.call_as("c1", "call_files_write", write.clone());
-        assert_eq!(again, first, "a second run would not create");
+        assert_eq!(again, first, "the call ran again");
         assert_eq!(session.get_call("c1"), first);
         session.audit_row(&fixture.daemon.operator(), "c1");
         let other = json!({"path": "log.txt", "content": "twice"});
@@ -290,7 +290,7 @@ fn r7_a_repeated_id_gets_running_while_the_call_runs() {
         let again = session.post(&json!({"calls": [call]})).expect(200).json();
         let known = &again["results"][0];
         assert_eq!((&known["status"], &known["executed"]), (&json!("running"), &json!("unknown")));
-        assert_eq!(again["next"], "wait", "the model has to wait for it");
+        assert_eq!(again["next"], "wait", "a running call means `wait`");
         session.call_as("c1", "hostile/rest", json!({"ms": 1})).expect_error("CONFLICT");
         session.cancel("c1").expect(204);
         running.reply().expect(200);
@@ -435,7 +435,7 @@ fn o1_no_call_fails_while_its_plugin_changes() {
                         seen.insert(number);
                         answered.fetch_add(1, Ordering::Relaxed);
                     }
-                    assert!(seen.len() > 1, "the change was never seen: {seen:?}");
+                    assert!(seen.len() > 1, "only one version was called: {seen:?}");
                 });
             }
             let since = |mark: usize| {
@@ -457,7 +457,7 @@ fn o1_no_call_fails_while_its_plugin_changes() {
         operator.delete("/v1/plugins/hostile").expect(204);
         session.call("hostile/echo", json!({"text": "gone"})).expect_error("TOOL_NOT_FOUND");
         let answer = running.reply().expect(200).json();
-        assert_eq!(answer["results"][0]["output"], 1500, "it began before: {answer}");
+        assert_eq!(answer["results"][0]["output"], 1500, "a running call failed: {answer}");
         operator.load("hostile", guests::HOSTILE);
         assert_eq!(session.call("hostile/echo", json!({"text": "back"})).output(), "back");
     });

@@ -2,7 +2,7 @@
 //!
 //! Each test runs the program against a running daemon, and checks exit status, standard output and standard error.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -394,7 +394,7 @@ fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
 
     // SIGTERM, since a background process group may ignore SIGINT.
     kill_process(Pid::from_child(&of_all.child), Signal::TERM).expect("a process");
-    assert_eq!(of_all.rest().1, None, "it ends by the signal");
+    assert_eq!(of_all.rest().1, None, "the signal did not end it");
     expect(&terminal.fail(&["events", "nosuch"]), &["no such organization"]);
     expect(&terminal.fail(&["session", "events", "s_nosuch"]), &["session"]);
 }

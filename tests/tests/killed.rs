@@ -3,7 +3,7 @@
 //!
 //! The daemon is killed as it enters its n-th sync, for each n until it completes the work.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! MCP servers as plugins (M4), with real servers: PyPI `mcp` (both protocol revisions) and npm `server-everything`
 //! (the older one). `.ci/run` installs both; without one, its tests print a note and pass.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};

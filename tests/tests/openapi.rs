@@ -6,7 +6,7 @@
 //!
 //! The tests below check completeness.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;

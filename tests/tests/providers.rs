@@ -3,7 +3,7 @@
 //!
 //! `.ci/run` installs the libraries. Without them, the test prints a note and passes.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

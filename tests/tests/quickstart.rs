@@ -1,6 +1,6 @@
 //! The `quickstart` command.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

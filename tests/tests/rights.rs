@@ -9,7 +9,7 @@
 //! - A listed role of another organization: the response for a missing target, except for the name. Operations without
 //!   a target need a reason in `rights/names-nothing.txt`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

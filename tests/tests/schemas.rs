@@ -3,7 +3,7 @@
 //! A bad schema is refused when the plugin is loaded, without a trace of the plugin. Bad arguments are refused before
 //! the call runs, and fail only that call.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Messages of a start: the path of the first token, and cause and fix of a failure.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

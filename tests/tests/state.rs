@@ -1,6 +1,6 @@
 //! Durable state after kill -9, on a full disk, with a second daemon and with invalid settings.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,7 +29,7 @@ fn a_call_that_was_running_at_a_crash_is_unknown_and_not_run_again() {
     let running = session.start("running", "hostile/doze", json!({}));
     // A search waits until the log is synced, so the intent is on disk before the crash. The id is known slightly
     // earlier.
-    wait::until("its intent", || {
+    wait::until("the intent", || {
         let query = format!("kind=call&status=running&session={}", session.id);
         (!daemon.operator().audit(&query).is_empty()).then_some(())
     });
@@ -51,7 +51,7 @@ fn a_call_that_was_running_at_a_crash_is_unknown_and_not_run_again() {
     assert_eq!(
         (again.status(), again.error_type()),
         ("unknown", Some("UNKNOWN")),
-        "it ran again: {}",
+        "the call ran again: {}",
         again.0
     );
 }
@@ -86,7 +86,7 @@ fn r7_an_id_with_a_damaged_record_does_not_run_again() {
     session.audit_row(&daemon.operator(), "c24");
     let folder = daemon.data().join("audit");
     let first = folder.join("00000001.segment");
-    assert!(folder.join("00000003.segment").exists(), "the first is not the newest");
+    assert!(folder.join("00000003.segment").exists(), "the first segment must be complete");
     let mut bytes = fs::read(&first).expect("a segment");
     let id = br#""call":"c1""#;
     let at = bytes.windows(id.len()).position(|window| window == id).expect("its intent");
@@ -307,7 +307,7 @@ fn stopping_drains_running_calls_and_accepts_no_new_ones() {
     let running = session.start("c1", "hostile/rest", json!({"ms": 1500}));
     session.wait_until_running("c1");
     daemon.terminate();
-    daemon.wait_for_log("that it stops", |line| line.contains("stopping"));
+    daemon.wait_for_log("the stop", |line| line.contains("stopping"));
     let answer = running.reply().expect(200).json();
     for mut stream in streams {
         let told: Vec<_> = std::iter::from_fn(|| stream.next()).map(|(name, _)| name).collect();
@@ -346,7 +346,7 @@ fn stopping_waits_no_longer_than_drain_seconds() {
 fn a_second_signal_ends_the_drain() {
     assert_stop_cancels_call("drain_seconds = 600", |daemon| {
         daemon.terminate();
-        wait::until_true("it to stop", || daemon.log_text().contains("stopping"));
+        wait::until_true("the daemon to stop", || daemon.log_text().contains("stopping"));
         daemon.terminate();
     });
 }
@@ -421,7 +421,7 @@ fn a_full_disk_refuses_and_leaves_nothing_partial() {
     assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
     disk.make_room();
     // Readiness returns without a call: a load balancer sends no call to an unready daemon.
-    wait::until_true("it to take work again", || anonymous.get("/readyz").status == 200);
+    wait::until_true("readiness", || anonymous.get("/readyz").status == 200);
     wait::until_true("calls to run again", || call().status() == "ok");
     operator.load("late", &PluginFile::new("late").build());
     assert_eq!(session.call("late/answer", json!({})).output(), 1);

@@ -1,6 +1,6 @@
 //! Checks of the source tree: crate dependencies, code map, coverage of the guests' tools, no sleeping tests.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -198,7 +198,7 @@ fn replaced_agents(fleet: &Fleet) {
         let rules = fleet.registry.snapshot().rules(&organization, &agent).unwrap();
         let refused = matches!(decide(&rules, &facts, &disabled), Decision::Refused(_));
         let took = began.elapsed();
-        assert!(refused && rules.agent.document().disabled == disabled_list, "another document decided");
+        assert!(refused && rules.agent.document().disabled == disabled_list, "another document was in force");
         took
     });
     let replaced = Times::of(replaced.collect());

@@ -133,17 +133,17 @@ fn idle_connections_are_closed_for_new_ones() {
         };
         let ok = |session: &Session, url: &str| drop(fetch(session, url, None).output().clone());
         assert_eq!(opened(&|| ok(&one, API)).0, 1);
-        assert_eq!(opened(&|| ok(&one, API)).0, 0, "a kept connection is used again");
+        assert_eq!(opened(&|| ok(&one, API)).0, 0, "a pooled connection was not reused");
         // Another host of the same organization, whose limit is one connection.
         let (new, closed) = opened(&|| ok(&one, &format!("https://{TRUSTED}.upstream.test:8443/")));
         assert_eq!(new, 1);
-        fixture.upstream.wait_until("the kept one to be closed", |_, ended| ended > closed);
+        fixture.upstream.wait_until("the pooled connection to be closed", |_, ended| ended > closed);
         // A third organization, while the limit of all is two.
         assert_eq!(opened(&|| ok(&other, API)).0, 1);
         let (new, closed) = opened(&|| ok(&third, API));
         assert_eq!(new, 1);
-        fixture.upstream.wait_until("the one that was idle longest to be closed", |_, ended| ended > closed);
-        assert_eq!(opened(&|| ok(&other, API)).0, 0, "the one that was used last is still kept");
+        fixture.upstream.wait_until("the longest idle connection to be closed", |_, ended| ended > closed);
+        assert_eq!(opened(&|| ok(&other, API)).0, 0, "the last used connection was closed");
         // Connections in use are not closed.
         let _holding = [hold(fixture, &other, "c1"), hold(fixture, &third, "c2")];
         assert_overloaded(fixture, &one);

@@ -4,7 +4,7 @@
 //! The upstream is a real server on a loopback address, which the grant must allow. A refused request must open no
 //! connection there, while its positive twin does.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod responses;
 mod connection_limits;

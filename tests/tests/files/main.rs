@@ -3,7 +3,7 @@
 //! Canary files lie beside the workspace, above it and in another session. Each test checks that they are unchanged,
 //! and that no message contains a host path.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod session_end;
 mod planted;

@@ -1,6 +1,6 @@
 //! The gate over HTTP: policy layers, sessions, approvals, client results, events, dialects, broker, error messages.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod approvals;
 mod broker;

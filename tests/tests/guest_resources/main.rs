@@ -3,7 +3,7 @@
 //! Each test checks the documented error code, one audit row with that code, free instance slots (two concurrent
 //! calls must find the two slots), and that the daemon's memory and open files are back.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod failures;
 mod host;
@@ -183,7 +183,7 @@ fn a_guest_that_sleeps_for_ever_ends_at_its_deadline() {
         let reply = fixture
             .call(json!({"deadline_ms": 300}), "hostile/doze", json!({}))
             .expect_error("DEADLINE_EXCEEDED");
-        assert!(reply.usage("fuel") < 1_000_000, "it slept: {}", reply.0);
+        assert!(reply.usage("fuel") < 1_000_000, "fuel was used while sleeping: {}", reply.0);
         assert_stops_in_time(fixture, "hostile/doze", 300);
     });
 }
@@ -463,7 +463,7 @@ fn a_log_flood_is_truncated_and_the_tool_continues() {
             assert_eq!(reply.output(), lines);
             assert!((32 << 10..=64 << 10).contains(&reply.usage("log_bytes")), "{}", reply.0);
         }
-        fixture.daemon.wait_for_log("that lines were dropped", |line| line.contains("cut at its limit"));
+        fixture.daemon.wait_for_log("the dropped lines", |line| line.contains("cut at its limit"));
     });
 }
 
@@ -472,7 +472,7 @@ fn a_plugin_cannot_forge_a_log_line() {
     with_fixture(|fixture| {
         let forged = "first\n2026-01-01T00:00:00Z  INFO toolgate: all is well\x1b[2J\u{202e}";
         fixture.call(json!({}), "hostile/log", json!({"message": forged})).output();
-        let line = fixture.daemon.wait_for_log("what the plugin said", |line| line.contains("all is well"));
+        let line = fixture.daemon.wait_for_log("the plugin's message", |line| line.contains("all is well"));
         assert!(
             line.contains("first\\n") && !line.contains('\x1b') && !line.contains('\u{202e}'),
             "{line:?}"
@@ -487,7 +487,7 @@ fn the_json_log_has_the_plugins_message_unchanged() {
     let session = daemon.session_within("acme/bot", &json!({}));
     let said = "first\nall is \"well\"\x1b[2J\u{202e}";
     session.call("hostile/log", json!({"message": said})).output();
-    let line = daemon.wait_for_log("what the plugin said", |line| line.contains("all is"));
+    let line = daemon.wait_for_log("the plugin's message", |line| line.contains("all is"));
     assert!(!line.contains('\u{202e}'), "{line}");
     let fields = serde_json::from_str::<Value>(&line).expect("json")["fields"].clone();
     assert_eq!((&fields["message"], &fields["event"]), (&json!(said), &json!("said")), "{line}");
@@ -603,7 +603,7 @@ fn b1_memory_is_zeroed_for_later_instances() {
 #[test]
 fn b1_memory_on_the_swap_device_is_zeroed() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 2");
-    let scanned = daemon.wait_for_log("how memory is reset", |line| line.contains("sandbox ready"));
+    let scanned = daemon.wait_for_log("the reset of memory", |line| line.contains("sandbox ready"));
     let pressure = process::MemoryPressure::new(daemon.pid()).filter(|_| process::can_swap());
     let Some(pressure) = pressure else {
         eprintln!("SKIPPED: no swap, or no permission to create a control group");

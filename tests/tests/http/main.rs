@@ -4,7 +4,7 @@
 //! The daemon answers a valid request after each bad one. A refused request never becomes a call, so the audit log
 //! has no record of it.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod address;
 mod files;

@@ -25,7 +25,7 @@ fn a_failed_asynchronous_load_is_shown_until_it_is_removed() {
         let failed = || {
             let damaged = operator.send("PUT", "/v1/plugins/unasked", &headers, &sound[..sound.len() / 2]);
             let digest = damaged.expect(202).json()["digest"].clone();
-            wait::until("it to fail", || {
+            wait::until("the load to fail", || {
                 let shown = operator.get("/v1/plugins/unasked").expect(200).json();
                 let versions = shown["versions"].as_array().expect("versions").iter();
                 let failed = |view: &&Value| view["digest"] == digest && view["state"] == "failed";
@@ -82,7 +82,9 @@ fn an_asynchronous_load_is_cancelled_by_a_removal() {
             assert_eq!(fixture.files(), files);
         }
         put(&sound);
-        wait::until_true("it to serve", || operator.get(path).expect(200).json()["state"] == "active");
+        wait::until_true("the plugin to serve", || {
+            operator.get(path).expect(200).json()["state"] == "active"
+        });
         operator.delete(path).expect(204);
     });
 }
@@ -195,7 +197,7 @@ fn a_replaced_or_damaged_component_file_is_not_served() {
         session.call(gone, json!({})).expect_error("TOOL_NOT_FOUND");
     }
     assert_eq!(session.call("three/answer", json!({})).output(), 3);
-    daemon.wait_for_log("why", |line| line.contains("cannot be served any more"));
+    daemon.wait_for_log("the reason", |line| line.contains("cannot be served any more"));
     daemon.operator().load("one", &one);
     assert_eq!(session.call("one/answer", json!({})).output(), 1);
 }
@@ -222,7 +224,7 @@ fn o3_a_received_file_is_loaded_and_recorded_after_a_disconnect() {
             operator.audit("kind=admin").iter().any(loaded).then_some(())
         };
         // A file that has not arrived completely is dropped, so the upload is repeated until one is recorded.
-        wait::until("its record", || {
+        wait::until("the record", || {
             operator.start("PUT", "/v1/plugins/parted", &headers, &file).hang_up();
             (0..200).find_map(|_| is_recorded())
         });

@@ -2,7 +2,7 @@
 //!
 //! Compilation runs in a worker process with its own limits, so no file stops the daemon.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod bombs;
 mod corruption;

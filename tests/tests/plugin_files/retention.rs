@@ -93,7 +93,7 @@ fn partial_loads_are_removed_by_the_next_start() {
     let kept = [&first, &second].into_iter().cloned().chain(unrelated.map(str::to_owned)).collect();
     assert_eq!(names(components.clone()), kept);
     for gone in [orphan.as_str(), ".tmpA1b2C3"] {
-        daemon.wait_for_log("what is removed", |line| {
+        daemon.wait_for_log("the removed files", |line| {
             line.contains("no plugin refers to") && line.contains(gone)
         });
     }

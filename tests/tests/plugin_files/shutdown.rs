@@ -12,7 +12,7 @@ fn start_load(daemon: &Daemon, namespace: &str, file: &[u8]) {
 
 fn stop(daemon: &Daemon) {
     daemon.terminate();
-    daemon.wait_for_log("that it stops", |line| line.contains("stopping"));
+    daemon.wait_for_log("the stop", |line| line.contains("stopping"));
 }
 
 #[test]

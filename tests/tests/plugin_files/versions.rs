@@ -67,7 +67,7 @@ fn a_rolled_back_version_is_no_fallback() {
     session.call("versioned/answer", json!({})).expect_error("TOOL_NOT_FOUND");
     let states: Vec<_> = versions.states().into_iter().map(|(_, state, _)| state).collect();
     assert_eq!(states, ["failed", "disabled"]);
-    versions.daemon.wait_for_log("why", |line| line.contains("a plugin is not served"));
+    versions.daemon.wait_for_log("the reason", |line| line.contains("a plugin is not served"));
     let versions = versions.restart_with_damaged(&[]);
     versions.serve(1);
     let shown = versions.states();

@@ -2,7 +2,7 @@
 //! against a real provider (npm `oidc-provider`, installed by `.ci/run`; without it those tests print a note and
 //! pass).
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod oauth;
 mod root_key;

@@ -107,7 +107,7 @@ fn k1_a_kill_at_any_sync_of_a_rotation_loses_no_secret() {
         let again = daemon.operator().post("/v1/keys/rotate", &json!({})).expect(200).json();
         assert_eq!((&again["rewrapped"], &again["going"]), (&json!(3), &Value::Null), "sync {at}");
         if rotated.is_ok_and(|reply| reply.status == 200) {
-            assert!(killed > 2, "it was killed {killed} times");
+            assert!(killed > 2, "only {killed} kills");
             return;
         }
         killed += 1;
