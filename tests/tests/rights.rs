@@ -48,6 +48,7 @@ struct Operation {
     path: String,
     /// `None` for operations without a token.
     roles: Option<Vec<String>>,
+    needs_body: bool,
     responses: Value,
 }
 
@@ -144,7 +145,7 @@ impl Fixture {
     /// Sends a request about existing targets, and checks the response against the document.
     fn ask(&mut self, operation: &Operation, caller: &Caller, names_nothing: &mut BTreeSet<String>) -> Reply {
         let targets = self.targets(operation);
-        let sent = request(&operation.id, &targets);
+        let sent = request(operation, &targets);
         let reply = sent.send(&caller.client, &operation.method);
         let who = format!("{} {} by {}: {}", operation.method, operation.path, caller.name, reply.text());
         match (&operation.roles, caller.role) {
@@ -168,13 +169,13 @@ impl Fixture {
             }
             _ => {
                 let missing = targets.missing(&operation.id);
-                if request(&operation.id, &missing) == sent {
+                if request(operation, &missing) == sent {
                     names_nothing.insert(operation.id.clone());
                 } else if operation.id == "open_session" && caller.name == "acme:other-agent" {
                     // A token bound to another agent may know that its organization has this one.
                     assert_eq!(reply.status, 403, "{who}");
                 } else {
-                    let answer = request(&operation.id, &missing).send(&caller.client, &operation.method);
+                    let answer = request(operation, &missing).send(&caller.client, &operation.method);
                     assert_same_response(&who, &reply, &answer, &targets, &missing);
                 }
             }
@@ -267,125 +268,95 @@ impl Targets {
     }
 }
 
-/// Builds the request of an operation. A new operation must be added here.
-fn request(operation: &str, targets: &Targets) -> Request {
-    let Targets { organization, agent, session, token, namespace, approval, credential, root_key } = targets;
-    let of = |path: String| Request { path, headers: Vec::new(), body: Vec::new() };
-    let json = |path: String, body: Value| Request {
-        path,
-        headers: vec![("Content-Type", "application/json")],
-        body: body.to_string().into_bytes(),
-    };
-    let put = |path: String, body: Value| {
-        let mut request = json(path, body);
-        request.headers.push(("If-Match", "*"));
-        request
-    };
-    let delete = |path: String| Request { headers: vec![("If-Match", "*")], ..of(path) };
-    let organizations = format!("/v1/orgs/{organization}");
-    let agents = format!("/v1/orgs/{organization}/agents");
-    let plugins = format!("/v1/plugins/{namespace}");
-    let sessions = format!("/v1/sessions/{session}");
-    let credentials = format!("{organizations}/credentials/{credential}");
-    let tools = format!("{organizations}/tools");
-    match operation {
-        "get_health" => of("/healthz".into()),
-        "get_readiness" => of("/readyz".into()),
-        "get_openapi" => of("/openapi.json".into()),
-        "list_plugins" => of("/v1/plugins".into()),
-        "get_plugin" | "delete_plugin" => of(plugins),
-        "put_plugin" => Request {
-            path: plugins,
-            headers: vec![("Content-Type", "application/wasm")],
-            body: plugin("1.0.2"),
-        },
-        "get_plugin_grant" => of(format!("{plugins}/grant")),
-        "put_plugin_grant" => put(format!("{plugins}/grant"), json!({"filesystem": "none"})),
-        "rollback_plugin" => of(format!("{plugins}/rollback")),
-        "disable_plugin" => of(format!("{plugins}/disable")),
-        "enable_plugin" => of(format!("{plugins}/enable")),
-        "list_organizations" => of("/v1/orgs".into()),
-        "get_organization" => of(organizations),
-        "put_organization" => put(organizations, json!({"display_name": "Acme"})),
-        "delete_organization" => delete(organizations),
-        "get_organization_policy" => of(format!("{organizations}/policy")),
-        "put_organization_policy" => put(format!("{organizations}/policy"), json!({"enabled": "*"})),
-        "get_organization_policy_warnings" => of(format!("{organizations}/policy/warnings")),
-        "preview_organization_policy" => json(format!("{organizations}/policy/diff"), json!({"enabled": []})),
-        "get_platform_policy" => of("/v1/platform/policy".into()),
-        "put_platform_policy" => put("/v1/platform/policy".into(), json!({})),
-        "get_platform_policy_warnings" => of("/v1/platform/policy/warnings".into()),
-        "preview_platform_policy" => json("/v1/platform/policy/diff".into(), json!({"allowed": []})),
-        "list_agents" => of(agents),
-        "get_agent_warnings" => of(format!("{agents}/{agent}/warnings")),
-        "explain_agent" => of(format!("{agents}/{agent}/explain")),
-        "preview_agent" => json(format!("{agents}/{agent}/policy/diff"), json!({"enabled": []})),
-        "list_approvals" => of(format!("/v1/approvals?organization={organization}")),
-        "get_approval" => of(format!("/v1/approvals/{approval}")),
-        "decide_approval" => json(format!("/v1/approvals/{approval}"), json!({"decision": "deny"})),
-        "follow_events" => of("/v1/events".into()),
-        "follow_organization_events" => of(format!("{organizations}/events")),
-        "follow_session_events" => of(format!("{sessions}/events")),
-        "select_session_tools" => json(format!("{sessions}/tools/select"), json!({"message": "what is 6*7"})),
-        "switch_session_tool" => json(format!("{sessions}/tools/call_time_now"), json!({"disabled": true})),
-        "post_client_result" => {
-            json(format!("{sessions}/calls/sent/result"), json!({"status": "error", "message": "no"}))
+/// Builds the request of an operation from its path and its body. A new path parameter or body must be added here.
+fn request(operation: &Operation, targets: &Targets) -> Request {
+    let mut headers = Vec::new();
+    if operation.responses["428"].is_object() {
+        headers.push(("If-Match", "*"));
+    }
+    let body = match operation.id.as_str() {
+        "put_plugin" => {
+            headers.push(("Content-Type", "application/wasm"));
+            plugin("1.0.2")
         }
+        "write_file" => b"other text".to_vec(),
+        id => body(id, targets).map_or_else(Vec::new, |body| {
+            headers.push(("Content-Type", "application/json"));
+            body.to_string().into_bytes()
+        }),
+    };
+    let (id, path) = (&operation.id, path(operation, targets));
+    assert!(!operation.needs_body || !body.is_empty(), "add the body of `{id}`");
+    assert!(!path.contains('{'), "add the parameters of `{path}`");
+    Request { path, headers, body }
+}
+
+fn path(operation: &Operation, targets: &Targets) -> String {
+    let Targets { organization, agent, session, token, namespace, approval, credential, .. } = targets;
+    let path = &operation.path;
+    let resource = path.split('/').nth(2).unwrap_or_default();
+    let id = match resource {
+        "sessions" => session,
+        "approvals" => approval,
+        _ => token,
+    };
+    let namespace = if resource == "plugins" { namespace } else { "shop" };
+    let call = if operation.id == "post_client_result" { "asked" } else { "c1" };
+    let query = match operation.id.as_str() {
+        "list_approvals" => format!("?organization={organization}"),
+        "search_audit" => format!("?organization={organization}&limit=1"),
+        "finish_connecting" => "?state=none&code=none".to_owned(),
+        _ => String::new(),
+    };
+    let parameters = [
+        ("{org}", organization.as_str()),
+        ("{agent}", agent),
+        ("{id}", id),
+        ("{namespace}", namespace),
+        ("{name}", credential),
+        ("{call}", call),
+        ("{path}", "a.txt"),
+        ("{tool}", "call_time_now"),
+    ];
+    parameters.iter().fold(path.clone(), |path, (name, value)| path.replace(name, value)) + &query
+}
+
+/// JSON body of an operation.
+fn body(operation: &str, targets: &Targets) -> Option<Value> {
+    let Targets { organization, agent, root_key, .. } = targets;
+    let calculation = json!({"expression": "6*7"});
+    Some(match operation {
+        "put_plugin_grant" => json!({"filesystem": "none"}),
+        "put_organization" => json!({"display_name": "Acme"}),
+        "put_organization_policy" | "put_agent" => json!({"enabled": "*"}),
+        "preview_organization_policy" | "preview_agent" => json!({"enabled": []}),
+        "preview_platform_policy" => json!({"allowed": []}),
+        "put_platform_policy" | "put_custom_tool_grant" | "connect_credential" | "rotate_root_key" => {
+            json!({})
+        }
+        "decide_approval" => json!({"decision": "deny"}),
+        "select_session_tools" => json!({"message": "what is 6*7"}),
+        "switch_session_tool" => json!({"disabled": true}),
+        "post_client_result" => json!({"status": "error", "message": "no"}),
         "import_custom_tool" => {
             let paths = json!({"/items": {"get": {"operationId": "items", "responses": {}}}});
             let document =
                 json!({"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths});
-            let body = json!({"namespace": "imported", "base_url": "https://shop.example", "document": document, "dry_run": true});
-            json(format!("{tools}/import"), body)
+            json!({"namespace": "imported", "base_url": "https://shop.example", "document": document, "dry_run": true})
         }
-        "list_custom_tools" => of(tools),
-        "get_custom_tool" => of(format!("{tools}/shop")),
-        "put_custom_tool" => put(format!("{tools}/shop"), shop()),
-        "delete_custom_tool" => delete(format!("{tools}/shop")),
-        "refresh_custom_tool" => of(format!("{tools}/shop/refresh")),
-        "approve_custom_tool" => {
-            json(format!("{tools}/shop/approve"), json!({"digest": format!("sha256:{}", "0".repeat(64))}))
-        }
-        "get_custom_tool_grant" => of(format!("{tools}/shop/grant")),
-        "put_custom_tool_grant" => put(format!("{tools}/shop/grant"), json!({})),
+        "put_custom_tool" => shop(),
+        "approve_custom_tool" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
         "try_tool" => {
-            let arguments = json!({"expression": "6*7"});
-            json(
-                "/v1/try".into(),
-                json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": arguments}),
-            )
+            json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": calculation})
         }
-        "list_credentials" => of(format!("{organizations}/credentials")),
-        "get_credential" | "delete_credential" => of(credentials),
-        "put_credential" => json(credentials, secret()),
-        "connect_credential" => json(format!("{credentials}/connect"), json!({})),
-        "finish_connecting" => of("/v1/oauth/callback?state=none&code=none".into()),
-        "rotate_credential" => json(format!("{credentials}/rotate"), json!({"secret": "another"})),
-        "rotate_root_key" => json("/v1/keys/rotate".into(), json!({})),
-        "unseal" => json("/v1/unseal".into(), json!({"key": root_key})),
-        "get_agent" => of(format!("{agents}/{agent}")),
-        "put_agent" => put(format!("{agents}/{agent}"), json!({"enabled": "*"})),
-        "delete_agent" => delete(format!("{agents}/{agent}")),
-        "list_tokens" => of("/v1/tokens".into()),
-        "create_token" => {
-            json("/v1/tokens".into(), json!({"role": "orchestrator", "organization": organization}))
-        }
-        "revoke_token" => of(format!("/v1/tokens/{token}")),
-        "open_session" => json("/v1/sessions".into(), json!({"agent": format!("{organization}/{agent}")})),
-        "get_session" | "end_session" => of(sessions),
-        "list_session_tools" => of(format!("{sessions}/tools")),
-        "call_tools" => {
-            let call = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6*7"}});
-            json(format!("{sessions}/calls"), json!({"calls": [call]}))
-        }
-        "get_call" | "cancel_call" => of(format!("{sessions}/calls/c1")),
-        "list_files" => of(format!("{sessions}/files")),
-        "read_file" | "delete_file" => of(format!("{sessions}/files/a.txt")),
-        "write_file" => Request { body: b"other text".to_vec(), ..of(format!("{sessions}/files/a.txt")) },
-        "search_audit" => of(format!("/v1/audit?organization={organization}&limit=1")),
-        "verify_audit" => of("/v1/audit/verify".into()),
-        other => panic!("add `{other}` to `request`"),
-    }
+        "put_credential" => secret(),
+        "rotate_credential" => json!({"secret": "another"}),
+        "unseal" => json!({"key": root_key}),
+        "create_token" => json!({"role": "orchestrator", "organization": organization}),
+        "open_session" => json!({"agent": format!("{organization}/{agent}")}),
+        "call_tools" => json!({"calls": [{"tool": "arithmetic/evaluate", "arguments": calculation}]}),
+        _ => return None,
+    })
 }
 
 /// Credential document.
@@ -462,6 +433,7 @@ fn operations(document: &Value) -> Vec<Operation> {
                 method: method.to_uppercase(),
                 path: path.clone(),
                 roles: roles.map(|roles| roles.iter().map(text).collect()),
+                needs_body: operation["requestBody"]["required"] == true,
                 responses: operation["responses"].clone(),
             });
         }
