@@ -256,32 +256,21 @@ fn another_organizations_resources_look_missing() {
         let theirs = operator.open_session("rival/bot");
         theirs.call_as("c1", "hostile/echo", json!({"text": "secret"}));
         theirs.put_file("a.txt", b"secret").expect(204);
-        let nothing = format!("s_{}", "0".repeat(theirs.id.len() - 2));
+        let missing = format!("s_{}", "0".repeat(theirs.id.len() - 2));
         for client in [&owner, &orchestrator] {
-            for rest in ["", "/tools", "/calls/c1", "/files/a.txt"] {
-                assert_same_by_path(
-                    client,
-                    "GET",
-                    &format!("/v1/sessions/{}{rest}", theirs.id),
-                    &format!("/v1/sessions/{nothing}{rest}"),
-                );
-                if rest != "/tools" {
-                    assert_same_by_path(
-                        client,
-                        "DELETE",
-                        &format!("/v1/sessions/{}{rest}", theirs.id),
-                        &format!("/v1/sessions/{nothing}{rest}"),
-                    );
-                }
-            }
-            for rest in ["/calls", "/files/a.txt"] {
-                let method = if rest == "/calls" { "POST" } else { "PUT" };
-                assert_same_by_path(
-                    client,
-                    method,
-                    &format!("/v1/sessions/{}{rest}", theirs.id),
-                    &format!("/v1/sessions/{nothing}{rest}"),
-                );
+            for (method, rest) in [
+                ("GET", ""),
+                ("GET", "/tools"),
+                ("GET", "/calls/c1"),
+                ("GET", "/files/a.txt"),
+                ("POST", "/calls"),
+                ("PUT", "/files/a.txt"),
+                ("DELETE", ""),
+                ("DELETE", "/calls/c1"),
+                ("DELETE", "/files/a.txt"),
+            ] {
+                let path = |id: &str| format!("/v1/sessions/{id}{rest}");
+                assert_same_by_path(client, method, &path(&theirs.id), &path(&missing));
             }
             let open = |agent: &str| client.post("/v1/sessions", &json!({"agent": agent}));
             assert_same_response(open("rival/bot"), open("nosuch/bot"), "rival", "nosuch");
@@ -300,10 +289,8 @@ fn another_organizations_resources_look_missing() {
             "rival",
             "nosuch",
         );
-        let token = operator
-            .post("/v1/tokens", &json!({"role": "owner", "organization": "rival"}))
-            .expect(201)
-            .json();
+        let token = json!({"role": "owner", "organization": "rival"});
+        let token = operator.post("/v1/tokens", &token).expect(201).json();
         let id = token["id"].as_str().expect("an id");
         let no_id: String =
             id.chars().map(|character| if character.is_ascii_digit() { '9' } else { 'q' }).collect();
@@ -318,27 +305,21 @@ fn another_organizations_resources_look_missing() {
     });
 }
 
-fn assert_same_by_path(client: &Client, method: &str, theirs: &str, nothing: &str) {
-    let send = |path: &str| {
-        client.send(
-            method,
-            path,
-            &[("Content-Type", "application/json")],
-            br#"{"calls":[{"tool":"hostile/count"}]}"#,
-        )
-    };
+fn assert_same_by_path(client: &Client, method: &str, theirs: &str, missing: &str) {
+    let headers = [("Content-Type", "application/json")];
+    let send = |path: &str| client.send(method, path, &headers, br#"{"calls":[{"tool":"hostile/count"}]}"#);
     let name = |path: &str| path.split('/').nth(3).unwrap_or_default().to_owned();
-    assert_same_response(send(theirs), send(nothing), &name(theirs), &name(nothing));
+    assert_same_response(send(theirs), send(missing), &name(theirs), &name(missing));
 }
 
 /// Asserts that two responses differ only in the requested name, which the caller knew.
-fn assert_same_response(theirs: Reply, nothing: Reply, their_name: &str, no_name: &str) {
+fn assert_same_response(theirs: Reply, missing: Reply, their_name: &str, no_name: &str) {
     let theirs = theirs.expect_refusal(404, "NOT_FOUND");
     let names: Vec<_> = theirs.headers.iter().map(|(name, _)| name.clone()).collect();
-    let no_names: Vec<_> = nothing.headers.iter().map(|(name, _)| name.clone()).collect();
+    let no_names: Vec<_> = missing.headers.iter().map(|(name, _)| name.clone()).collect();
     assert_eq!(names, no_names);
-    assert_eq!(theirs.text().replace(their_name, "?"), nothing.text().replace(no_name, "?"));
-    assert_eq!(nothing.status, 404);
+    assert_eq!(theirs.text().replace(their_name, "?"), missing.text().replace(no_name, "?"));
+    assert_eq!(missing.status, 404);
 }
 
 #[test]
