@@ -185,69 +185,43 @@ fn t11_a_valid_plugin_has_no_findings() {
 
 #[test]
 fn t11_each_finding_has_its_code_and_place() {
+    let plugin = |member: &str, value: Value| valid_plugin().describing(member, value).build();
+    let tool = |member: &str, value: Value| valid_plugin().with_tool(member, value).build();
+    let undeclared = r#"(import "wasi:filesystem/types@0.2.6" (instance))"#;
+    let open = json!({"type": "object", "properties": {}});
     let cases: Vec<(&str, &str, i32, Vec<u8>)> = vec![
         ("NOT_A_PLUGIN", "", 1, b"not wasm".to_vec()),
         ("NOT_A_PLUGIN", "", 1, b"\0asm\x01\0\0\0".to_vec()),
-        (
-            "DESCRIPTION_INVALID",
-            "/tools/0/description",
-            1,
-            valid_plugin().with_tool("description", json!("")).build(),
-        ),
-        ("DESCRIPTION_INVALID", "/tools/0/usage", 1, valid_plugin().with_tool("usage", json!(" ")).build()),
-        (
-            "DESCRIPTION_INVALID",
-            "/tools/0/input_schema",
-            1,
-            valid_plugin().with_tool("input_schema", json!({"type": "objekt"})).build(),
-        ),
+        ("DESCRIPTION_INVALID", "/tools/0/description", 1, tool("description", json!(""))),
+        ("DESCRIPTION_INVALID", "/tools/0/usage", 1, tool("usage", json!(" "))),
+        ("DESCRIPTION_INVALID", "/tools/0/input_schema", 1, tool("input_schema", json!({"type": "objekt"}))),
         (
             "EXAMPLE_REFUSED",
             "/tools/0/examples/0/input",
             1,
-            valid_plugin().with_tool("examples", json!([{"input": {"x": 1}, "output": 1}])).build(),
+            tool("examples", json!([{"input": {"x": 1}, "output": 1}])),
         ),
         (
             "EXAMPLE_DIFFERS",
             "/tools/0/examples/0/output",
             1,
-            valid_plugin().with_tool("examples", json!([{"input": {}, "output": 2}])).build(),
+            tool("examples", json!([{"input": {}, "output": 2}])),
         ),
         ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, valid_plugin().answering("\"one\"").build()),
-        ("UNKNOWN_FIELD", "/colour", 0, valid_plugin().describing("colour", json!("red")).build()),
-        (
-            "UNDECLARED_IMPORT",
-            "/capabilities",
-            1,
-            valid_plugin().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build(),
-        ),
+        ("UNKNOWN_FIELD", "/colour", 0, plugin("colour", json!("red"))),
+        ("UNDECLARED_IMPORT", "/capabilities", 1, valid_plugin().outside(undeclared).build()),
         (
             "UNUSED_CAPABILITY",
             "/capabilities/filesystem",
             0,
-            valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build(),
+            plugin("capabilities", json!({"filesystem": "workspace"})),
         ),
-        (
-            "LIMIT_WITHOUT_EFFECT",
-            "/limits/fuel",
-            0,
-            valid_plugin().describing("limits", json!({"fuel": 1_000_000_000_001_u64})).build(),
-        ),
-        ("NO_EXAMPLES", "/tools/0/examples", 0, valid_plugin().with_tool("examples", json!([])).build()),
-        (
-            "NO_OUTPUT_SCHEMA",
-            "/tools/0/output_schema",
-            0,
-            valid_plugin().with_tool("output_schema", Value::Null).build(),
-        ),
-        (
-            "OPEN_INPUT",
-            "/tools/0/input_schema",
-            0,
-            valid_plugin().with_tool("input_schema", json!({"type": "object", "properties": {}})).build(),
-        ),
-        ("NO_PURPOSE", "/purpose", 0, valid_plugin().describing("purpose", Value::Null).build()),
-        ("NO_PUBLISHER", "/publisher", 0, valid_plugin().describing("publisher", Value::Null).build()),
+        ("LIMIT_WITHOUT_EFFECT", "/limits/fuel", 0, plugin("limits", json!({"fuel": 1_000_000_000_001_u64}))),
+        ("NO_EXAMPLES", "/tools/0/examples", 0, tool("examples", json!([]))),
+        ("NO_OUTPUT_SCHEMA", "/tools/0/output_schema", 0, tool("output_schema", Value::Null)),
+        ("OPEN_INPUT", "/tools/0/input_schema", 0, tool("input_schema", open)),
+        ("NO_PURPOSE", "/purpose", 0, plugin("purpose", Value::Null)),
+        ("NO_PUBLISHER", "/publisher", 0, plugin("publisher", Value::Null)),
     ];
     for (code, place, status, file) in cases {
         let found = findings(&file, status);

@@ -313,34 +313,22 @@ fn an_invalid_policy_is_refused_with_its_place_and_the_old_one_stays() {
         let headers = [("Content-Type", "application/json"), ("If-Match", tag.as_str())];
         operator.send("PUT", path, &headers, document.to_string().as_bytes())
     };
+    let (platform, organization, agent) =
+        ("/v1/platform/policy", "/v1/orgs/acme/policy", "/v1/orgs/acme/agents/bot");
+    let undefined = json!({"subtypes": {"a": "suport"}, "profiles": {"support": []}});
     for (path, document, pointer, hint) in [
-        ("/v1/platform/policy", json!({"blokced": []}), "/blokced", "did you mean `blocked`?"),
+        (platform, json!({"blokced": []}), "/blokced", "did you mean `blocked`?"),
+        (platform, undefined, "/subtypes/a", "did you mean `support`?"),
         (
-            "/v1/platform/policy",
-            json!({"subtypes": {"a": "suport"}, "profiles": {"support": []}}),
-            "/subtypes/a",
-            "did you mean `support`?",
-        ),
-        (
-            "/v1/platform/policy",
+            platform,
             json!({"universal": ["files/delete"]}),
             "/universal/0",
             "name only tools that change nothing",
         ),
-        ("/v1/platform/policy", json!({"intents": {"a": {"patterns": ["("]}}}), "/intents/a/patterns/0", ""),
-        (
-            "/v1/orgs/acme/policy",
-            json!({"broker": {"enabld": true}}),
-            "/broker/enabld",
-            "did you mean `enabled`?",
-        ),
-        ("/v1/orgs/acme/agents/bot", json!({"profile": "suport"}), "/profile", "did you mean `support`?"),
-        (
-            "/v1/orgs/acme/agents/bot",
-            json!({"subtype": "customer_suport"}),
-            "/subtype",
-            "did you mean `customer_support`?",
-        ),
+        (platform, json!({"intents": {"a": {"patterns": ["("]}}}), "/intents/a/patterns/0", ""),
+        (organization, json!({"broker": {"enabld": true}}), "/broker/enabld", "did you mean `enabled`?"),
+        (agent, json!({"profile": "suport"}), "/profile", "did you mean `support`?"),
+        (agent, json!({"subtype": "customer_suport"}), "/subtype", "did you mean `customer_support`?"),
     ] {
         let refused = put(path, &document).expect_refusal(422, "INVALID_POLICY").json();
         assert_eq!(refused["details"]["pointer"], pointer, "{refused}");
