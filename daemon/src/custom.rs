@@ -25,7 +25,7 @@ use toolgate_sandbox::Component;
 
 use crate::dispatch::{Dispatcher, Origin, RequestedCall, Trial, Tried, now_ms};
 use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, ToolKey};
-use crate::plugins::{Definition, Kind, Plugins};
+use crate::plugins::{Definition, DefinitionKind, Plugins};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
@@ -114,7 +114,7 @@ impl CustomTools {
         let read = Read::parse(body)?;
         self.check_place(key)?;
         self.judge(key, precondition).await?;
-        let found = match read.kind == Kind::Mcp && !self.is_mounted_already(key, &read).await? {
+        let found = match read.kind == DefinitionKind::Mcp && !self.is_mounted_already(key, &read).await? {
             true => Some(self.discover(key, &read, origin).await?),
             false => None,
         };
@@ -123,9 +123,9 @@ impl CustomTools {
         let _in_order = self.in_order(key).await;
         self.check_place(key)?;
         let mount = match (read.kind, found) {
-            (Kind::Http, _) => None,
-            (Kind::Mcp, Some(found)) => Some(Mount::consented(found)),
-            (Kind::Mcp, None) => Some(self.same_mount(key, &read).await?),
+            (DefinitionKind::Http, _) => None,
+            (DefinitionKind::Mcp, Some(found)) => Some(Mount::consented(found)),
+            (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &read).await?),
         };
         let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
         let view = CustomToolView::of(key, read.kind, &plugin, mount.as_ref());
@@ -241,8 +241,8 @@ impl CustomTools {
                 self.check_name(key)?;
                 let read = Read::parse(definition)?;
                 let mount = match read.kind {
-                    Kind::Http => None,
-                    Kind::Mcp => Some(Mount::consented(self.discover(key, &read, origin).await?)),
+                    DefinitionKind::Http => None,
+                    DefinitionKind::Mcp => Some(Mount::consented(self.discover(key, &read, origin).await?)),
                 };
                 let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
                 let snapshot = self.0.registry.snapshot();
@@ -292,13 +292,13 @@ impl CustomTools {
         let place = place.map_err(|error| {
             CallError::new(ErrorType::Overloaded, error.to_string(), "try again in some seconds")
         })?;
-        self.0.plugins.make(&definition, granted, place).await
+        self.0.plugins.build_from_definition(&definition, granted, place).await
     }
 
     /// Forgets what was kept of the making of what is not in force.
     async fn forget_unserved(&self, key: &ToolKey, digest: &Digest) {
         if self.plugin(key).is_none_or(|plugin| plugin.digest != *digest) {
-            self.0.plugins.forget_made(digest).await;
+            self.0.plugins.forget_built(digest).await;
         }
     }
 
@@ -415,7 +415,7 @@ impl CustomTools {
     }
 
     async fn view_of(&self, key: &ToolKey, body: &str) -> Result<CustomToolView, CallError> {
-        let kind = Read::parse(body).map(|read| read.kind).unwrap_or(Kind::Http);
+        let kind = Read::parse(body).map(|read| read.kind).unwrap_or(DefinitionKind::Http);
         let mount = self.mount(key).await?;
         Ok(match self.plugin(key) {
             Some(plugin) => CustomToolView::of(key, kind, &plugin, mount.as_ref()),
@@ -505,7 +505,7 @@ fn alone(
         Arc::new(catalogue),
         platform,
         OrgDocument::everything(),
-        snapshot.connected(organization),
+        snapshot.connected_integrations(organization),
         AgentDocument::everything(),
     )
 }

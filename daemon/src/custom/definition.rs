@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 use toolgate_admission::{CallError, ErrorType, nearest, parse_strict};
 
-use crate::plugins::Kind;
+use crate::plugins::DefinitionKind;
 
 /// Deepest nesting of a definition: a schema in it may have 32 subschemas inside each other, at two levels each.
 const DEPTH: u64 = 96;
@@ -16,7 +16,7 @@ const OF_THE_SERVER: [&str; 3] = ["url", "protocol", "tools"];
 
 /// A definition as far as it is read here.
 pub(super) struct Read<'a> {
-    pub kind: Kind,
+    pub kind: DefinitionKind,
     pub text: Cow<'a, str>,
     server: [Value; 3],
 }
@@ -29,7 +29,7 @@ impl<'a> Read<'a> {
             return Err(wrong("", "a definition is one JSON object".to_owned(), "send `{…}`".to_owned()));
         }
         let kind = match value.get("kind") {
-            None | Some(Value::Null) => Kind::Http,
+            None | Some(Value::Null) => DefinitionKind::Http,
             Some(kind) => read_kind(kind)?,
         };
         let server = OF_THE_SERVER.map(|name| value.get(name).cloned().unwrap_or_default());
@@ -43,13 +43,13 @@ impl<'a> Read<'a> {
 
     /// Whether both are about the same tools of the same server.
     pub fn mounts_the_same_as(&self, other: &Read<'_>) -> bool {
-        self.kind == Kind::Mcp && other.kind == Kind::Mcp && self.server == other.server
+        self.kind == DefinitionKind::Mcp && other.kind == DefinitionKind::Mcp && self.server == other.server
     }
 }
 
-fn read_kind(kind: &Value) -> Result<Kind, CallError> {
+fn read_kind(kind: &Value) -> Result<DefinitionKind, CallError> {
     let text = kind.as_str().unwrap_or_default();
-    Kind::parse(text).ok_or_else(|| {
+    DefinitionKind::parse(text).ok_or_else(|| {
         let meant =
             nearest(text, ["http", "mcp"].into_iter()).map(|meant| format!(": did you mean `{meant}`?"));
         let hint = format!("write `http` or `mcp`{}", meant.unwrap_or_default());
@@ -71,10 +71,10 @@ mod tests {
 
     #[test]
     fn c1_a_definition_is_of_an_api_unless_it_says_otherwise() {
-        assert_eq!(parse("{}").kind, Kind::Http);
-        assert_eq!(parse(r#"{"kind":null}"#).kind, Kind::Http);
-        assert_eq!(parse(r#"{"kind":"http"}"#).kind, Kind::Http);
-        assert_eq!(parse(r#"{"kind":"mcp"}"#).kind, Kind::Mcp);
+        assert_eq!(parse("{}").kind, DefinitionKind::Http);
+        assert_eq!(parse(r#"{"kind":null}"#).kind, DefinitionKind::Http);
+        assert_eq!(parse(r#"{"kind":"http"}"#).kind, DefinitionKind::Http);
+        assert_eq!(parse(r#"{"kind":"mcp"}"#).kind, DefinitionKind::Mcp);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::mount::{Mount, Waiting};
 use crate::documents::ToolKey;
-use crate::plugins::{CapabilitiesView, Kind, ToolView};
+use crate::plugins::{CapabilitiesView, DefinitionKind, ToolView};
 use crate::registry::Snapshot;
 
 /// A tool that an organization made.
@@ -116,7 +116,12 @@ impl CustomToolView {
         self
     }
 
-    pub(super) fn of(key: &ToolKey, kind: Kind, plugin: &Plugin<Component>, mount: Option<&Mount>) -> Self {
+    pub(super) fn of(
+        key: &ToolKey,
+        kind: DefinitionKind,
+        plugin: &Plugin<Component>,
+        mount: Option<&Mount>,
+    ) -> Self {
         let descriptor = &plugin.descriptor;
         let discovered = mount.map(|mount| read(&mount.discovered));
         let waiting = mount.and_then(|mount| Some(WaitingView::of(mount, mount.waiting.as_ref()?)));
@@ -139,7 +144,7 @@ impl CustomToolView {
         }
     }
 
-    pub(super) fn failed(key: &ToolKey, kind: Kind) -> Self {
+    pub(super) fn failed(key: &ToolKey, kind: DefinitionKind) -> Self {
         Self {
             namespace: key.namespace.to_string(),
             kind: kind.as_str(),
@@ -204,7 +209,7 @@ fn by_name<'a>(tools: &[&'a RawValue]) -> BTreeMap<String, &'a str> {
 /// Why agents may not be able to call a tool that is in force.
 pub(super) fn warnings(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Component>) -> Vec<Warning> {
     let (organization, namespace) = (&key.organization, &key.namespace);
-    let connected = snapshot.connected(organization);
+    let connected = snapshot.connected_integrations(organization);
     let missing = plugin.descriptor.capabilities.credentials.iter().filter(|name| !connected.contains(*name));
     let mut warnings: Vec<Warning> = missing
         .map(|provider| {

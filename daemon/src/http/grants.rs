@@ -68,7 +68,7 @@ pub async fn put(
     let precondition = precondition(&headers)?;
     let writing = async {
         let _in_order = app.0.documents.lock().await;
-        let asked = app.0.plugins.asked(&namespace).await?;
+        let asked = app.0.plugins.requested_capabilities(&namespace).await?;
         let grant = read(&text)?;
         let warnings = grant.warnings(&asked);
         refuse_warnings(&warnings, strictness.strict)?;

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::refusal::{BuiltIn, NamespaceTaken, NoPlugin, NoneBefore, Unrecordable, UnsoundPlugin};
 use super::schema::ComponentFile;
 use super::{App, Authenticated, List, Page, body};
-use crate::plugins::{Expected, PluginView};
+use crate::plugins::{ExpectedPlugin, PluginView};
 
 /// What the address of an upload may add.
 #[derive(Deserialize, IntoParams)]
@@ -117,20 +117,20 @@ pub async fn put(
     let settings = &app.settings().http;
     let timeout = Duration::from_millis(settings.body_timeout_ms);
     let file = body::read(request.into_body(), settings.plugin_bytes, timeout).await?;
-    let expected = Expected { namespace: namespace.clone(), version: query.version };
+    let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
     if wait {
         let loading = app.0.plugins.load(file, expected);
         let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
         return Ok(axum::Json(Warned::of(&app, &namespace, view).await).into_response());
     }
-    let (begun, view) = app.0.plugins.begin(file, expected);
+    let (load, view) = app.0.plugins.start_background_load(file, expected);
     let loading = app.clone();
     app.0.background.spawn(async move {
         let plugins = &loading.0.plugins;
-        let load = plugins.load_begun(&begun);
-        let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), load).await;
+        let run = plugins.run_background_load(&load);
+        let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), run).await;
         if let Err(Problem(error)) = loaded {
-            plugins.note_failed(&begun, &error);
+            plugins.record_load_failure(&load, &error);
         }
     });
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())

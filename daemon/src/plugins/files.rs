@@ -1,9 +1,9 @@
-//! What is kept for a plugin, each under its digest: its file, and the code that was compiled of it.
+//! Plugin files on disk, by digest, with reference counts.
 //!
-//! Whoever counts on it holds it ([`Held`]): a load from before it compiles until it is decided, every version that is
-//! kept, and what is built in. Dropping a handle removes nothing, so neither a stop nor a load that ends early costs a
-//! file. Removing is an act of its own ([`Files::let_go`]), which looks for other holders and removes under one lock:
-//! a load that fails and a plugin that is removed cannot take away what another load is acknowledged for.
+//! A [`FileHandle`] keeps a plugin file and its compiled code: a load holds one while it runs, and so does each version
+//! that is kept and each built-in plugin. Dropping a handle deletes nothing, so a stop or an aborted load loses no
+//! file. [`PluginFiles::release`] deletes: it checks for other handles and removes the file under one lock, so a failed
+//! load or a removed plugin cannot delete a file that another load needs.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,62 +16,62 @@ use toolgate_admission::Digest;
 
 use crate::compile::Compiler;
 
-/// Behind the digest in the name of a file.
+/// File names are the digest and this suffix.
 const SUFFIX: &str = ".wasm";
 
-/// In front of the random characters in the name of one that is being written.
-const HALF_WRITTEN: &str = ".tmp";
+/// Names of incomplete files are this prefix and random characters.
+const TEMPORARY_PREFIX: &str = ".tmp";
 const RANDOM_CHARACTERS: usize = 6;
 
-/// What is kept for plugins. Cheap to clone.
+/// The folder of plugin files. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Files {
+pub(super) struct PluginFiles {
     folder: Arc<Path>,
     compiler: Compiler,
-    /// By digest, who holds it. New handles are made under this lock alone, or of one that is there.
-    holders: Arc<Mutex<HashMap<Digest, Weak<Digest>>>>,
+    /// The handles by digest. A new handle is made under this lock or cloned from another handle.
+    handles: Arc<Mutex<HashMap<Digest, Weak<Digest>>>>,
 }
 
-/// While there is one of these, what is kept under its digest stays.
+/// A reference to the file and the compiled code of one digest.
 #[derive(Clone)]
-pub(super) struct Held(Arc<Digest>);
+pub(super) struct FileHandle(Arc<Digest>);
 
-impl Held {
+impl FileHandle {
     pub(super) fn digest(&self) -> &Digest {
         &self.0
     }
 }
 
-impl Files {
+impl PluginFiles {
     pub(super) fn new(folder: PathBuf, compiler: Compiler) -> Self {
-        Self { folder: folder.into(), compiler, holders: Arc::default() }
+        Self { folder: folder.into(), compiler, handles: Arc::default() }
     }
 
-    /// Holds what is kept under a digest, or will be.
-    pub(super) fn hold(&self, digest: &Digest) -> Held {
-        let mut holders = self.holders();
-        let held = holders.get(digest).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let held = Arc::new(digest.clone());
-            holders.insert(digest.clone(), Arc::downgrade(&held));
-            held
+    /// Returns a handle for a digest, also before its file is written.
+    pub(super) fn handle(&self, digest: &Digest) -> FileHandle {
+        let mut handles = self.handles();
+        let handle = handles.get(digest).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let handle = Arc::new(digest.clone());
+            handles.insert(digest.clone(), Arc::downgrade(&handle));
+            handle
         });
-        Held(held)
+        FileHandle(handle)
     }
 
-    /// Gives up a handle, and removes what is kept under its digest where that was the last one.
-    pub(super) async fn let_go(&self, held: Held) {
+    /// Drops a handle, and deletes the file and the compiled code if it was the last one.
+    pub(super) async fn release(&self, handle: FileHandle) {
         let files = self.clone();
-        // One that ends early leaves what the next start sweeps.
-        let _ = tokio::task::spawn_blocking(move || files.remove_if_last(held)).await;
+        // If the task is aborted, the next start removes the file.
+        let _ = tokio::task::spawn_blocking(move || files.remove_if_last(handle)).await;
     }
 
-    fn remove_if_last(&self, held: Held) {
-        let digest = held.digest().clone();
-        drop(held);
-        let mut holders = self.holders();
-        holders.retain(|_, holder| holder.strong_count() > 0);
-        // INVARIANT: from here on nobody can come to hold it until it is removed.
-        if holders.contains_key(&digest) {
+    fn remove_if_last(&self, handle: FileHandle) {
+        let digest = handle.digest().clone();
+        drop(handle);
+        let mut handles = self.handles();
+        handles.retain(|_, handle| handle.strong_count() > 0);
+        // INVARIANT: no new handle can be made while this lock is held.
+        if handles.contains_key(&digest) {
             return;
         }
         self.compiler.forget(&digest);
@@ -83,24 +83,24 @@ impl Files {
         }
     }
 
-    /// Removes the files that nobody holds: what a kill left of loads and removals. Called when everything is held that
-    /// the store names and nothing is served yet, so it may keep its thread waiting.
-    pub(super) fn remove_unheld(&self) {
-        if let Err(error) = self.try_remove_unheld() {
-            // They only take room, and it is tried again at the next start.
+    /// Deletes files without a handle, which a kill can leave behind. Blocks: called at start, after every stored
+    /// version has its handle and before requests are served.
+    pub(super) fn remove_unreferenced(&self) {
+        if let Err(error) = self.try_remove_unreferenced() {
+            // They only take disk space, and the next start retries.
             tracing::warn!(%error, "files that no plugin refers to cannot be removed");
         }
     }
 
-    fn try_remove_unheld(&self) -> io::Result<()> {
-        let mut holders = self.holders();
-        holders.retain(|_, holder| holder.strong_count() > 0);
+    fn try_remove_unreferenced(&self) -> io::Result<()> {
+        let mut handles = self.handles();
+        handles.retain(|_, handle| handle.strong_count() > 0);
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
             let name = file.file_name();
             let Some(name) = name.to_str() else { continue };
-            let is_unheld = digest_in(name).is_some_and(|digest| !holders.contains_key(&digest));
-            if is_unheld || is_half_written(name) {
+            let is_unreferenced = parse_file_name(name).is_some_and(|digest| !handles.contains_key(&digest));
+            if is_unreferenced || is_temporary(name) {
                 fs::remove_file(file.path())?;
                 tracing::info!(file = name, "a file that no plugin refers to was removed");
             }
@@ -108,12 +108,12 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the file under its digest; a half-written one never has that name.
-    pub(super) async fn write(&self, held: &Held, file: Bytes) -> io::Result<()> {
-        let (path, folder) = (self.path(held.digest()), Arc::clone(&self.folder));
+    /// Writes the file atomically under its digest.
+    pub(super) async fn write(&self, handle: &FileHandle, file: Bytes) -> io::Result<()> {
+        let (path, folder) = (self.path(handle.digest()), Arc::clone(&self.folder));
         let written = tokio::task::spawn_blocking(move || {
             let mut temporary = tempfile::Builder::new()
-                .prefix(HALF_WRITTEN)
+                .prefix(TEMPORARY_PREFIX)
                 .rand_bytes(RANDOM_CHARACTERS)
                 .tempfile_in(folder)?;
             temporary.write_all(&file)?;
@@ -124,27 +124,27 @@ impl Files {
         written.await?
     }
 
-    /// The file of what is held.
-    pub(super) async fn read(&self, held: &Held) -> io::Result<Vec<u8>> {
-        tokio::fs::read(self.path(held.digest())).await
+    /// Reads the file.
+    pub(super) async fn read(&self, handle: &FileHandle) -> io::Result<Vec<u8>> {
+        tokio::fs::read(self.path(handle.digest())).await
     }
 
     fn path(&self, digest: &Digest) -> PathBuf {
         self.folder.join(format!("{}{SUFFIX}", digest.hex()))
     }
 
-    fn holders(&self) -> MutexGuard<'_, HashMap<Digest, Weak<Digest>>> {
-        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handles(&self) -> MutexGuard<'_, HashMap<Digest, Weak<Digest>>> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The digest of a file that has a name as [`Files::path`] makes them.
-fn digest_in(name: &str) -> Option<Digest> {
+/// The inverse of [`PluginFiles::path`].
+fn parse_file_name(name: &str) -> Option<Digest> {
     Digest::parse(&format!("sha256:{}", name.strip_suffix(SUFFIX)?)).ok()
 }
 
-fn is_half_written(name: &str) -> bool {
-    name.strip_prefix(HALF_WRITTEN).is_some_and(|random| {
+fn is_temporary(name: &str) -> bool {
+    name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|random| {
         random.len() == RANDOM_CHARACTERS && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
@@ -156,13 +156,12 @@ pub(super) mod tests {
     use super::*;
     use crate::compile::{WorkerCommand, WorkerLimits};
 
-    /// A compiler that has nothing to compile with.
+    /// A compiler without a worker program.
     pub(in crate::plugins) fn idle_compiler(folder: &Path) -> (Sandbox, Compiler) {
         let settings = SandboxSettings { instances: 1, pagemap_scan: PagemapScan::Off };
         let sandbox = Sandbox::new(&settings).unwrap();
         let command = WorkerCommand {
             program: folder.join("nothing"),
-            arguments: Vec::new(),
             limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
             concurrency: 1,
         };
@@ -170,8 +169,8 @@ pub(super) mod tests {
         (sandbox, compiler)
     }
 
-    fn files(folder: &Path) -> Files {
-        Files::new(folder.to_owned(), idle_compiler(folder).1)
+    fn files(folder: &Path) -> PluginFiles {
+        PluginFiles::new(folder.to_owned(), idle_compiler(folder).1)
     }
 
     fn digest(letter: char) -> Digest {
@@ -179,34 +178,34 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_kept_goes_with_the_last_who_holds_it() {
+    async fn a_file_is_deleted_with_its_last_handle() {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
-        let (one, other) = (files.hold(&digest('a')), files.hold(&digest('a')));
-        let bystander = files.hold(&digest('b'));
-        for held in [&one, &bystander] {
-            files.write(held, Bytes::from_static(b"file")).await.unwrap();
+        let (one, other) = (files.handle(&digest('a')), files.handle(&digest('a')));
+        let bystander = files.handle(&digest('b'));
+        for handle in [&one, &bystander] {
+            files.write(handle, Bytes::from_static(b"file")).await.unwrap();
         }
-        files.let_go(other).await;
+        files.release(other).await;
         assert_eq!(files.read(&one).await.unwrap(), b"file");
         let version = one.clone();
-        files.let_go(one).await;
+        files.release(one).await;
         assert_eq!(files.read(&version).await.unwrap(), b"file");
-        files.let_go(version).await;
+        files.release(version).await;
         assert!(!files.path(&digest('a')).exists());
         assert!(files.path(&digest('b')).exists());
     }
 
     #[tokio::test]
-    async fn what_is_dropped_is_kept() {
+    async fn dropping_a_handle_deletes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
-        let held = files.hold(&digest('a'));
-        files.write(&held, Bytes::from_static(b"file")).await.unwrap();
-        drop(held);
-        let again = files.hold(&digest('a'));
+        let handle = files.handle(&digest('a'));
+        files.write(&handle, Bytes::from_static(b"file")).await.unwrap();
+        drop(handle);
+        let again = files.handle(&digest('a'));
         assert_eq!(files.read(&again).await.unwrap(), b"file");
-        files.let_go(again).await;
+        files.release(again).await;
         assert!(!files.path(&digest('a')).exists());
     }
 }

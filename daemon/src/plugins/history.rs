@@ -1,5 +1,6 @@
-//! The versions of one plugin: which serves, which served before, and how they look from outside.
+//! The versions of one plugin: which serves, which served before, and their views for the HTTP interface.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -7,149 +8,135 @@ use toolgate_admission::{CallError, Capabilities, Digest, FilesystemAccess, Name
 use toolgate_sandbox::Component;
 use utoipa::ToSchema;
 
-use super::Held;
+use super::FileHandle;
 use crate::store::{PluginRow, PluginVersionRow};
 
-/// Versions of a plugin that stay ready to roll back to, the serving one included. Each costs memory and
-/// a file.
+/// Versions of a plugin that are kept for a roll back, the serving one included. Each costs memory and a file.
 const KEPT_VERSIONS: usize = 4;
 
-/// All that is kept of a plugin.
+/// A plugin with a serving version.
 #[derive(Clone)]
 pub(super) struct History {
     /// Oldest first.
-    versions: Vec<Kept>,
-    /// The index of the one that is to serve: the last one loaded, or what was rolled back to.
+    versions: Vec<KeptVersion>,
+    /// Index of the version that should serve: the last one loaded, or the target of a roll back.
     chosen: usize,
-    /// The index of the one that serves: the chosen one, or where that could not be loaded again, the last before it
-    /// that could. One from behind it was rolled back from, and never stands in.
+    /// Index of the version that serves: the chosen one or, if that failed to load at start, the last ready one before
+    /// it. Never one after it, from which an operator rolled back.
     serving: usize,
-    /// The one at that index.
+    /// The plugin at `serving`.
     current: Arc<Plugin<Component>>,
     disabled: bool,
     built_in: bool,
 }
 
-/// A plugin of which this start could serve nothing. It holds its namespace until it is loaded anew or removed.
-pub(super) struct Unserved {
+/// A stored plugin of which this start could serve no version. It keeps its namespace until it is loaded again or
+/// removed.
+pub(super) struct FailedPlugin {
     publisher: Option<String>,
-    versions: Vec<Kept>,
+    versions: Vec<KeptVersion>,
     chosen: usize,
     disabled: bool,
 }
 
 /// A version that is kept.
 #[derive(Clone)]
-pub(super) enum Kept {
-    /// It can serve.
+pub(super) enum KeptVersion {
     Ready(Version),
-    /// This start could not load it again. It stays, for one that can.
-    Lost(Lost),
+    /// Not loaded by this start. It is kept, since a later start may succeed.
+    Failed(FailedVersion),
 }
 
-/// One version, ready to run.
+/// A version that can serve.
 #[derive(Clone)]
 pub(super) struct Version {
     pub(super) plugin: Arc<Plugin<Component>>,
-    /// Its file.
-    pub(super) held: Held,
+    pub(super) handle: FileHandle,
     pub(super) loaded_ms: u64,
 }
 
-impl Version {
-    pub(super) fn new(plugin: Plugin<Component>, held: Held, loaded_ms: u64) -> Self {
-        Self { plugin: Arc::new(plugin), held, loaded_ms }
-    }
-
-    fn row(&self) -> PluginVersionRow {
-        PluginVersionRow {
-            version: self.plugin.descriptor.version.clone(),
-            digest: self.plugin.digest.to_string(),
-            loaded_ms: self.loaded_ms,
-        }
-    }
-}
-
-/// One version that could not be loaded again.
+/// A version that could not be loaded at start.
 #[derive(Clone)]
-pub(super) struct Lost {
-    /// As it is stored.
+pub(super) struct FailedVersion {
     pub(super) row: PluginVersionRow,
-    /// Its file, which may be damaged or gone; none where the store does not say which.
-    pub(super) held: Option<Held>,
-    /// Why.
+    /// `None` if the stored digest cannot be parsed. The file may be damaged or missing.
+    pub(super) handle: Option<FileHandle>,
     pub(super) reason: String,
 }
 
-impl Kept {
+impl Version {
+    pub(super) fn new(plugin: Plugin<Component>, handle: FileHandle, loaded_ms: u64) -> Self {
+        Self { plugin: Arc::new(plugin), handle, loaded_ms }
+    }
+}
+
+impl KeptVersion {
     fn ready(&self) -> Option<&Version> {
         match self {
             Self::Ready(version) => Some(version),
-            Self::Lost(_) => None,
+            Self::Failed(_) => None,
         }
     }
 
-    fn is_of(&self, digest: &Digest) -> bool {
+    fn has_digest(&self, digest: &Digest) -> bool {
         match self {
             Self::Ready(version) => version.plugin.digest == *digest,
-            Self::Lost(lost) => lost.row.digest == digest.as_str(),
+            Self::Failed(failed) => failed.row.digest == digest.as_str(),
         }
     }
 
     fn row(&self) -> PluginVersionRow {
         match self {
-            Self::Ready(version) => version.row(),
-            Self::Lost(lost) => lost.row.clone(),
+            Self::Ready(version) => PluginVersionRow {
+                version: version.plugin.descriptor.version.clone(),
+                digest: version.plugin.digest.to_string(),
+                loaded_ms: version.loaded_ms,
+            },
+            Self::Failed(failed) => failed.row.clone(),
         }
     }
 
-    /// How it is shown, where one that can serve stands so.
-    fn view(&self, ready: Standing) -> VersionView {
+    /// The view of this version, which has the state `ready` unless it failed.
+    fn view(&self, ready: StateReason) -> VersionView {
         let PluginVersionRow { version, digest, loaded_ms } = self.row();
         let (state, reason) = match self {
             Self::Ready(_) => ready,
-            Self::Lost(lost) => (PluginState::Failed, Some(lost.reason.clone())),
+            Self::Failed(failed) => (PluginState::Failed, Some(failed.reason.clone())),
         };
         VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
     }
 
-    fn into_held(self) -> Option<Held> {
+    fn into_handle(self) -> Option<FileHandle> {
         match self {
-            Self::Ready(version) => Some(version.held),
-            Self::Lost(lost) => lost.held,
+            Self::Ready(version) => Some(version.handle),
+            Self::Failed(failed) => failed.handle,
         }
     }
 }
 
 impl History {
-    pub(super) fn first(version: Version, built_in: bool) -> Self {
+    pub(super) fn new(version: Version, built_in: bool) -> Self {
         let current = Arc::clone(&version.plugin);
-        Self {
-            versions: vec![Kept::Ready(version)],
-            chosen: 0,
-            serving: 0,
-            current,
-            disabled: false,
-            built_in,
-        }
+        let versions = vec![KeptVersion::Ready(version)];
+        Self { versions, chosen: 0, serving: 0, current, disabled: false, built_in }
     }
 
-    /// Serves a new version; answers the files of those that fell out of what is kept.
-    pub(super) fn push(&mut self, version: Version) -> Vec<Held> {
+    /// Serves a new version. Returns the files of the versions that are no longer kept.
+    pub(super) fn push(&mut self, version: Version) -> Vec<FileHandle> {
         let (current, digest) = (Arc::clone(&version.plugin), version.plugin.digest.clone());
-        // What was rolled back from is gone for good once something newer is loaded.
+        // Versions after the chosen one were rolled back and are dropped.
         let behind = self.versions.len().min(self.chosen + 1);
-        let mut dropped: Vec<Kept> = self.versions.drain(behind..).collect();
-        dropped.retain(|old| !old.is_of(&digest));
-        self.versions.retain(|old| !old.is_of(&digest));
-        self.versions.push(Kept::Ready(version));
+        let mut dropped: Vec<KeptVersion> = self.versions.drain(behind..).collect();
+        dropped.retain(|old| !old.has_digest(&digest));
+        self.versions.retain(|old| !old.has_digest(&digest));
+        self.versions.push(KeptVersion::Ready(version));
         let excess = self.versions.len().saturating_sub(KEPT_VERSIONS);
         dropped.extend(self.versions.drain(..excess));
         self.serve(self.versions.len() - 1, current);
-        dropped.into_iter().filter_map(Kept::into_held).collect()
+        dropped.into_iter().filter_map(KeptVersion::into_handle).collect()
     }
 
-    /// Serves the last version before the current one that can.
+    /// Serves the last ready version before the current one.
     pub(super) fn roll_back(&mut self) -> Option<()> {
         let (at, before) = last_ready(&self.versions[..self.serving])?;
         let before = Arc::clone(&before.plugin);
@@ -165,8 +152,8 @@ impl History {
         self.disabled = disabled;
     }
 
-    /// As it was before a stop, unless neither the chosen version nor one before it can serve.
-    pub(super) fn restore(versions: Vec<Kept>, row: &PluginRow) -> Result<Self, Unserved> {
+    /// Restores a stored plugin. Fails if neither the chosen version nor one before it is ready.
+    pub(super) fn restore(versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
         let last = versions.len().saturating_sub(1);
         let chosen = usize::try_from(row.serving).map_or(last, |chosen| chosen.min(last));
         let disabled = row.disabled;
@@ -175,11 +162,11 @@ impl History {
                 let current = Arc::clone(&version.plugin);
                 Ok(Self { versions, chosen, serving, current, disabled, built_in: false })
             }
-            None => Err(Unserved { publisher: row.publisher.clone(), versions, chosen, disabled }),
+            None => Err(FailedPlugin { publisher: row.publisher.clone(), versions, chosen, disabled }),
         }
     }
 
-    pub(super) fn built_in(&self) -> bool {
+    pub(super) fn is_built_in(&self) -> bool {
         self.built_in
     }
 
@@ -187,28 +174,26 @@ impl History {
         self.current.descriptor.publisher.as_deref()
     }
 
-    /// Whether a version serves and is the one that is to.
+    /// Whether the chosen version serves and has this digest.
     pub(super) fn serves(&self, digest: &Digest) -> bool {
         self.serving == self.chosen && self.current.digest == *digest
     }
 
-    /// The files of all its versions.
-    pub(super) fn into_files(self) -> impl Iterator<Item = Held> {
-        self.versions.into_iter().filter_map(Kept::into_held)
+    /// The files of all versions.
+    pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
+        self.versions.into_iter().filter_map(KeptVersion::into_handle)
     }
 
-    /// The plugin as the catalogue takes it.
+    /// The serving plugin, for the catalogue.
     pub(super) fn serving(&self) -> Arc<Plugin<Component>> {
         if self.current.disabled == self.disabled {
             return Arc::clone(&self.current);
         }
-        let mut plugin = Plugin::clone(&self.current);
-        plugin.disabled = self.disabled;
-        Arc::new(plugin)
+        Arc::new(Plugin { disabled: self.disabled, ..Plugin::clone(&self.current) })
     }
 
-    /// What a start needs to bring it back, with the versions that this one could not: whatever else is changed of the
-    /// plugin, what it is chosen to serve stays chosen.
+    /// The stored row. It contains the failed versions and the chosen index, so that another change of the plugin does
+    /// not change the chosen version.
     pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
         PluginRow {
             namespace: namespace.to_string(),
@@ -216,178 +201,167 @@ impl History {
             built_in: self.built_in,
             publisher: self.publisher().map(str::to_owned),
             serving: self.chosen as u64,
-            versions: self.versions.iter().map(Kept::row).collect(),
+            versions: self.versions.iter().map(KeptVersion::row).collect(),
         }
     }
 
     pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
-        let plugin = &self.current;
+        let descriptor = &self.current.descriptor;
         let (state, reason) = self.state_of(self.serving);
         PluginView {
             namespace: namespace.to_string(),
-            version: plugin.descriptor.version.clone(),
-            digest: plugin.digest.to_string(),
-            publisher: plugin.descriptor.publisher.clone(),
-            category: plugin.descriptor.category.clone(),
-            purpose: plugin.descriptor.purpose.clone(),
+            version: descriptor.version.clone(),
+            digest: self.current.digest.to_string(),
+            publisher: descriptor.publisher.clone(),
+            category: descriptor.category.clone(),
+            purpose: descriptor.purpose.clone(),
             built_in: self.built_in,
-            tools: plugin.descriptor.tools.iter().map(ToolView::of).collect(),
-            capabilities: CapabilitiesView::of(&plugin.descriptor.capabilities),
+            tools: descriptor.tools.iter().map(ToolView::of).collect(),
+            capabilities: CapabilitiesView::of(&descriptor.capabilities),
             state,
             reason,
-            ignored_fields: plugin.descriptor.unknown_fields.clone(),
+            ignored_fields: descriptor.unknown_fields.clone(),
             versions: (self.versions.iter().enumerate().rev())
                 .map(|(at, kept)| kept.view(self.state_of(at)))
                 .collect(),
         }
     }
 
-    /// The state of a version that can serve, and why it has it.
-    fn state_of(&self, at: usize) -> Standing {
+    /// The state of the ready version at an index.
+    fn state_of(&self, at: usize) -> StateReason {
         match (at.cmp(&self.serving), self.disabled) {
-            (std::cmp::Ordering::Equal, false) => (PluginState::Active, None),
-            (std::cmp::Ordering::Equal, true) => {
+            (Ordering::Equal, false) => (PluginState::Active, None),
+            (Ordering::Equal, true) => {
                 (PluginState::Disabled, Some("an operator disabled the plugin".into()))
             }
-            (std::cmp::Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
-            (std::cmp::Ordering::Greater, _) => rolled_back(),
+            (Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
+            (Ordering::Greater, _) => rolled_back_state(),
         }
     }
 }
 
-/// A state, and why it is so.
-type Standing = (PluginState, Option<String>);
+/// A state and its reason.
+type StateReason = (PluginState, Option<String>);
 
-fn rolled_back() -> Standing {
+fn rolled_back_state() -> StateReason {
     (PluginState::Disabled, Some("rolled back".into()))
 }
 
-impl Unserved {
-    /// Who holds the namespace.
+impl FailedPlugin {
+    /// The publisher that owns the namespace.
     pub(super) fn publisher(&self) -> Option<&str> {
         self.publisher.as_deref()
     }
 
-    /// What it comes to with a version that can serve, and the files of those that fall out of what is kept.
-    pub(super) fn followed_by(&self, version: Version) -> (History, Vec<Held>) {
+    /// The history with a new version that can serve, and the files of the versions that are no longer kept.
+    pub(super) fn replace_with(&self, version: Version) -> (History, Vec<FileHandle>) {
         let mut history = History {
             versions: self.versions.clone(),
             disabled: self.disabled,
             chosen: self.chosen,
-            ..History::first(version.clone(), false)
+            ..History::new(version.clone(), false)
         };
         let dropped = history.push(version);
         (history, dropped)
     }
 
-    /// The files of all its versions.
-    pub(super) fn into_files(self) -> impl Iterator<Item = Held> {
-        self.versions.into_iter().filter_map(Kept::into_held)
+    /// The files of all versions.
+    pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
+        self.versions.into_iter().filter_map(KeptVersion::into_handle)
     }
 
-    /// As it is shown: failed, as the version that was to serve.
+    /// The view: failed, with the chosen version.
     pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
-        // One that can serve is behind the chosen one: of the others none can.
-        let versions: Vec<_> = self.versions.iter().map(|kept| kept.view(rolled_back())).collect();
-        let shown = versions.get(self.chosen);
+        // A ready version can only stand after the chosen one, so it was rolled back.
+        let versions: Vec<_> = self.versions.iter().map(|kept| kept.view(rolled_back_state())).collect();
+        let chosen = versions.get(self.chosen);
         PluginView {
-            version: shown.map(|shown| shown.version.clone()).unwrap_or_default(),
-            digest: shown.map(|shown| shown.digest.clone()).unwrap_or_default(),
+            version: chosen.map(|chosen| chosen.version.clone()).unwrap_or_default(),
+            digest: chosen.map(|chosen| chosen.digest.clone()).unwrap_or_default(),
             publisher: self.publisher.clone(),
             state: PluginState::Failed,
-            reason: shown.and_then(|shown| shown.reason.clone()),
+            reason: chosen.and_then(|chosen| chosen.reason.clone()),
             versions: versions.into_iter().rev().collect(),
-            ..PluginView::nothing(namespace)
+            ..PluginView::empty(namespace)
         }
     }
 }
 
-/// The last version that can serve, and where it is.
-fn last_ready(versions: &[Kept]) -> Option<(usize, &Version)> {
+/// The last version that can serve, with its index.
+fn last_ready(versions: &[KeptVersion]) -> Option<(usize, &Version)> {
     versions.iter().enumerate().rev().find_map(|(at, kept)| Some((at, kept.ready()?)))
 }
 
-/// What a version is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+/// The state of a version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// It is being compiled.
+    #[default]
     Compiling,
-    /// It takes calls.
+    /// It serves calls.
     Active,
-    /// It could not be loaded; the reason says why.
+    /// Loading failed; `reason` says why.
     Failed,
-    /// It is kept and takes no calls.
+    /// It is kept and serves no calls.
     Disabled,
 }
 
-/// A plugin as the interface shows it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// A plugin and its versions.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct PluginView {
-    /// Its namespace: what its tools are called by.
+    /// Its namespace, the first part of its tools' names.
     pub namespace: String,
-    /// The serving version, as the plugin says; empty while it is not known.
+    /// The serving version, as the plugin declares it; empty while it compiles.
     pub version: String,
     /// SHA-256 of the serving component: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Who answers for it, as the plugin says.
+    /// The publisher, as the plugin declares it.
     #[schema(required)]
     pub publisher: Option<String>,
-    /// Where a catalogue lists it.
+    /// Its category in a catalogue.
     #[schema(required)]
     pub category: Option<String>,
-    /// What it is for.
+    /// Its purpose in a sentence.
     #[schema(required)]
     pub purpose: Option<String>,
-    /// Whether it came with the daemon.
+    /// Whether it is part of the daemon.
     pub built_in: bool,
     /// Its tools.
     pub tools: Vec<ToolView>,
-    /// What it asks for.
+    /// The capabilities that it requests.
     pub capabilities: CapabilitiesView,
-    /// What the serving version is doing.
+    /// The state of the serving version.
     pub state: PluginState,
-    /// Why, where there is something to say.
+    /// The reason for the state, if there is one.
     #[schema(required)]
     pub reason: Option<String>,
-    /// Fields of its description that this daemon does not know and ignores.
+    /// JSON pointers of description fields that this daemon does not know and ignores.
     pub ignored_fields: Vec<String>,
-    /// All versions that are kept, newest first.
+    /// The kept versions, newest first.
     pub versions: Vec<VersionView>,
 }
 
 impl PluginView {
-    /// A plugin that is not there yet.
+    /// The view of a background load that compiles.
     pub(super) fn compiling(namespace: &Namespace, digest: &Digest) -> Self {
-        Self { digest: digest.to_string(), ..Self::nothing(namespace) }
+        Self { digest: digest.to_string(), ..Self::empty(namespace) }
     }
 
-    /// One of which only the name is known.
-    fn nothing(namespace: &Namespace) -> Self {
+    fn empty(namespace: &Namespace) -> Self {
         Self {
             namespace: namespace.to_string(),
-            version: String::new(),
-            digest: String::new(),
-            publisher: None,
-            category: None,
-            purpose: None,
-            built_in: false,
-            tools: Vec::new(),
             capabilities: CapabilitiesView::of(&Capabilities::default()),
-            state: PluginState::Compiling,
-            reason: None,
-            ignored_fields: Vec::new(),
-            versions: Vec::new(),
+            ..Self::default()
         }
     }
 
-    /// It could not be loaded.
     pub(super) fn fail(&mut self, error: &CallError) {
         self.state = PluginState::Failed;
         self.reason = Some(error.message.clone());
     }
 
-    /// One that is not there yet, or could not be, beside the versions that are.
+    /// The view of a background load as an entry of `versions`.
     pub(super) fn as_version(&self) -> VersionView {
         VersionView {
             version: self.version.clone(),
@@ -402,20 +376,19 @@ impl PluginView {
 /// A tool of a loaded plugin.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ToolView {
-    /// Its name in the plugin.
+    /// Its name inside the plugin.
     pub name: String,
-    /// The name that a model calls.
+    /// The name that models call.
     pub wire_name: String,
-    /// Its name where it comes from, if that is another.
+    /// Its name in the source, if it differs.
     pub original_name: Option<String>,
-    /// What it does.
+    /// Its description.
     pub description: String,
-    /// Whether it changes nothing.
+    /// Whether it declares that it changes nothing.
     pub read_only: bool,
 }
 
 impl ToolView {
-    /// How a tool is shown.
     pub fn of(tool: &toolgate_admission::ToolDescriptor) -> Self {
         Self {
             name: tool.name.to_string(),
@@ -427,46 +400,45 @@ impl ToolView {
     }
 }
 
-/// What a plugin asks for beyond computing. Its calls get of it what is granted.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+/// The capabilities that a plugin requests. Its calls have those that are granted.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
 pub struct CapabilitiesView {
-    /// Which files: `none`, or those of the session's `workspace`.
+    /// File access: `none`, or the session's `workspace`.
     #[schema(pattern = "^(none|workspace)$")]
     pub filesystem: &'static str,
-    /// Which requests, in the form in which they are granted.
+    /// Network rules, in the form of a grant.
     #[schema(value_type = Vec<Object>)]
     pub network: Vec<toolgate_admission::NetworkRule>,
-    /// Which credentials, by provider.
+    /// Providers of the credentials that it uses.
     pub credentials: Vec<String>,
 }
 
 impl CapabilitiesView {
-    /// How what a plugin asks for is shown.
-    pub fn of(asked: &Capabilities) -> Self {
+    pub fn of(requested: &Capabilities) -> Self {
         Self {
-            filesystem: match asked.filesystem {
+            filesystem: match requested.filesystem {
                 FilesystemAccess::None => "none",
                 FilesystemAccess::Workspace => "workspace",
             },
-            network: asked.network.clone(),
-            credentials: asked.credentials.clone(),
+            network: requested.network.clone(),
+            credentials: requested.credentials.clone(),
         }
     }
 }
 
-/// One kept version.
+/// A version of a plugin.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct VersionView {
-    /// As the plugin says; empty while it is not known.
+    /// The version, as the plugin declares it; empty while it compiles.
     pub version: String,
-    /// SHA-256 of the component.
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// When it was loaded, in milliseconds since 1970; none of one that is not there yet, or could not be.
+    /// Load time, in milliseconds since 1970; null while it compiles and when its load failed.
     #[schema(value_type = Option<u64>, required)]
     pub loaded_ms: Option<u64>,
-    /// What it is doing.
+    /// Its state.
     pub state: PluginState,
-    /// Why, where there is something to say.
+    /// The reason for the state, if there is one.
     #[schema(required)]
     pub reason: Option<String>,
 }

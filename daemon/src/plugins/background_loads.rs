@@ -1,0 +1,142 @@
+//! Loads that run in the background (`Prefer: respond-async`): still running, or failed and not retried since.
+//!
+//! A running load can be cancelled. Cancelling and installing both happen under the lock of the loaded plugins, so a
+//! load is either cancelled or installed, never both.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::{CallError, ErrorType, Namespace};
+
+use super::load::digest_of;
+use super::{ExpectedPlugin, PluginState, PluginView, Plugins};
+
+/// The background loads of each namespace, oldest first.
+#[derive(Default)]
+pub(super) struct BackgroundLoads(Mutex<BTreeMap<Namespace, Vec<Entry>>>);
+
+struct Entry {
+    view: PluginView,
+    token: LoadToken,
+}
+
+/// Identifies one load and cancels it. The token of a foreground load is never cancelled.
+#[derive(Clone, Default)]
+pub(super) struct LoadToken(Arc<CancellationToken>);
+
+/// A registered load that [`Plugins::run_background_load`] executes.
+pub struct BackgroundLoad {
+    file: Bytes,
+    expected: ExpectedPlugin,
+    pub(super) token: LoadToken,
+}
+
+impl Plugins {
+    /// Registers a background load, and returns it with its view while it compiles.
+    pub fn start_background_load(
+        &self,
+        file: Bytes,
+        expected: ExpectedPlugin,
+    ) -> (BackgroundLoad, PluginView) {
+        let view = PluginView::compiling(&expected.namespace, &digest_of(&file));
+        let load = BackgroundLoad { file, expected, token: LoadToken::default() };
+        self.0.background.add(&load, view.clone());
+        (load, view)
+    }
+
+    /// Runs [`Plugins::load`] for a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
+    pub async fn run_background_load(&self, load: &BackgroundLoad) -> Result<PluginView, CallError> {
+        self.load_with_token(&load.token, load.file.clone(), load.expected.clone()).await
+    }
+
+    /// Shows the load as failed, unless it was cancelled.
+    pub fn record_load_failure(&self, load: &BackgroundLoad, error: &CallError) {
+        let mut all = self.0.background.entries();
+        let mut entries = all.get_mut(&load.expected.namespace).into_iter().flatten();
+        if let Some(entry) = entries.find(|entry| entry.token.is(&load.token)) {
+            entry.view.fail(error);
+        }
+    }
+}
+
+impl LoadToken {
+    pub(super) async fn run_until_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        self.0.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancellation_error()))
+    }
+
+    pub(super) fn check(&self) -> Result<(), CallError> {
+        if self.0.is_cancelled() { Err(cancellation_error()) } else { Ok(()) }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl BackgroundLoads {
+    /// The latest load of each namespace.
+    pub(super) fn latest(&self) -> BTreeMap<Namespace, PluginView> {
+        let latest = |(namespace, entries): (&Namespace, &Vec<Entry>)| {
+            Some((namespace.clone(), entries.last()?.view.clone()))
+        };
+        self.entries().iter().filter_map(latest).collect()
+    }
+
+    /// The loads of one namespace, oldest first.
+    pub(super) fn of(&self, namespace: &Namespace) -> Vec<PluginView> {
+        let all = self.entries();
+        all.get(namespace).into_iter().flatten().map(|entry| entry.view.clone()).collect()
+    }
+
+    /// Cancels the running loads of a namespace and forgets the failed ones. Returns whether there were any.
+    pub(super) fn cancel(&self, namespace: &Namespace) -> bool {
+        let entries = self.entries().remove(namespace).unwrap_or_default();
+        entries.iter().for_each(|entry| entry.token.0.cancel());
+        !entries.is_empty()
+    }
+
+    /// Forgets an installed load, and the failed loads before it.
+    pub(super) fn complete(&self, namespace: &Namespace, token: &LoadToken) {
+        self.retain(namespace, |entry| entry.is_running() && !entry.token.is(token));
+    }
+
+    fn add(&self, load: &BackgroundLoad, view: PluginView) {
+        let namespace = &load.expected.namespace;
+        self.retain(namespace, Entry::is_running);
+        let entry = Entry { view, token: load.token.clone() };
+        self.entries().entry(namespace.clone()).or_default().push(entry);
+    }
+
+    fn retain(&self, namespace: &Namespace, stays: impl Fn(&Entry) -> bool) {
+        let mut all = self.entries();
+        if let Some(entries) = all.get_mut(namespace) {
+            entries.retain(stays);
+            if entries.is_empty() {
+                all.remove(namespace);
+            }
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<Namespace, Vec<Entry>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entry {
+    fn is_running(&self) -> bool {
+        self.view.state == PluginState::Compiling
+    }
+}
+
+fn cancellation_error() -> CallError {
+    CallError::new(
+        ErrorType::Cancelled,
+        "the plugin was removed while it was being loaded",
+        "load it again if you still want it",
+    )
+}

@@ -1,0 +1,161 @@
+//! Plugins that a built-in component builds from a definition: declared HTTP APIs (C1) and mounted MCP servers (M4).
+//!
+//! The component parses and validates the definition; the daemon only reads its kind. The result is an ordinary plugin,
+//! whose digest covers the component and the definition.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolgate_admission::{
+    CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, HostPattern, Name, Namespace, NetworkRule,
+    Plugin,
+};
+use toolgate_sandbox::{Component, Slot};
+
+use super::{FileHandle, Plugins, lock};
+use crate::audit::Sha256;
+
+/// The kind of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DefinitionKind {
+    /// A declared HTTP API.
+    Http,
+    /// A mounted server of the Model Context Protocol.
+    Mcp,
+}
+
+impl DefinitionKind {
+    /// The name that documents use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// Parses the name that documents use.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Http, Self::Mcp].into_iter().find(|kind| kind.as_str() == text)
+    }
+
+    /// The kind that the built-in component `name` handles.
+    pub(super) fn of_component(name: &str) -> Option<Self> {
+        match name {
+            "api" => Some(Self::Http),
+            "mcp" => Some(Self::Mcp),
+            _ => None,
+        }
+    }
+}
+
+/// The input from which a plugin is built.
+pub struct Definition<'a> {
+    /// The owner.
+    pub organization: &'a Name,
+    /// The prefix of its tools' names.
+    pub namespace: &'a Namespace,
+    /// Selects the built-in component.
+    pub kind: DefinitionKind,
+    /// The owner's document, JSON.
+    pub document: &'a str,
+    /// The tool list of an MCP server, JSON.
+    pub discovered: Option<&'a str>,
+}
+
+impl Definition<'_> {
+    /// The JSON text that is passed to the component.
+    fn component_input(&self) -> String {
+        let Self { namespace, document, .. } = self;
+        let discovered = self.discovered.map(|text| format!(r#","discovered":{text}"#)).unwrap_or_default();
+        format!(r#"{{"namespace":"{namespace}","definition":{document}{discovered}}}"#)
+    }
+}
+
+impl Plugins {
+    /// Builds a plugin from a definition; the caller serves it. Without a grant it may reach every host that its
+    /// definition names. The sandbox slot is released before anything else is awaited.
+    pub async fn build_from_definition(
+        &self,
+        definition: &Definition<'_>,
+        granted: Option<Arc<Grant>>,
+        slot: Slot,
+    ) -> Result<Plugin<Component>, CallError> {
+        let (handle, component) = self.definition_component(definition.kind)?;
+        let input = definition.component_input();
+        let digest = Sha256::of(format!("{}\n{input}", handle.digest()).as_bytes());
+        let digest = Digest::from_sha256(digest.0);
+        let definition_text = toolgate_sandbox::Definition {
+            text: input.into(),
+            organization: definition.organization.as_str().into(),
+        };
+        let described =
+            self.0.sandbox.describe(&component, Some(definition_text)).await.map_err(definition_error)?;
+        drop(slot);
+        self.0.compiler.check_schemas(&digest, &described).await.map_err(definition_error)?;
+        // Off the runtime's threads: a large description takes a while to parse.
+        let parsing = tokio::task::spawn_blocking(move || Descriptor::parse(&described));
+        let parsed = parsing.await.map_err(|_| {
+            CallError::new(ErrorType::Internal, "reading the description ended early", "tell the operator")
+        })?;
+        let descriptor = parsed
+            .map_err(|error| definition_error(with_definition_pointer(error.into(), definition.kind)))?;
+        component.check_manifest(&descriptor.capabilities)?;
+        let granted = match granted {
+            Some(granted) => granted,
+            None => Arc::new(default_grant(&descriptor.capabilities)?),
+        };
+        Ok(Plugin { digest, granted, component, disabled: false, descriptor: Arc::new(descriptor) })
+    }
+
+    /// Removes the cache entries of a plugin that was built from a definition and is no longer served.
+    pub async fn forget_built(&self, digest: &Digest) {
+        self.0.files.release(self.0.files.handle(digest)).await;
+    }
+
+    fn definition_component(&self, kind: DefinitionKind) -> Result<(FileHandle, Component), CallError> {
+        lock(&self.0.definition_components).get(&kind).cloned().ok_or_else(|| {
+            let message = format!("this daemon has no component for tools of kind `{}`", kind.as_str());
+            CallError::new(ErrorType::Internal, message, "tell the operator")
+        })
+    }
+}
+
+/// The most that the owner can grant without an operator: the hosts that the definition names, with its credential.
+fn default_grant(requested: &Capabilities) -> Result<Grant, CallError> {
+    let names_one = |rule: &NetworkRule| matches!(rule.host, HostPattern::Exact(_));
+    match requested.network.iter().all(names_one) {
+        true => Ok(Grant { user_credentials: true, ..Grant::from(requested.clone()) }),
+        false => Err(CallError::new(
+            ErrorType::InvalidPolicy,
+            "the definition does not name one host",
+            "write an address with one host",
+        )),
+    }
+}
+
+/// Turns an error of the component into the error of an invalid document.
+fn definition_error(error: CallError) -> CallError {
+    if matches!(error.error_type, ErrorType::Overloaded | ErrorType::Unavailable | ErrorType::Internal) {
+        return error;
+    }
+    let detail = |name: &str| error.details.as_ref().and_then(|details| details.get(name)?.as_str());
+    let message = error.message.strip_prefix("Validation Error: ").unwrap_or(&error.message);
+    let details = json!({"pointer": detail("pointer").unwrap_or_default()});
+    CallError::new(ErrorType::InvalidPolicy, message, detail("hint").unwrap_or(&error.hint))
+        .with_details(details)
+}
+
+/// Maps the JSON pointer into the description to one into the definition: the tools of a declared API are its actions
+/// in the same order, and the purpose is the owner's description.
+fn with_definition_pointer(mut error: CallError, kind: DefinitionKind) -> CallError {
+    let Some(pointer) = error.details.as_mut().and_then(|details| details.get_mut("pointer")) else {
+        return error;
+    };
+    let text = pointer.as_str().unwrap_or_default();
+    match (kind, text.strip_prefix("/tools/")) {
+        (DefinitionKind::Http, Some(rest)) => *pointer = json!(format!("/actions/{rest}")),
+        _ if text == "/purpose" => *pointer = json!("/description"),
+        _ => {}
+    }
+    error
+}
