@@ -114,7 +114,7 @@ enum Command {
     #[command(hide = true)]
     CompileWorker {
         #[arg(value_enum)]
-        work: crate::compile::Work,
+        work: crate::compile::WorkerTask,
         memory_bytes: u64,
         cpu_seconds: u64,
     },
@@ -128,7 +128,7 @@ pub fn main() -> ExitCode {
         Err(error) => return explain(&error),
     };
     if let Command::CompileWorker { work, memory_bytes, cpu_seconds } = arguments.command {
-        let status = crate::compile::worker(work, memory_bytes, cpu_seconds);
+        let status = crate::compile::run_worker(work, memory_bytes, cpu_seconds);
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
     match run(arguments.command, environment_token) {

@@ -1,10 +1,9 @@
-//! Compiles components in a process of their own, and keeps what came out.
+//! Compiles components in a worker process, and caches the native code on disk.
 //!
-//! A compiler bomb must not take the daemon with it, so the compiler runs as a hidden subcommand of this
-//! same program: limits set first, bytes in, bytes out, no key, no folder, no environment. What it returns
-//! is native code that the daemon will run, so the cache is authenticated: an HMAC over digest, engine
-//! fingerprint and code, whose key lies outside the cache folder, checked over the very bytes that are
-//! then loaded.
+//! A compiler bomb must not exhaust the daemon, so the compiler runs as a hidden subcommand of this program: it sets
+//! its own limits, reads bytes, writes bytes, and has no key, folder or environment. The daemon executes its output, so
+//! the cache is authenticated: an HMAC over digest, engine fingerprint and code, whose key lies outside the cache
+//! folder, is verified over the same buffer that is then loaded (no TOCTOU).
 
 mod cache;
 mod worker;
@@ -19,25 +18,23 @@ use toolgate_sandbox::{Component, Sandbox};
 
 use crate::audit::Sha256;
 use crate::keys::KEY_BYTES;
-use cache::Kind;
+use cache::EntryKind;
 
 pub use cache::CacheError;
-pub use worker::{Work, WorkerLimits, run as worker};
+pub use worker::{WorkerLimits, WorkerTask, run as run_worker};
 
-/// The program that compiles, as it is started.
+/// The command line of the worker process.
 #[derive(Clone, Debug)]
 pub struct WorkerCommand {
-    /// Path of the binary. Handed in, so that a test does not start itself.
+    /// Path of the binary. A parameter, since a test binary is not the worker.
     pub program: PathBuf,
-    /// Arguments that make it the worker.
-    pub arguments: Vec<String>,
-    /// What one compilation may use.
+    /// Limits of one compilation.
     pub limits: WorkerLimits,
-    /// Compilations at the same time.
+    /// Maximum number of concurrent compilations.
     pub concurrency: usize,
 }
 
-/// Makes runnable components out of plugin files.
+/// Compiles plugin files to runnable components. Cheap to clone.
 #[derive(Clone)]
 pub struct Compiler {
     sandbox: Sandbox,
@@ -46,17 +43,8 @@ pub struct Compiler {
     permits: Arc<Semaphore>,
 }
 
-/// Whether code had to be made or was there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompiledBy {
-    /// Found in the cache.
-    Cache,
-    /// Made by the worker in this time.
-    Worker(Duration),
-}
-
 impl Compiler {
-    /// Opens the cache below `folder`, made where it is missing. `key` must not lie in it.
+    /// Opens the cache in `folder`, which is created if it is missing. `key` must be stored elsewhere.
     pub fn open(
         sandbox: Sandbox,
         folder: &Path,
@@ -68,65 +56,67 @@ impl Compiler {
         Ok(Self { sandbox, cache, command: Arc::new(command), permits })
     }
 
-    /// A runnable component for a plugin file: from the cache, or compiled and then cached.
+    /// Returns the component of a plugin file: from the cache, or compiled and then cached. If it was compiled, returns
+    /// the compile time too.
     pub async fn component(
         &self,
         digest: &Digest,
         file: &[u8],
-    ) -> Result<(Component, CompiledBy), CallError> {
-        if let Some(component) = self.cached(digest).await {
-            return Ok((component, CompiledBy::Cache));
+    ) -> Result<(Component, Option<Duration>), CallError> {
+        if let Some(component) = self.load_cached(digest).await {
+            return Ok((component, None));
         }
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
         let began = std::time::Instant::now();
-        let artifact = worker::work(&self.command, Work::Code, file).await?;
+        let artifact = worker::run_task(&self.command, WorkerTask::Code, file).await?;
         let component = self.load(artifact.clone()).await?;
         let (cache, digest) = (self.cache.clone(), digest.clone());
-        let stored = tokio::task::spawn_blocking(move || cache.store(Kind::Code, &digest, &artifact)).await;
+        let stored =
+            tokio::task::spawn_blocking(move || cache.store(EntryKind::Code, &digest, &artifact)).await;
         if let Ok(Err(error)) = stored {
-            // The plugin works; it will only be compiled again after the next start.
+            // The plugin works; the next start compiles it again.
             tracing::warn!(%error, "compiled code cannot be cached");
         }
-        Ok((component, CompiledBy::Worker(began.elapsed())))
+        Ok((component, Some(began.elapsed())))
     }
 
-    /// Compiles the schemas of a description in the worker and throws them away: what takes too much there is not
-    /// compiled here. Done once for a file and its description.
-    pub async fn vet_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {
+    /// Compiles the schemas of a description in the worker and discards the result: schemas that exceed the worker's
+    /// limits must not be compiled in the daemon. The check runs once per file and description.
+    pub async fn check_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {
         let hash = Sha256::of(described.as_bytes()).0;
         let (cache, key) = (self.cache.clone(), digest.clone());
         let known = tokio::task::spawn_blocking(move || {
-            cache.fetch(Kind::Schemas, &key).is_some_and(|vetted| vetted.content() == hash)
+            cache.read(EntryKind::Schemas, &key).is_some_and(|checked| checked.content() == hash)
         });
         if known.await.unwrap_or(false) {
             return Ok(());
         }
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
-        worker::work(&self.command, Work::Schemas, described.as_bytes()).await?;
+        worker::run_task(&self.command, WorkerTask::Schemas, described.as_bytes()).await?;
         let (cache, key) = (self.cache.clone(), digest.clone());
-        // If it cannot be kept, it is done again after the next start.
-        let _ = tokio::task::spawn_blocking(move || cache.store(Kind::Schemas, &key, &hash)).await;
+        // If the result cannot be cached, the next start checks again.
+        let _ = tokio::task::spawn_blocking(move || cache.store(EntryKind::Schemas, &key, &hash)).await;
         Ok(())
     }
 
-    /// Forgets the compiled code of a file that is no longer served. Called where a thread may be kept waiting.
+    /// Deletes the cache entries of a file that is no longer served. Blocks.
     pub fn forget(&self, digest: &Digest) {
         self.cache.forget(digest);
     }
 
-    /// Removes what nobody asked for since the cache was opened. Called when all is loaded and nothing is served yet, so
-    /// it may keep its thread waiting.
+    /// Deletes entries that were not used since the cache was opened. Blocks: called at start, after everything is loaded
+    /// and before requests are served.
     pub fn remove_unused(&self) {
         if let Err(error) = self.cache.remove_unused(SystemTime::now()) {
-            // It only takes room, and is tried again at the next start.
-            tracing::warn!(%error, "compiled code that nobody needs cannot be removed");
+            // They only take disk space, and the next start retries.
+            tracing::warn!(%error, "unused compiled code cannot be removed");
         }
     }
 
-    async fn cached(&self, digest: &Digest) -> Option<Component> {
+    async fn load_cached(&self, digest: &Digest) -> Option<Component> {
         let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
         let loaded = tokio::task::spawn_blocking(move || {
-            let artifact = cache.fetch(Kind::Code, &digest)?;
+            let artifact = cache.read(EntryKind::Code, &digest)?;
             match sandbox.load(artifact.content()) {
                 Ok(component) => Some(component),
                 Err(error) => {

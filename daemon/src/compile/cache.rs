@@ -1,9 +1,9 @@
-//! What the worker made, on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC and what it vouches for: the code
-//! of a component, or that its schemas were compiled within their limits.
+//! The cache of worker results on disk: `FOLDER/FINGERPRINT/DIGEST`, each file an HMAC-SHA-256 and its content, which is
+//! the native code of a component or the hash of a description whose schemas compiled within their limits.
 //!
-//! A file that does not verify is not an error: it is treated as missing, so damage costs one compilation. What a start
-//! had no use for is removed once it is over, a day after it was made: code for engines of before, of plugins that are
-//! gone, of tries whose caller hung up. Who goes back to the version of yesterday finds its code.
+//! A file that does not verify counts as a cache miss, so damage costs one compilation. Entries that a start did not use
+//! (other engine versions, removed plugins, aborted loads) are deleted once they are a day old, so that a downgrade of the
+//! daemon within a day still finds its code.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder};
@@ -19,14 +19,13 @@ use toolgate_admission::Digest;
 use crate::keys::KEY_BYTES;
 use crate::store::entry_hint;
 
-/// Length of the HMAC-SHA-256 tag in front of the code.
+/// Length of the HMAC-SHA-256 tag before the content.
 const TAG_BYTES: usize = 32;
 
-/// How long something is kept that nobody asks for: a version of the daemon that does not work out is taken back within a
-/// day, and then starts as fast as before.
-const KEPT_UNUSED: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long an unused entry is kept: an upgrade that fails is rolled back within a day, and then starts as fast as before.
+const UNUSED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Why the cache cannot be used.
+/// The cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("the cache of compiled code in `{path}` cannot be used: {source}")]
 pub struct CacheError {
@@ -35,7 +34,7 @@ pub struct CacheError {
 }
 
 impl CacheError {
-    /// The way out.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         entry_hint(&self.source)
     }
@@ -47,20 +46,20 @@ pub(super) struct Cache {
     folder: Arc<Path>,
     fingerprint: Arc<str>,
     key: Arc<hmac::Key>,
-    /// The files that were read or written since it was opened.
-    used: Arc<Mutex<HashSet<PathBuf>>>,
+    /// The files that were read or written since the cache was opened.
+    used_files: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
-/// What a file holds.
+/// The content of a cache file.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     /// Native code.
     Code,
     /// The SHA-256 of the description whose schemas were compiled.
     Schemas,
 }
 
-impl Kind {
+impl EntryKind {
     fn suffix(self) -> &'static str {
         match self {
             Self::Code => "",
@@ -69,7 +68,7 @@ impl Kind {
     }
 }
 
-/// A file whose tag was right, read once.
+/// A verified file: tag and content.
 pub(super) struct Artifact(Vec<u8>);
 
 impl Artifact {
@@ -87,48 +86,48 @@ impl Cache {
             folder: folder.into(),
             fingerprint: fingerprint.into(),
             key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)),
-            used: Arc::default(),
+            used_files: Arc::default(),
         })
     }
 
-    pub(super) fn fetch(&self, kind: Kind, digest: &Digest) -> Option<Artifact> {
+    pub(super) fn read(&self, kind: EntryKind, digest: &Digest) -> Option<Artifact> {
         let path = self.path(kind, digest);
         let bytes = fs::read(&path).ok()?;
         let (tag, content) = bytes.split_at_checked(TAG_BYTES)?;
         if hmac::verify(&self.key, &self.message(kind, digest, content), tag).is_err() {
-            tracing::warn!(%digest, "what was compiled does not verify and is compiled again");
+            tracing::warn!(%digest, "a cache entry does not verify and is compiled again");
             return None;
         }
-        self.used().insert(path);
+        self.used_files().insert(path);
         Some(Artifact(bytes))
     }
 
-    pub(super) fn store(&self, kind: Kind, digest: &Digest, content: &[u8]) -> io::Result<()> {
+    pub(super) fn store(&self, kind: EntryKind, digest: &Digest, content: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(hmac::sign(&self.key, &self.message(kind, digest, content)).as_ref())?;
         file.write_all(content)?;
         let path = self.path(kind, digest);
-        self.used().insert(path.clone());
+        self.used_files().insert(path.clone());
         file.persist(path)?;
         Ok(())
     }
 
     pub(super) fn forget(&self, digest: &Digest) {
-        for kind in [Kind::Code, Kind::Schemas] {
+        for kind in [EntryKind::Code, EntryKind::Schemas] {
             let path = self.path(kind, digest);
-            // Already gone is as good.
+            // A missing file is fine too.
             let _ = fs::remove_file(&path);
-            self.used().remove(&path);
+            self.used_files().remove(&path);
         }
     }
 
-    /// Removes what was neither read nor written since the cache was opened, and what other engines left; none of it if
-    /// it is younger than [`KEPT_UNUSED`].
+    /// Deletes entries that were neither read nor written since the cache was opened, and those of other engines, if they
+    /// are older than [`UNUSED_RETENTION`].
     pub(super) fn remove_unused(&self, now: SystemTime) -> io::Result<()> {
-        let is_old = |made: SystemTime| now.duration_since(made).is_ok_and(|age| age >= KEPT_UNUSED);
+        let is_old = |made: SystemTime| now.duration_since(made).is_ok_and(|age| age >= UNUSED_RETENTION);
         for file in fs::read_dir(&self.folder)? {
             let file = file?;
-            if !self.used().contains(&file.path()) && is_old(file.metadata()?.modified()?) {
+            if !self.used_files().contains(&file.path()) && is_old(file.metadata()?.modified()?) {
                 fs::remove_file(file.path())?;
             }
         }
@@ -143,13 +142,13 @@ impl Cache {
         Ok(())
     }
 
-    fn used(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    fn used_files(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
+        self.used_files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the tag covers: the content's own hash bound to what it is, and to the component and the engine it
-    /// was made for.
-    fn message(&self, kind: Kind, digest: &Digest, content: &[u8]) -> Vec<u8> {
+    /// The message of the HMAC: entry kind, component digest, engine fingerprint and hash of the content, each with its
+    /// length.
+    fn message(&self, kind: EntryKind, digest: &Digest, content: &[u8]) -> Vec<u8> {
         let hash = ring::digest::digest(&ring::digest::SHA256, content);
         let mut message = Vec::with_capacity(256);
         let (digest, fingerprint) = (digest.as_str().as_bytes(), self.fingerprint.as_bytes());
@@ -160,7 +159,7 @@ impl Cache {
         message
     }
 
-    fn path(&self, kind: Kind, digest: &Digest) -> PathBuf {
+    fn path(&self, kind: EntryKind, digest: &Digest) -> PathBuf {
         self.folder.join(format!("{}{}", digest.hex(), kind.suffix()))
     }
 }
@@ -180,62 +179,63 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_fetched_also_after_a_restart() {
+    fn an_entry_is_read_after_a_restart() {
         let root = tempfile::tempdir().unwrap();
-        cache(root.path(), "f1").store(Kind::Code, &digest('a'), b"code").unwrap();
-        assert_eq!(cache(root.path(), "f1").fetch(Kind::Code, &digest('a')).unwrap().content(), b"code");
+        cache(root.path(), "f1").store(EntryKind::Code, &digest('a'), b"code").unwrap();
+        assert_eq!(cache(root.path(), "f1").read(EntryKind::Code, &digest('a')).unwrap().content(), b"code");
     }
 
     #[test]
     fn a_forged_file_counts_as_missing() {
         let root = tempfile::tempdir().unwrap();
         let cache = cache(root.path(), "f1");
-        cache.store(Kind::Code, &digest('a'), b"code").unwrap();
-        let path = cache.path(Kind::Code, &digest('a'));
+        cache.store(EntryKind::Code, &digest('a'), b"code").unwrap();
+        let path = cache.path(EntryKind::Code, &digest('a'));
         let good = fs::read(&path).unwrap();
         for at in 0..good.len() {
             let mut forged = good.clone();
             forged[at] ^= 1;
             fs::write(&path, &forged).unwrap();
-            assert!(cache.fetch(Kind::Code, &digest('a')).is_none(), "byte {at}");
+            assert!(cache.read(EntryKind::Code, &digest('a')).is_none(), "byte {at}");
         }
         fs::write(&path, &good[..TAG_BYTES - 1]).unwrap();
-        assert!(cache.fetch(Kind::Code, &digest('a')).is_none());
+        assert!(cache.read(EntryKind::Code, &digest('a')).is_none());
         fs::write(&path, &good).unwrap();
-        assert!(cache.fetch(Kind::Code, &digest('a')).is_some());
+        assert!(cache.read(EntryKind::Code, &digest('a')).is_some());
     }
 
     #[test]
     fn code_of_another_component_or_engine_does_not_verify() {
         let root = tempfile::tempdir().unwrap();
         let one = cache(root.path(), "f1");
-        one.store(Kind::Code, &digest('a'), b"code").unwrap();
-        fs::copy(one.path(Kind::Code, &digest('a')), one.path(Kind::Code, &digest('b'))).unwrap();
-        assert!(one.fetch(Kind::Code, &digest('b')).is_none());
+        one.store(EntryKind::Code, &digest('a'), b"code").unwrap();
+        fs::copy(one.path(EntryKind::Code, &digest('a')), one.path(EntryKind::Code, &digest('b'))).unwrap();
+        assert!(one.read(EntryKind::Code, &digest('b')).is_none());
         let other = cache(root.path(), "f2");
-        fs::copy(one.path(Kind::Code, &digest('a')), other.path(Kind::Code, &digest('a'))).unwrap();
-        assert!(other.fetch(Kind::Code, &digest('a')).is_none());
-        assert!(one.fetch(Kind::Code, &digest('a')).is_some());
+        fs::copy(one.path(EntryKind::Code, &digest('a')), other.path(EntryKind::Code, &digest('a'))).unwrap();
+        assert!(other.read(EntryKind::Code, &digest('a')).is_none());
+        assert!(one.read(EntryKind::Code, &digest('a')).is_some());
     }
 
-    /// What a start did not ask for is of nobody: each kind of what is kept, and of what is removed.
+    /// Covers each reason to keep and to delete an entry.
     #[test]
-    fn what_a_start_had_no_use_for_is_removed() {
+    fn entries_that_a_start_did_not_use_are_deleted_after_a_day() {
         let root = tempfile::tempdir().unwrap();
         let before = cache(root.path(), "f1");
         for letter in ['a', 'b', 'c'] {
-            before.store(Kind::Code, &digest(letter), b"code").unwrap();
-            before.store(Kind::Schemas, &digest(letter), b"hash").unwrap();
+            before.store(EntryKind::Code, &digest(letter), b"code").unwrap();
+            before.store(EntryKind::Schemas, &digest(letter), b"hash").unwrap();
         }
-        cache(root.path(), "f0").store(Kind::Code, &digest('a'), b"code of before").unwrap();
+        cache(root.path(), "f0").store(EntryKind::Code, &digest('a'), b"code of before").unwrap();
         let now = cache(root.path(), "f1");
         assert!(
-            now.fetch(Kind::Code, &digest('a')).is_some() && now.fetch(Kind::Schemas, &digest('a')).is_some()
+            now.read(EntryKind::Code, &digest('a')).is_some()
+                && now.read(EntryKind::Schemas, &digest('a')).is_some()
         );
-        fs::write(now.path(Kind::Code, &digest('b')), b"damaged").unwrap();
-        assert!(now.fetch(Kind::Code, &digest('b')).is_none());
-        now.store(Kind::Code, &digest('d'), b"code").unwrap();
-        now.store(Kind::Code, &digest('e'), b"code").unwrap();
+        fs::write(now.path(EntryKind::Code, &digest('b')), b"damaged").unwrap();
+        assert!(now.read(EntryKind::Code, &digest('b')).is_none());
+        now.store(EntryKind::Code, &digest('d'), b"code").unwrap();
+        now.store(EntryKind::Code, &digest('e'), b"code").unwrap();
         now.forget(&digest('e'));
         let left = || {
             let files = fs::read_dir(&now.folder).unwrap().map(|file| file.unwrap().path());
@@ -245,8 +245,8 @@ mod tests {
         now.remove_unused(SystemTime::now()).unwrap();
         assert_eq!(left(), all, "they are of today");
         assert_eq!(fs::read_dir(root.path().join("cache")).unwrap().count(), 2);
-        now.remove_unused(SystemTime::now() + KEPT_UNUSED).unwrap();
-        let kept = [(Kind::Code, 'a'), (Kind::Schemas, 'a'), (Kind::Code, 'd')];
+        now.remove_unused(SystemTime::now() + UNUSED_RETENTION).unwrap();
+        let kept = [(EntryKind::Code, 'a'), (EntryKind::Schemas, 'a'), (EntryKind::Code, 'd')];
         assert_eq!(left(), kept.map(|(kind, letter)| now.path(kind, &digest(letter))).into());
         assert_eq!(fs::read_dir(root.path().join("cache")).unwrap().count(), 1);
     }
@@ -254,18 +254,19 @@ mod tests {
     #[test]
     fn another_key_makes_the_cache_stale() {
         let root = tempfile::tempdir().unwrap();
-        cache(root.path(), "f1").store(Kind::Code, &digest('a'), b"code").unwrap();
+        cache(root.path(), "f1").store(EntryKind::Code, &digest('a'), b"code").unwrap();
         let other = Cache::open(&root.path().join("cache"), &[8; KEY_BYTES], "f1").unwrap();
-        assert!(other.fetch(Kind::Code, &digest('a')).is_none());
+        assert!(other.read(EntryKind::Code, &digest('a')).is_none());
     }
 
     #[test]
-    fn what_vouches_for_schemas_vouches_for_no_code() {
+    fn an_entry_for_schemas_does_not_verify_as_code() {
         let root = tempfile::tempdir().unwrap();
         let cache = cache(root.path(), "f1");
-        cache.store(Kind::Schemas, &digest('a'), b"hash").unwrap();
-        fs::copy(cache.path(Kind::Schemas, &digest('a')), cache.path(Kind::Code, &digest('a'))).unwrap();
-        assert!(cache.fetch(Kind::Code, &digest('a')).is_none());
-        assert!(cache.fetch(Kind::Schemas, &digest('a')).is_some());
+        cache.store(EntryKind::Schemas, &digest('a'), b"hash").unwrap();
+        fs::copy(cache.path(EntryKind::Schemas, &digest('a')), cache.path(EntryKind::Code, &digest('a')))
+            .unwrap();
+        assert!(cache.read(EntryKind::Code, &digest('a')).is_none());
+        assert!(cache.read(EntryKind::Schemas, &digest('a')).is_some());
     }
 }

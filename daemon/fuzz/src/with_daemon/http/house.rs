@@ -272,7 +272,6 @@ fn dispatcher(
 fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox) -> Plugins {
     let command = WorkerCommand {
         program: folder.join("nothing"),
-        arguments: Vec::new(),
         limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
         concurrency: 1,
     };
