@@ -1,17 +1,16 @@
 //! Toolgate, the daemon: all I/O, no decisions.
 //!
-//! What may run is decided in `toolgate-admission`, what runs is run in `toolgate-sandbox`; this crate brings
-//! requests in, keeps state, records, and answers. The modules below stand in the order in which to read them;
-//! [`dispatch`] comes first.
+//! `toolgate-admission` decides about calls and `toolgate-sandbox` runs them; this crate handles HTTP requests, state, the
+//! audit log and responses. The modules are in reading order; start with [`dispatch`].
 
-// The way of a call.
+// Handling of a call.
 pub mod dispatch;
 pub mod registry;
 pub mod sessions;
 pub mod approvals;
 pub mod audit;
 
-// Who calls, and in which words.
+// Requests, callers and responses.
 pub mod http;
 pub mod identity;
 pub mod frame;
@@ -19,7 +18,7 @@ pub mod prompt;
 pub mod events;
 pub mod redact;
 
-// What can be called, and with what.
+// Plugins, documents and credentials.
 pub mod plugins;
 pub mod compile;
 pub mod custom;
@@ -27,26 +26,25 @@ pub mod credentials;
 pub mod documents;
 pub mod store;
 
-// The process around it.
+// The process.
 pub mod config;
 pub mod keys;
 pub mod identifier;
 pub mod logging;
 pub mod serve;
 
-// The command line, and what only it needs.
+// The command line, and modules for it.
 pub mod cli;
 pub mod client;
 pub mod quickstart;
-pub mod workbench;
-pub mod temporary;
+pub mod harness;
 pub mod scaffold;
 
-/// A call makes some hundred small allocations, on a thread that another one frees them from.
+/// A call makes some hundred small allocations, which are freed on another thread.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The program: what `main` is in the binary of this package and in the one that the tests start.
+/// The main function of the binary, and of the binary that the tests start.
 pub fn main() -> std::process::ExitCode {
     cli::main()
 }

@@ -1,8 +1,8 @@
 //! `toolgate quickstart`: a daemon on a free port, a demo agent, and four real calls over HTTP.
 //!
-//! Nothing here is staged: the calls go through the same door, gate, sandbox and log as anybody's, and what
-//! is printed is what came back. One call works; one is refused by the gate, one by its schema, one is
-//! stopped by fuel. With `--once` the exit status says whether all four came out as they should.
+//! The calls are ordinary HTTP requests, and the printed results are their responses: one call succeeds, one is refused
+//! by policy, one has invalid arguments, one runs out of fuel. With `--once` the exit status is 0 if all four results are
+//! as expected.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -13,89 +13,90 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Server};
 use crate::config::{Audit, Config};
-use crate::plugins::Progress;
-use crate::serve::{Prepared, Running, StopSignals, runtime};
-use crate::temporary;
+use crate::harness::temporary_folder;
+use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
 
-/// Fuel of the agent that is stopped: enough to start, not enough to finish.
-const SCARCE_FUEL: u64 = 150_000;
+/// Fuel for a call that starts but cannot finish.
+const LOW_FUEL: u64 = 150_000;
 
-/// One call of the tour.
-struct Stop {
+/// A demonstration call.
+struct DemoCall {
     title: &'static str,
     agent: &'static str,
     tool: &'static str,
     arguments: Value,
-    /// `ok`, or the error type that it must end with.
+    /// `ok`, or the expected error type.
     expected: &'static str,
 }
 
-/// Runs the tour, and then serves unless `once`.
+/// Makes the calls, and keeps serving unless `once`.
 pub fn run(once: bool) -> Result<()> {
-    let folder = temporary::folder()?;
+    let folder = temporary_folder()?;
     let config = Config {
         data: folder.path().join("data"),
         listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
-        // A tour needs no room for a day's calls.
+        // Small segments, since there are four calls.
         audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20 },
         ..Config::default()
     };
-    let prepared = Prepared::new(config, std::env::current_exe()?)?;
+    let prepared = PreparedDaemon::new(config, std::env::current_exe()?)?;
     runtime()?.block_on(async {
-        // From here on Ctrl-C ends the work and not the process, so that the folder is removed.
+        // Handles Ctrl-C, so that the temporary folder is deleted.
         let mut signals = StopSignals::listen()?;
-        say("starting a daemon; the built-in plugins are compiled once");
+        print_line("starting a daemon; the built-in plugins are compiled once");
         let began = Instant::now();
-        let starting = prepared.start(|Progress::Compiled { namespace, took }| {
-            say(&format!("  compiled `{namespace}` in {}", shown(took)));
+        let starting = prepared.start(|namespace, took| {
+            print_line(&format!("  compiled `{namespace}` in {}", format_duration(took)));
         });
-        let running = unless_stopped(&mut signals, starting).await?;
-        say(&format!("serving on http://{} after {}\n", running.address, shown(began.elapsed())));
-        let came_out = unless_stopped(&mut signals, tour(&running)).await;
-        if !once && came_out.is_ok() {
+        let running = until_stopped(&mut signals, starting).await?;
+        print_line(&format!(
+            "serving on http://{} after {}\n",
+            running.address,
+            format_duration(began.elapsed())
+        ));
+        let outcome = until_stopped(&mut signals, run_demo_calls(&running)).await;
+        if !once && outcome.is_ok() {
             print_next_steps(&running);
             signals.next().await;
         }
         running.stop().await;
-        came_out
+        outcome
     })
 }
 
-async fn unless_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = Result<T>>) -> Result<T> {
+async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,
-        () = signals.next() => bail!("stopped before all calls were made; nothing is left of it"),
+        () = signals.next() => bail!("stopped before all calls were made; the temporary folder is deleted"),
     }
 }
 
-async fn tour(running: &Running) -> Result<()> {
+async fn run_demo_calls(running: &RunningDaemon) -> Result<()> {
     let token = tokio::fs::read_to_string(&running.operator_token).await?;
     let client = Client::new(Server::parse(&format!("http://{}", running.address))?, Some(token.trim()))?;
-    set_the_scene(&client).await?;
+    create_agents(&client).await?;
     let mut failed = 0;
-    for stop in stops() {
-        let session = client.post("/v1/sessions").json(&json!({"agent": stop.agent})).send().await?.json()?;
-        let id = session["session"].as_str().context("the answer has no session")?;
-        let request = json!({"calls": [{"tool": stop.tool, "arguments": stop.arguments}]});
+    for call in demo_calls() {
+        let session = client.post("/v1/sessions").json(&json!({"agent": call.agent})).send().await?.json()?;
+        let id = session["session"].as_str().context("the response has no session")?;
+        let request = json!({"calls": [{"tool": call.tool, "arguments": call.arguments}]});
         let began = Instant::now();
-        let answer = client.post(&format!("/v1/sessions/{id}/calls")).json(&request).send().await?.json()?;
-        failed += usize::from(!report(&stop, &answer["results"][0], began.elapsed()));
+        let response =
+            client.post(&format!("/v1/sessions/{id}/calls")).json(&request).send().await?.json()?;
+        failed += usize::from(!report(&call, &response["results"][0], began.elapsed()));
     }
     match failed {
         0 => Ok(()),
-        _ => bail!("{failed} of the calls did not come out as they should"),
+        _ => bail!("{failed} of the calls did not give the expected result"),
     }
 }
 
-async fn set_the_scene(client: &Client) -> Result<()> {
+async fn create_agents(client: &Client) -> Result<()> {
     let documents = [
         ("/v1/orgs/demo", json!({"display_name": "Demo"})),
         ("/v1/orgs/demo/policy", json!({"enabled": "*"})),
         ("/v1/orgs/demo/agents/accountant", json!({"enabled": ["arithmetic/*"]})),
-        (
-            "/v1/orgs/demo/agents/frugal",
-            json!({"enabled": ["arithmetic/*"], "limits": {"fuel": SCARCE_FUEL}}),
-        ),
+        ("/v1/orgs/demo/agents/frugal", json!({"enabled": ["arithmetic/*"], "limits": {"fuel": LOW_FUEL}})),
     ];
     for (path, document) in documents {
         client.put(path).replacing(None).json(&document).send().await?;
@@ -103,30 +104,30 @@ async fn set_the_scene(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn stops() -> [Stop; 4] {
+fn demo_calls() -> [DemoCall; 4] {
     [
-        Stop {
+        DemoCall {
             title: "a call that works",
             agent: "demo/accountant",
             tool: "call_arithmetic_evaluate",
             arguments: json!({"expression": "(1/3 + 1/6) * 2^10"}),
             expected: "ok",
         },
-        Stop {
+        DemoCall {
             title: "a tool that the agent was not given",
             agent: "demo/accountant",
             tool: "call_files_write",
             arguments: json!({"path": "notes.txt", "content": "hello"}),
             expected: "ACCESS_DENIED",
         },
-        Stop {
+        DemoCall {
             title: "arguments that do not fit the tool's schema",
             agent: "demo/accountant",
             tool: "call_arithmetic_evaluate",
             arguments: json!({"expresion": "1 + 1"}),
             expected: "INVALID_ARGUMENTS",
         },
-        Stop {
+        DemoCall {
             title: "a computation that needs more fuel than its agent has",
             agent: "demo/frugal",
             tool: "call_arithmetic_evaluate",
@@ -136,50 +137,50 @@ fn stops() -> [Stop; 4] {
     ]
 }
 
-/// Prints a call and what came of it; answers whether that is what it should be.
-fn report(stop: &Stop, result: &Value, took: Duration) -> bool {
+/// Prints a call and its result. Returns whether the result is as expected.
+fn report(call: &DemoCall, result: &Value, took: Duration) -> bool {
     let error_type = result["error"]["error_type"].as_str();
-    let came = error_type.or(result["status"].as_str()).unwrap_or("nothing");
-    let right = came == stop.expected;
-    let (mark, color) = if right { ("✔", AnsiColor::Green) } else { ("✘", AnsiColor::Red) };
+    let actual = error_type.or(result["status"].as_str()).unwrap_or("nothing");
+    let passed = actual == call.expected;
+    let (mark, color) = if passed { ("✔", AnsiColor::Green) } else { ("✘", AnsiColor::Red) };
     let style = Style::new().bold().fg_color(Some(color.into()));
-    say(&format!("{style}{mark} {}{style:#} ({})", stop.title, shown(took)));
-    say(&format!("    {} {}", stop.tool, stop.arguments));
+    print_line(&format!("{style}{mark} {}{style:#} ({})", call.title, format_duration(took)));
+    print_line(&format!("    {} {}", call.tool, call.arguments));
     match error_type {
-        Some(error_type) => say(&format!("    {error_type}: {}", text(&result["error"]["message"]))),
-        None => say(&format!("    {}", result["output"])),
+        Some(error_type) => print_line(&format!("    {error_type}: {}", text(&result["error"]["message"]))),
+        None => print_line(&format!("    {}", result["output"])),
     }
-    say(&format!(
+    print_line(&format!(
         "    fuel {}, memory {} KiB\n",
         result["usage"]["fuel"],
         kib(&result["usage"]["memory_bytes"])
     ));
-    right
+    passed
 }
 
-fn print_next_steps(running: &Running) {
+fn print_next_steps(running: &RunningDaemon) {
     let (address, token) = (running.address, running.operator_token.display());
-    say("Go on with it:\n");
-    say(&format!("    TOKEN=$(cat {token})"));
-    say(&format!(
+    print_line("Try it yourself:\n");
+    print_line(&format!("    TOKEN=$(cat {token})"));
+    print_line(&format!(
         "    SESSION=$(curl -s http://{address}/v1/sessions -H \"Authorization: Bearer $TOKEN\" \\\n        \
          -H 'Content-Type: application/json' -d '{{\"agent\":\"demo/accountant\"}}' | sed 's/.*\"session\":\"\\([^\"]*\\)\".*/\\1/')"
     ));
-    say(&format!(
+    print_line(&format!(
         "    curl -s http://{address}/v1/sessions/$SESSION/calls -H \"Authorization: Bearer $TOKEN\" \\\n        \
          -H 'Content-Type: application/json' \\\n        \
          -d '{{\"calls\":[{{\"tool\":\"call_arithmetic_evaluate\",\"arguments\":{{\"expression\":\"22/7\"}}}}]}}'"
     ));
-    say(&format!("    curl -s http://{address}/v1/audit -H \"Authorization: Bearer $TOKEN\"\n"));
-    say("Stop it with Ctrl-C; everything it made is then removed.");
+    print_line(&format!("    curl -s http://{address}/v1/audit -H \"Authorization: Bearer $TOKEN\"\n"));
+    print_line("Stop the daemon with Ctrl-C; its data folder is then deleted.");
 }
 
-fn say(line: &str) {
-    // A closed pipe is the reader's wish not to hear more.
+fn print_line(line: &str) {
+    // A closed pipe is no error: the reader wants no more lines.
     let _ = writeln!(anstream::stdout(), "{line}");
 }
 
-fn shown(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     match time.as_micros() {
         micros @ 0..10_000 => format!("{:.1} ms", micros as f64 / 1e3),
         _ => format!("{} ms", time.as_millis()),

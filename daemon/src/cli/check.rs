@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::print::Printer;
-use crate::workbench::check::{Finding, Report, Severity, check};
-use crate::workbench::expect_folder;
+use crate::harness::check::{Finding, Report, Severity, check};
+use crate::harness::check_workspace;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct CheckOptions {
 
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = super::plugin::read_component(&options.file)?;
-    options.workspace.as_deref().map_or(Ok(()), expect_folder)?;
+    options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let worker = std::env::current_exe()?;
     let report = check(&file, worker, options.workspace.as_deref()).await?;
     if printer.json() {

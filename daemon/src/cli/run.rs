@@ -9,9 +9,8 @@ use toolgate_admission::{CallError, Descriptor, LimitName, Limits, LimitsPatch};
 use super::document::arguments_from;
 use super::failure::Failure;
 use super::print::Printer;
-use crate::temporary;
-use crate::workbench::check::unused_workspace;
-use crate::workbench::{Circumstances, Ran, Workbench, expect_folder};
+use crate::harness::check::unused_workspace;
+use crate::harness::{CallEnvironment, HarnessResult, PluginHarness, check_workspace, temporary_folder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,11 +56,11 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
 pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = super::plugin::read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
-    options.workspace.as_deref().map_or(Ok(()), expect_folder)?;
-    let bench = Workbench::open(&file, std::env::current_exe()?).await?;
-    let descriptor = Descriptor::parse(&bench.describe().await?).map_err(CallError::from)?;
+    options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
+    let harness = PluginHarness::open(&file, std::env::current_exe()?).await?;
+    let descriptor = Descriptor::parse(&harness.describe().await?).map_err(CallError::from)?;
     // No daemon would load it either.
-    bench.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
+    harness.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
     // Whoever names a folder wants to see what the tool does with it.
     if let Some(unused) = options.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)) {
         return Err(Failure::new(unused.message, unused.hint));
@@ -70,10 +69,10 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
         true => options.tool.clone(),
         false => format!("{}/{}", descriptor.namespace, options.tool),
     };
-    let rules = bench.rules(descriptor, LimitsPatch::from_iter(options.limits));
-    let thrown_away = temporary::folder()?;
+    let rules = harness.rules(descriptor, LimitsPatch::from_iter(options.limits));
+    let thrown_away = temporary_folder()?;
     let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
-    let ran = bench.call(&rules, &tool, &arguments, &Circumstances::of_a_run(Some(workspace))).await;
+    let ran = harness.call(&rules, &tool, &arguments, &CallEnvironment::live(Some(workspace))).await;
     match printer.json() {
         true => printer.value(&as_json(&ran))?,
         false => print(&ran, printer)?,
@@ -84,7 +83,7 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
 }
 
 /// The result on standard output; what there is to know of the call beside it.
-fn print(ran: &Ran, printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print(ran: &HarnessResult, printer: &mut Printer<'_>) -> Result<(), Failure> {
     for line in &ran.log {
         let fields: Vec<String> =
             line.fields.iter().map(|(name, value)| format!(" {name}={value:?}")).collect();
@@ -120,7 +119,7 @@ fn print(ran: &Ran, printer: &mut Printer<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(ran: &Ran) -> Value {
+fn as_json(ran: &HarnessResult) -> Value {
     let log: Vec<Value> = ran
         .log
         .iter()

@@ -1,9 +1,8 @@
-//! A plugin file held against the contract, as a linter does it (T11): each finding has a code, a place, what is
-//! wrong there, and the way out.
+//! The linter behind `toolgate check` (T11): validates a plugin file against the contract. Each finding has a code, a JSON
+//! pointer, a message and a hint.
 //!
-//! An error is what a daemon would refuse, or an example that does not come out as it says. A warning is what
-//! makes a tool worse than it could be. The codes are stable; [`CODES`] is the reference, and the page
-//! `docs/check.md` is made from it.
+//! Errors: a daemon would refuse the plugin, or an example fails. Warnings: the plugin could be better. The codes are
+//! stable; [`CODES`] lists them, and `docs/check.md` is generated from it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,132 +16,130 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
-use super::{Circumstances, Ran, Workbench};
-use crate::temporary;
+use super::{CallEnvironment, HarnessResult, PluginHarness, temporary_folder};
 
-/// The time at which examples run: 2025-01-01T00:00:00Z. It stands still, so that an example of a tool that
-/// reads the clock has one right answer.
-const EXAMPLES_AT: Duration = Duration::from_secs(1_735_689_600);
-/// The seed with which they run, for the same reason.
-const EXAMPLES_SEED: [u8; 32] = [0; 32];
-/// Another one, with which the output that an example shows must be the same: no call of a daemon has the first.
-const OTHER_SEED: [u8; 32] = [1; 32];
+/// The stopped clock of examples: 2025-01-01T00:00:00Z. An example of a tool that reads the clock has one right output.
+const EXAMPLE_TIME: Duration = Duration::from_secs(1_735_689_600);
+/// The fixed seed of examples, for the same reason.
+const EXAMPLE_SEED: [u8; 32] = [0; 32];
+/// A second seed that must give the same output, since calls in a daemon have random seeds.
+const SECOND_SEED: [u8; 32] = [1; 32];
 
-/// Longest piece of a log line that a finding shows, in characters.
-const LOGGED_CHARS: usize = 300;
+/// Longest excerpt of a log line in a finding, in characters.
+const LOG_LINE_CHARS: usize = 300;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The plugin is not accepted, or does not do what it says.
+    /// A daemon refuses the plugin, or an example fails.
     Error,
-    /// It could be better.
+    /// The plugin could be better.
     Warning,
 }
 
-/// One kind of finding.
+/// A kind of finding.
 #[derive(Clone, Copy, Debug)]
-pub struct CodeRow {
+pub struct FindingKind {
     /// The stable code.
     pub code: &'static str,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What it means.
+    /// Its meaning, for the reference page.
     pub meaning: &'static str,
-    /// The way out.
+    /// How to fix it.
     pub hint: &'static str,
 }
 
 macro_rules! codes {
     ($($name:ident $severity:ident $meaning:literal $hint:literal;)*) => {
-        $(const $name: CodeRow =
-            CodeRow { code: stringify!($name), severity: Severity::$severity, meaning: $meaning, hint: $hint };)*
+        $(const $name: FindingKind =
+            FindingKind { code: stringify!($name), severity: Severity::$severity, meaning: $meaning, hint: $hint };)*
         /// Every code, errors first.
-        pub const CODES: &[CodeRow] = &[$($name,)*];
+        pub const CODES: &[FindingKind] = &[$($name,)*];
     };
 }
 
 codes! {
-    NOT_A_PLUGIN Error "the file is no component that this contract can load"
+    NOT_A_PLUGIN Error "the file is not a component that a daemon can load"
         "build it for `wasm32-wasip2` with the SDK's `plugin!`, and give the whole file";
-    UNDECLARED_IMPORT Error "it imports what it does not ask for"
-        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description), or remove what imports it";
-    DESCRIBE_FAILED Error "`describe` does not answer"
-        "make `describe` (with the SDK: each `JsonSchema` of your own) answer without a crash, files, clock or network";
-    DESCRIPTION_VARIES Error "`describe` answers differently when it is asked again"
-        "make the description (with the SDK: each `JsonSchema` of your own) a constant: it is asked once at load and believed from then on";
-    DESCRIPTION_INVALID Error "a field of the description cannot be used"
-        "write what `wit/describe.schema.json` asks for";
+    UNDECLARED_IMPORT Error "the component imports an interface whose capability it does not ask for"
+        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description), or remove the code that imports it";
+    DESCRIBE_FAILED Error "`describe` returns no description"
+        "make `describe` (with the SDK: each `JsonSchema` of your own) return without a crash, files, clock or network";
+    DESCRIPTION_VARIES Error "`describe` returns something else when it is called again"
+        "make the description (with the SDK: each `JsonSchema` of your own) a constant: a daemon calls `describe` once, when it loads the plugin";
+    DESCRIPTION_INVALID Error "a field of the description is invalid"
+        "write it as `wit/describe.schema.json` requires";
     EXAMPLE_REFUSED Error "the input of an example does not fit the tool's own schema"
-        "mend the example or the schema";
-    EXAMPLE_FAILED Error "an example does not end well"
-        "mend the tool or the example";
-    EXAMPLE_VARIES Error "an example gives another result when it is run again with the same clock and the same random numbers"
-        "take order from the data, not from a hash map or an address";
+        "fix the example or the schema";
+    EXAMPLE_FAILED Error "an example fails"
+        "fix the tool or the example";
+    EXAMPLE_VARIES Error "an example gives another output when it is run again with the same clock and the same random numbers"
+        "do not let the output depend on the order of a hash map or on an address";
     EXAMPLE_DIFFERS Error "an example does not give the output that it shows"
-        "mend the tool or the example";
-    EXAMPLE_BY_CHANCE Warning "the output that an example shows hangs on random numbers: calls have others"
-        "take order from the data, not from a hash map; where chance is meant, show no output";
+        "fix the tool or the example";
+    EXAMPLE_BY_CHANCE Warning "the output of an example depends on random numbers, which differ in each call"
+        "do not let the output depend on the order of a hash map; for a random result, leave out the example's output";
     UNKNOWN_FIELD Warning "the description has a field that this version does not know"
-        "check its spelling; one that a newer SDK wrote, a newer daemon may know";
-    UNUSED_CAPABILITY Warning "it asks for a capability that nothing in it can use"
+        "check its spelling; a field of a newer SDK may need a newer daemon";
+    UNUSED_CAPABILITY Warning "the plugin asks for a capability that no import of the component can use"
         "leave it out of the plugin's `capabilities`: people have to consent to it";
     UNUSED_WORKSPACE Warning "`--workspace` is given, and the plugin asks for no files"
         "write `capabilities(filesystem = workspace)` in `plugin!` (without the SDK: ask for `filesystem` in `capabilities` of the description), or leave `--workspace` out";
-    LIMIT_WITHOUT_EFFECT Warning "a limit is above the most that any operator can give"
-        "write a smaller one in the plugin's `limits`: the smaller one holds anyway";
+    LIMIT_WITHOUT_EFFECT Warning "a limit is above the maximum that an operator can set"
+        "lower it in the plugin's `limits`: the maximum applies anyway";
     NOTHING_RUNS Warning "with a limit of 0 no call can run"
-        "leave the limit out, or write what a call needs";
+        "leave the limit out, or set it to what a call needs";
     NO_EXAMPLES Warning "a tool has no example"
-        "write one in the tool's `examples`: models call a tool better that they have seen called, and it is a test";
-    NO_OUTPUT_SCHEMA Warning "a tool does not say what it answers"
-        "give the result a type (`result = Type` in `#[tool]`, where a client gives it; without the SDK: an `output_schema`): the daemon then holds the tool to it";
-    OPEN_INPUT Warning "arguments that the schema does not name are taken without a word"
-        "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt one is refused";
-    NO_PURPOSE Warning "the plugin does not say what it is for"
+        "write one in the tool's `examples`: it helps models to call the tool, and it is a test";
+    NO_OUTPUT_SCHEMA Warning "a tool has no output schema"
+        "give the result a type (for a client's tool: `result = Type` in `#[tool]`; without the SDK: an `output_schema`): the daemon then validates each result";
+    OPEN_INPUT Warning "the schema accepts arguments that it does not name"
+        "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt argument is refused";
+    NO_PURPOSE Warning "the plugin has no purpose"
         "write the package's `description` (without the SDK: `purpose`): a catalogue shows it";
-    NO_PUBLISHER Warning "the plugin does not say who answers for it"
+    NO_PUBLISHER Warning "the plugin has no publisher"
         "write `publisher = \"…\"` in `plugin!` (without the SDK: `publisher`)";
 }
 
-/// Something about a plugin that its author should know.
+/// A problem in a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// One of [`CODES`].
     pub code: &'static str,
-    /// Where: a JSON pointer into the description, or empty for the file.
+    /// A JSON pointer into the description, or empty for the file.
     pub place: String,
-    /// What is wrong there.
+    /// The problem.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: String,
 }
 
-impl CodeRow {
+impl FindingKind {
     fn at(&self, place: impl Into<String>, message: impl Into<String>) -> Finding {
         let (severity, code) = (self.severity, self.code);
         Finding { severity, code, place: place.into(), message: message.into(), hint: self.hint.into() }
     }
 
-    /// With the words of whoever refused it.
-    fn of(&self, place: impl Into<String>, error: &CallError) -> Finding {
+    /// A finding with the message and hint of an error.
+    fn from_error(&self, place: impl Into<String>, error: &CallError) -> Finding {
         Finding { hint: error.hint.clone(), ..self.at(place, error.message.clone()) }
     }
 }
 
-/// What was found, and what the plugin is.
+/// The result of a check.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The plugin's name, where it could be read.
+    /// The plugin's name, if the description is valid.
     pub namespace: Option<String>,
-    /// Its version.
+    /// The plugin's version, if the description is valid.
     pub version: Option<String>,
-    /// Tools that were looked at.
+    /// Number of tools.
     pub tools: usize,
-    /// Examples that were run.
+    /// Number of examples that ran.
     pub examples: usize,
     /// Errors first.
     pub findings: Vec<Finding>,
@@ -153,40 +150,40 @@ impl Report {
         Self { namespace: None, version: None, tools: 0, examples: 0, findings }
     }
 
-    /// Whether a daemon would take the plugin and its examples hold.
+    /// Whether there is no error.
     pub fn passes(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Error)
     }
 }
 
-/// Checks a file. Examples start with a copy of `workspace`, or with no files.
+/// Checks a file. Each example starts with a copy of `workspace`, or without files.
 pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Result<Report, CallError> {
-    let bench = match Workbench::open(file, worker).await {
-        Ok(bench) => bench,
+    let harness = match PluginHarness::open(file, worker).await {
+        Ok(harness) => harness,
         Err(error) if error.error_type == ErrorType::InvalidPlugin => {
-            return Ok(Report::of(vec![NOT_A_PLUGIN.of("", &error)]));
+            return Ok(Report::of(vec![NOT_A_PLUGIN.from_error("", &error)]));
         }
         Err(error) => return Err(error),
     };
-    let described = match bench.describe().await {
+    let described = match harness.describe().await {
         Ok(described) => described,
-        // Its hint is for those who call tools.
-        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", worded(&error))])),
+        // Without its hint, which is for callers of tools.
+        Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", error_text(&error))])),
     };
     let mut findings = Vec::new();
-    if bench.describe().await.ok().as_ref() != Some(&described) {
+    if harness.describe().await.ok().as_ref() != Some(&described) {
         findings.push(DESCRIPTION_VARIES.at("", DESCRIPTION_VARIES.meaning));
     }
     let descriptor = match Descriptor::parse(&described) {
         Ok(descriptor) => descriptor,
         Err(first) => {
-            findings.extend(every_error(&described, &first));
+            findings.extend(descriptor_errors(&described, &first));
             return Ok(Report::of(findings));
         }
     };
-    findings.extend(about_the_plugin(bench.component(), &descriptor));
+    findings.extend(plugin_findings(harness.component(), &descriptor));
     findings.extend(workspace.and_then(|_| unused_workspace(&descriptor)));
-    findings.extend(descriptor.tools.iter().enumerate().flat_map(about_a_tool));
+    findings.extend(descriptor.tools.iter().enumerate().flat_map(tool_findings));
     let mut report = Report {
         namespace: Some(descriptor.namespace.to_string()),
         version: Some(descriptor.version.clone()),
@@ -194,14 +191,14 @@ pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Re
         examples: descriptor.tools.iter().map(|tool| tool.examples.len()).sum(),
         findings,
     };
-    let rules = bench.rules(descriptor, LimitsPatch::default());
-    report.findings.extend(about_examples(&bench, &rules, workspace).await?);
+    let rules = harness.rules(descriptor, LimitsPatch::default());
+    report.findings.extend(example_findings(&harness, &rules, workspace).await?);
     report.findings.sort_by_key(|finding| finding.severity);
     Ok(report)
 }
 
-/// Reading stops at the first error. So that an author sees one of each tool, the tools are read one by one.
-fn every_error(described: &str, first: &DescriptorError) -> Vec<Finding> {
+/// Parses the tools one by one after the first error, so that an author sees one error of each tool.
+fn descriptor_errors(described: &str, first: &DescriptorError) -> Vec<Finding> {
     let finding = |error: &DescriptorError, place: String| Finding {
         hint: error.hint.clone(),
         ..DESCRIPTION_INVALID.at(place, error.message.clone())
@@ -223,10 +220,10 @@ fn every_error(described: &str, first: &DescriptorError) -> Vec<Finding> {
     findings
 }
 
-fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Finding> {
+fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = component.check_manifest(&descriptor.capabilities) {
-        findings.push(UNDECLARED_IMPORT.of("/capabilities", &error.into()));
+        findings.push(UNDECLARED_IMPORT.from_error("/capabilities", &error.into()));
     }
     let asked = [
         ("filesystem", asks_for_files(descriptor)),
@@ -242,8 +239,8 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
         findings.push(UNKNOWN_FIELD.at(place, UNKNOWN_FIELD.meaning));
     }
     for warning in descriptor.warnings(&Limits::CEILING) {
-        let row = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
-        findings.push(row.at(warning.path, warning.message));
+        let kind = if warning.code == NOTHING_RUNS.code { NOTHING_RUNS } else { LIMIT_WITHOUT_EFFECT };
+        findings.push(kind.at(warning.path, warning.message));
     }
     if descriptor.purpose.is_none() {
         findings.push(NO_PURPOSE.at("/purpose", NO_PURPOSE.meaning));
@@ -254,10 +251,9 @@ fn about_the_plugin(component: &Component, descriptor: &Descriptor) -> Vec<Findi
     findings
 }
 
-/// What there is to say where a folder is named for a plugin that does not see it.
+/// The finding about `--workspace` for a plugin that cannot access files.
 pub fn unused_workspace(descriptor: &Descriptor) -> Option<Finding> {
-    let message =
-        format!("`{}` asks for no files, so it sees nothing of `--workspace`", descriptor.namespace);
+    let message = format!("`{}` asks for no files, so `--workspace` has no effect", descriptor.namespace);
     (!asks_for_files(descriptor)).then(|| UNUSED_WORKSPACE.at("/capabilities/filesystem", message))
 }
 
@@ -265,14 +261,14 @@ fn asks_for_files(descriptor: &Descriptor) -> bool {
     descriptor.capabilities.filesystem == FilesystemAccess::Workspace
 }
 
-fn about_a_tool((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
+fn tool_findings((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
     let (place, name) = (format!("/tools/{at}"), &tool.name);
     let mut findings = Vec::new();
     if tool.examples.is_empty() {
         findings.push(NO_EXAMPLES.at(format!("{place}/examples"), format!("`{name}` has no example")));
     }
     if tool.output.is_none() {
-        let message = format!("`{name}` does not say what it answers");
+        let message = format!("`{name}` has no output schema");
         findings.push(NO_OUTPUT_SCHEMA.at(format!("{place}/output_schema"), message));
     }
     let (input, place) = (tool.input.source(), format!("{place}/input_schema"));
@@ -281,12 +277,14 @@ fn about_a_tool((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
     let whole = is_open.then(|| place.clone());
     let inside = open_objects(input, place.clone()).into_iter().filter(|open| *open != place);
     for open in whole.into_iter().chain(inside) {
-        findings.push(OPEN_INPUT.at(open, format!("`{name}` takes what its schema does not name")));
+        findings
+            .push(OPEN_INPUT.at(open, format!("`{name}` accepts arguments that its schema does not name")));
     }
     findings
 }
 
-/// The places of a schema whose objects name members and take others too. One that names none is meant to be a table.
+/// The JSON pointers of object schemas that name properties and accept others too. An object schema without properties
+/// is a map on purpose.
 fn open_objects(schema: &Value, place: String) -> Vec<String> {
     let Value::Object(members) = schema else { return Vec::new() };
     let below = members.iter().flat_map(|(keyword, inner)| {
@@ -313,8 +311,8 @@ fn open_objects(schema: &Value, place: String) -> Vec<String> {
     is_open.then_some(place).into_iter().chain(below).collect()
 }
 
-async fn about_examples(
-    bench: &Workbench,
+async fn example_findings(
+    harness: &PluginHarness,
     rules: &Rules<Component>,
     workspace: Option<&Path>,
 ) -> Result<Vec<Finding>, CallError> {
@@ -323,15 +321,15 @@ async fn about_examples(
         for (at, tool) in plugin.descriptor.tools.iter().enumerate() {
             for (number, example) in tool.examples.iter().enumerate() {
                 let place = format!("/tools/{at}/examples/{number}");
-                findings.extend(about_example(bench, rules, tool, example, &place, workspace).await?);
+                findings.extend(check_example(harness, rules, tool, example, &place, workspace).await?);
             }
         }
     }
     Ok(findings)
 }
 
-async fn about_example(
-    bench: &Workbench,
+async fn check_example(
+    harness: &PluginHarness,
     rules: &Rules<Component>,
     tool: &ToolDescriptor,
     example: &Example,
@@ -342,17 +340,17 @@ async fn about_example(
         let message = violations.first().map_or("", Violation::sentence);
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }
-    let run = |seed| run_example(bench, rules, tool, example, workspace, seed);
-    let first = run(EXAMPLES_SEED).await?;
-    let again = run(EXAMPLES_SEED).await?;
+    let run = |seed| run_example(harness, rules, tool, example, workspace, seed);
+    let first = run(EXAMPLE_SEED).await?;
+    let again = run(EXAMPLE_SEED).await?;
     let output = match &first.outcome {
         Ok(output) => output,
         Err(error) => {
-            // What a panic says stands in the log.
+            // The message of a panic is in the log.
             let last =
                 first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
-            let last = last.map(|last| format!(" ({})", show(last, LOGGED_CHARS))).unwrap_or_default();
-            let mut finding = EXAMPLE_FAILED.at(place, worded(error) + &last);
+            let last = last.map(|last| format!(" ({})", show(last, LOG_LINE_CHARS))).unwrap_or_default();
+            let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last);
             if workspace.is_none()
                 && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))
             {
@@ -362,51 +360,52 @@ async fn about_example(
         }
     };
     if again.outcome.as_ref().ok() != Some(output) {
-        let message = format!("`{}` answers differently the second time", tool.name);
+        let message = format!("`{}` gives another output the second time", tool.name);
         return Ok(Some(EXAMPLE_VARIES.at(place, message)));
     }
     let (Some(shown), Ok(given)) = (&example.output, serde_json::from_str::<Value>(output)) else {
         return Ok(None);
     };
     if *shown != given {
-        let message = format!("it shows `{}`, the tool answers `{}`", excerpt(shown), excerpt(&given));
+        let message =
+            format!("the example shows `{}`, the tool returns `{}`", excerpt(shown), excerpt(&given));
         return Ok(Some(EXAMPLE_DIFFERS.at(format!("{place}/output"), message)));
     }
-    let other = run(OTHER_SEED).await?.outcome.unwrap_or_else(|error| worded(&error));
+    let other = run(SECOND_SEED).await?.outcome.unwrap_or_else(|error| error_text(&error));
     Ok((other != *output).then(|| {
         let other = serde_json::from_str(&other).unwrap_or(Value::String(other));
-        let message = format!("with other random numbers the tool answers `{}`", excerpt(&other));
+        let message = format!("with other random numbers the tool returns `{}`", excerpt(&other));
         EXAMPLE_BY_CHANCE.at(format!("{place}/output"), message)
     }))
 }
 
 async fn run_example(
-    bench: &Workbench,
+    harness: &PluginHarness,
     rules: &Rules<Component>,
     tool: &ToolDescriptor,
     example: &Example,
     workspace: Option<&Path>,
     seed: [u8; 32],
-) -> Result<Ran, CallError> {
-    let folder = temporary::folder()?;
+) -> Result<HarnessResult, CallError> {
+    let folder = temporary_folder()?;
     if let Some(workspace) = workspace {
         copy_folder(workspace, folder.path()).map_err(|error| {
             CallError::new(
                 ErrorType::InvalidRequest,
                 format!("`{}` cannot be copied for an example: {error}", workspace.display()),
-                "let `--workspace` name a folder whose files you may read, and the variable `TMPDIR` one outside of it that has room for a copy",
+                "let `--workspace` name a folder whose files you may read, and the variable `TMPDIR` a folder outside of it with enough free space for a copy",
             )
         })?;
     }
-    let circumstances = Circumstances {
+    let environment = CallEnvironment {
         workspace: Some(folder.path().to_owned()),
-        clock: CallClock::Stopped { at: EXAMPLES_AT },
+        clock: CallClock::Stopped { at: EXAMPLE_TIME },
         seed,
     };
-    Ok(bench.call(rules, tool.wire.as_str(), &example.input.to_string(), &circumstances).await)
+    Ok(harness.call(rules, tool.wire.as_str(), &example.input.to_string(), &environment).await)
 }
 
-/// Files and folders; links are left out, as a workspace has none.
+/// Copies files and folders. Symbolic links are skipped, since a workspace has none.
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
@@ -421,12 +420,11 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// An error as part of a finding.
-fn worded(error: &CallError) -> String {
+fn error_text(error: &CallError) -> String {
     format!("{}: {}", error.error_type.as_str(), error.message)
 }
 
-/// Enough of a value to see what is meant.
+/// The first characters of a value.
 fn excerpt(value: &Value) -> String {
     const CHARACTERS: usize = 200;
     let text = value.to_string();
@@ -436,38 +434,38 @@ fn excerpt(value: &Value) -> String {
     }
 }
 
-/// The reference page.
-pub fn page() -> String {
-    let mut page = String::from(
-        "# What `toolgate check` finds\n\n\
-         Made from the code; do not edit. `toolgate check FILE.wasm` prints each finding with its place, a JSON pointer into\n\
-         what the plugin says of itself; `--json` prints them for machines. The exit status is 1 where there is an error.\n\n\
-         Examples run twice in fresh instances, with the clock standing still at 2025-01-01T00:00:00Z and the same random\n\
-         numbers, each on its own copy of the folder that `--workspace` names, where the plugin asks for files. One that shows its\n\
-         output runs once more with other random numbers.\n\n\
-         | code | severity | what it means | the way out |\n|---|---|---|---|\n",
-    );
-    for row in CODES {
-        let severity = match row.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        };
-        page.push_str(&format!("| `{}` | {severity} | {} | {} |\n", row.code, row.meaning, row.hint));
-    }
-    page
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page `docs/check.md`.
+    fn markdown_page() -> String {
+        let mut page = String::from(
+            "# What `toolgate check` finds\n\n\
+             Generated from the code; do not edit. `toolgate check FILE.wasm` prints each finding with a JSON pointer into the\n\
+             plugin's description; `--json` prints JSON. The exit status is 1 if there is an error.\n\n\
+             Each example runs twice in fresh instances, with a clock that is stopped at 2025-01-01T00:00:00Z and the same random\n\
+             numbers. If the plugin asks for files, each run has its own copy of the folder that `--workspace` names. An example\n\
+             with an output runs once more with other random numbers.\n\n\
+             | code | severity | meaning | how to fix it |\n|---|---|---|---|\n",
+        );
+        for kind in CODES {
+            let severity = match kind.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            };
+            page.push_str(&format!("| `{}` | {severity} | {} | {} |\n", kind.code, kind.meaning, kind.hint));
+        }
+        page
+    }
 
     #[test]
     fn the_page_of_codes_is_current() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/check.md");
         if std::env::var_os("TOOLGATE_BLESS").is_some() {
-            std::fs::write(&path, page()).unwrap();
+            std::fs::write(&path, markdown_page()).unwrap();
         }
-        assert_eq!(std::fs::read_to_string(path).unwrap(), page(), "run with TOOLGATE_BLESS=1");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), markdown_page(), "run with TOOLGATE_BLESS=1");
     }
 
     #[test]
@@ -478,7 +476,7 @@ mod tests {
                     "input_schema":{{"type":"object","properties":{{}}{rest}}}}}]}}"#
             );
             let descriptor = Descriptor::parse(&described).unwrap();
-            let findings = about_a_tool((0, &descriptor.tools[0])).into_iter();
+            let findings = tool_findings((0, &descriptor.tools[0])).into_iter();
             let open = findings.filter(|finding| finding.code == OPEN_INPUT.code);
             open.map(|finding| finding.place).collect::<Vec<_>>()
         };
@@ -496,7 +494,7 @@ mod tests {
             {"name":"C","description":"D","usage":"U","input_schema":{"type":"object"}}]}"#;
         let first = Descriptor::parse(described).unwrap_err();
         let places: Vec<String> =
-            every_error(described, &first).into_iter().map(|finding| finding.place).collect();
+            descriptor_errors(described, &first).into_iter().map(|finding| finding.place).collect();
         assert_eq!(places, ["/tools/0/description", "/tools/2/name"]);
     }
 }

@@ -1,0 +1,226 @@
+//! An offline test harness for one plugin file, without a daemon: shared by `toolgate check` and `toolgate run`.
+//!
+//! It uses the daemon's compile worker, its admission check with rules for this one plugin, and its sandbox, so a plugin
+//! that passes here also passes in a daemon. There is no audit log; the effects of a call are returned.
+
+pub mod check;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+use toolgate_admission::{
+    self as admission, Admitted, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType,
+    FilesystemAccess, Ledger, Limits, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts, Verdict,
+};
+use toolgate_sandbox::workspace::{FilePool, Quota};
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, Component, Effect, EgressSettings, LogLine, MadeFor, Output,
+    PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
+};
+
+use crate::audit::Sha256;
+use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
+
+/// Generous compile limits: one plugin has the whole machine.
+const WORKER_LIMITS: WorkerLimits =
+    WorkerLimits { memory_bytes: 4 * 1024 * 1024 * 1024, cpu_seconds: 300, wall_seconds: 300 };
+
+/// A compiled and linked plugin file.
+pub struct PluginHarness {
+    sandbox: Sandbox,
+    component: Component,
+    digest: Digest,
+}
+
+/// The inputs of a call besides its arguments.
+#[derive(Clone, Debug)]
+pub struct CallEnvironment {
+    /// The folder that the guest sees as `/workspace`; none for a guest without files.
+    pub workspace: Option<PathBuf>,
+    /// The guest's clock, running or stopped.
+    pub clock: CallClock,
+    /// Seed of the guest's random numbers.
+    pub seed: [u8; 32],
+}
+
+/// The result of one call.
+#[derive(Debug)]
+pub struct HarnessResult {
+    /// The output as JSON text, validated against its schema, or the error.
+    pub outcome: Result<String, CallError>,
+    /// Fuel, memory and time used.
+    pub usage: Usage,
+    /// Lines that the guest logged and printed.
+    pub log: Vec<LogLine>,
+    /// Number of lines over the log limit.
+    pub log_lines_dropped: u64,
+    /// Attempted and completed effects: file writes and requests.
+    pub effects: Vec<Effect>,
+}
+
+impl PluginHarness {
+    /// Compiles and links a file. `worker` is the binary of the compile worker.
+    pub async fn open(file: &[u8], worker: PathBuf) -> Result<Self, CallError> {
+        let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
+        let sandbox = Sandbox::new(&settings).map_err(|error| host_fault(&error))?;
+        let folder = temporary_folder()?;
+        let command = WorkerCommand { program: worker, limits: WORKER_LIMITS, concurrency: 1 };
+        let compiler = Compiler::open(sandbox.clone(), folder.path(), &rand::random(), command)
+            .map_err(|error| host_fault(&error))?;
+        let digest = Digest::from_sha256(Sha256::of(file).0);
+        let (component, _) = compiler.component(&digest, file).await?;
+        Ok(Self { sandbox, component, digest })
+    }
+
+    /// The component.
+    pub fn component(&self) -> &Component {
+        &self.component
+    }
+
+    /// Calls `describe`. Returns its JSON text.
+    pub async fn describe(&self) -> Result<String, CallError> {
+        self.sandbox.describe(&self.component, None).await
+    }
+
+    /// Builds rules that grant everything the plugin requests and allow all of its tools.
+    pub fn rules(&self, descriptor: Descriptor, limits: LimitsPatch) -> Rules<Component> {
+        let plugin = Plugin {
+            granted: Arc::new(descriptor.capabilities.clone().into()),
+            descriptor: Arc::new(descriptor),
+            digest: self.digest.clone(),
+            component: self.component.clone(),
+            disabled: false,
+        };
+        let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
+        Rules::everything(catalogue)
+    }
+
+    /// Checks and runs one call.
+    pub async fn call(
+        &self,
+        rules: &Rules<Component>,
+        tool: &str,
+        arguments: &str,
+        environment: &CallEnvironment,
+    ) -> HarnessResult {
+        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
+        self.run(rules, call, environment).await.unwrap_or_else(|error| HarnessResult {
+            outcome: Err(error),
+            usage: Usage::default(),
+            log: Vec::new(),
+            log_lines_dropped: 0,
+            effects: Vec::new(),
+        })
+    }
+
+    async fn run(
+        &self,
+        rules: &Rules<Component>,
+        call: admission::ToolCall,
+        environment: &CallEnvironment,
+    ) -> Result<HarnessResult, CallError> {
+        let admitted = match admission::check(rules, &SessionFacts::default(), call) {
+            Verdict::Run(checked) => charge(checked)?,
+            Verdict::Refused(refusal) => return Err(refusal.error),
+            // These rules require no approvals.
+            Verdict::NeedsApproval(_) => {
+                return Err(host_fault(&"a call without a daemon asks for approval"));
+            }
+        };
+        let context = context(admitted.limits(), admitted.reach().filesystem(), environment).await?;
+        let finished = self.sandbox.run(&admitted, context, std::future::pending()).await;
+        let outcome = finished.outcome.and_then(|output| match output {
+            Output::Result(json) => admitted.check_output(json),
+            Output::Client(json) => admitted.check_client_payload(json),
+        });
+        Ok(HarnessResult {
+            outcome,
+            usage: finished.usage,
+            log: finished.log,
+            log_lines_dropped: finished.log_lines_dropped,
+            effects: finished.effects,
+        })
+    }
+}
+
+async fn context(
+    limits: &Limits,
+    files: FilesystemAccess,
+    environment: &CallEnvironment,
+) -> Result<CallContext, CallError> {
+    let workspace = match (files, &environment.workspace) {
+        (FilesystemAccess::Workspace, Some(folder)) => Some(open_workspace(folder, limits).await?),
+        _ => None,
+    };
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(limits.deadline_ms);
+    Ok(CallContext {
+        made_for: Arc::new(MadeFor {
+            session: "s_local".into(),
+            organization: "local".into(),
+            agent: "author".into(),
+            ..MadeFor::default()
+        }),
+        workspace,
+        clock: environment.clock.clone(),
+        seed: environment.seed,
+        upstreams: Some(Upstreams::new(EgressSettings::default())),
+        // Effects wait for no audit record here.
+        before_effect: BeforeEffect::new(|| async { Ok(()) }),
+        ..CallContext::powerless("c_local", deadline)
+    })
+}
+
+async fn open_workspace(folder: &Path, limits: &Limits) -> Result<Workspace, CallError> {
+    let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
+    let opened = Workspace::open(folder, quota, FilePool::default()).await;
+    opened.map(Workspace::telling_reads).map_err(|error| workspace_error(folder, &error))
+}
+
+/// Checks that the value of `--workspace` is a readable folder, also if the plugin has no access to files.
+pub fn check_workspace(folder: &Path) -> Result<(), CallError> {
+    folder.read_dir().map(drop).map_err(|error| workspace_error(folder, &error))
+}
+
+fn workspace_error(folder: &Path, error: &dyn std::fmt::Display) -> CallError {
+    CallError::new(
+        ErrorType::InvalidRequest,
+        format!("`{}` cannot be the workspace: {error}", folder.display()),
+        "let `--workspace` name a folder that exists and that you may read and write",
+    )
+}
+
+/// Charges a ledger without rate limits, since the sandbox only runs charged calls.
+fn charge(checked: Checked<Component>) -> Result<Admitted<Component>, CallError> {
+    let author = Name::parse("local").map_err(|error| host_fault(&error))?;
+    let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
+    ledger.charge(&author, checked, 0).map_err(|refusal| refusal.error)
+}
+
+/// Creates an empty folder that is deleted on drop.
+pub fn temporary_folder() -> Result<TempDir, CallError> {
+    tempfile::tempdir().map_err(|error| {
+        CallError::new(
+            ErrorType::Unavailable,
+            format!("no temporary folder can be made: {error}"),
+            "set the variable `TMPDIR` to a folder that this user may write",
+        )
+    })
+}
+
+/// An error of this machine, not of the plugin.
+fn host_fault(error: &dyn std::fmt::Display) -> CallError {
+    CallError::new(
+        ErrorType::Internal,
+        error.to_string(),
+        "this is a problem of this machine, not of the plugin",
+    )
+}
+
+impl CallEnvironment {
+    /// A running clock and random numbers, as in a daemon.
+    pub fn live(workspace: Option<PathBuf>) -> Self {
+        Self { workspace, clock: CallClock::start(SystemTime::now()), seed: rand::random() }
+    }
+}
