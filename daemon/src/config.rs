@@ -1,30 +1,27 @@
-//! Settings of the daemon: one TOML file, every key optional.
+//! Settings of the daemon: a TOML file in which every key is optional.
 //!
-//! `keys` holds the one table of keys, each with its default, unit, range and
-//! meaning; the structs, `toolgate serve --help` and `docs/config.md` are made
-//! from it. `read` turns a file into [`Config`] and refuses what the table does
-//! not know, naming the line and the nearest right key. `page` writes the table
-//! out for people.
+//! `keys` is the table of keys with default, range and description; the structs, `toolgate serve --help` and
+//! `docs/config.md` are generated from it. `read` parses a file to [`Config`]; an error has the line and the nearest key.
+//! `help` renders the table.
 //!
-//! Nothing here reads the environment: what the daemon runs with is this file
-//! and the options of `serve`, so that two starts with the same file are alike.
+//! Nothing here reads the environment: only the file and the options of `serve` determine the settings.
 
+mod help;
 mod keys;
-mod page;
 mod read;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
     PagemapScan, Queue, Rates, SandboxSection, Sessions,
 };
-pub use page::{help_text, markdown_page};
 pub use read::ConfigError;
 use url::Url;
 
-/// What the options of `serve` put in place of the file's settings.
+/// Settings from the options of `serve`, which override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     data: Option<PathBuf>,
@@ -32,16 +29,9 @@ pub struct Overrides {
     store: Option<String>,
 }
 
-/// Where documents, tokens and sessions are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreLocation {
-    /// A SQLite file, made when it is missing.
-    Sqlite(PathBuf),
-}
-
 impl Overrides {
-    /// Reads what was typed. An error is the command's, where one of [`Config::load`] may be the file's.
-    pub fn read(
+    /// Parses the options, apart from [`Config::load`]: an error here is wrong usage of the command.
+    pub fn parse(
         data: Option<PathBuf>,
         listen: Option<&str>,
         store: Option<String>,
@@ -54,16 +44,16 @@ impl Overrides {
                 )
             })
         };
-        store.as_deref().map(store_location).transpose()?;
+        store.as_deref().map(sqlite_path).transpose()?;
         Ok(Self { data, listen: listen.map(address).transpose()?, store })
     }
 }
 
 impl Config {
-    /// Reads `file`, or takes the defaults without one, and applies `overrides`.
+    /// Reads `file`, or uses the defaults without one, applies `overrides` and validates the result.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Self, ConfigError> {
         let mut config = match file {
-            Some(path) => read::read(&read::text_of(path)?, path)?,
+            Some(path) => read::read(&read::read_text(path)?, path)?,
             None => Self::default(),
         };
         config.override_with(overrides);
@@ -71,44 +61,40 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads settings from `text`; `file` is what errors call it.
+    /// Parses settings from `text`; `file` is its name in errors.
     pub fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         let config = read::read(text, file)?;
         config.check()?;
         Ok(config)
     }
 
-    /// The host names that a request may ask for, in lower case and without a port.
+    /// The accepted values of the `Host` header, in lower case and without a port.
     pub fn hosts(&self) -> Vec<String> {
         if let Some(hosts) = &self.allowed_hosts {
             return hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         }
         let mut hosts = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
-        let listening = host_form(self.listen.ip());
+        let listening = host_header(self.listen.ip());
         if !self.listen.ip().is_unspecified() && !hosts.contains(&listening) {
             hosts.push(listening);
         }
         hosts
     }
 
-    /// How many calls of one organization run at the same time: `queue.running_per_organization`, or three quarters of
-    /// what there is room for.
+    /// `queue.running_per_organization`, by default three quarters of the instances.
     pub fn running_per_organization(&self) -> u32 {
         let instances = self.sandbox.instances;
         self.queue.running_per_organization.unwrap_or(instances - instances / 4)
     }
 
-    /// How many streams of events one organization follows: `http.streams_per_organization`, or half of the connections.
+    /// `http.streams_per_organization`, by default half of the connections.
     pub fn streams_per_organization(&self) -> u64 {
         self.http.streams_per_organization.unwrap_or(self.http.connections.div_ceil(2))
     }
 
-    /// Where the store lies: `store`, or `state.db` in the data folder.
-    pub fn store_location(&self) -> Result<StoreLocation, ConfigError> {
-        match &self.store {
-            None => Ok(StoreLocation::Sqlite(self.data.join("state.db"))),
-            Some(url) => store_location(url),
-        }
+    /// The SQLite file of `store`, by default `state.db` in the data folder.
+    pub fn store_path(&self) -> Result<PathBuf, ConfigError> {
+        self.store.as_deref().map_or_else(|| Ok(self.data.join("state.db")), sqlite_path)
     }
 
     fn override_with(&mut self, overrides: Overrides) {
@@ -119,9 +105,9 @@ impl Config {
         self.store = overrides.store.or(self.store.take());
     }
 
-    /// What no single key shows to be wrong.
+    /// Validates keys that depend on each other.
     fn check(&self) -> Result<(), ConfigError> {
-        self.store_location()?;
+        self.store_path()?;
         if self.queue.waiting_per_organization > self.queue.waiting_total {
             return Err(ConfigError::new(
                 "`queue.waiting_per_organization` is more than `queue.waiting_total`",
@@ -144,13 +130,13 @@ impl Config {
         self.check_public_url()
     }
 
-    /// Whoever comes back from a provider asks for that host.
+    /// A browser that a provider redirects to the daemon sends this host.
     fn check_public_url(&self) -> Result<(), ConfigError> {
         let public_url = self.credentials.public_url.as_deref().and_then(|url| Url::parse(url).ok());
         match public_url.as_ref().and_then(Url::host_str) {
             Some(host) if !self.hosts().iter().any(|served| served == host) => Err(ConfigError::new(
-                "the host of `credentials.public_url` is not one that requests may ask for",
-                format!("add `{host}` to `allowed_hosts`, beside the names that are used now"),
+                "the host of `credentials.public_url` is not in `allowed_hosts`",
+                format!("add `{host}` to `allowed_hosts`, and keep the names that are in use"),
             )),
             _ => Ok(()),
         }
@@ -158,27 +144,27 @@ impl Config {
 }
 
 impl CredentialSection {
-    /// There is one root key, and a vault that has it is named whole.
+    /// The root key has one source, and the settings of a vault are complete.
     fn check(&self) -> Result<(), ConfigError> {
         let vault = [self.vault_kv.is_some(), self.vault_transit.is_some()];
-        let places = [self.root_key_file.is_some(), self.root_key_environment.is_some(), vault[0], vault[1]];
-        if places.into_iter().filter(|is_set| *is_set).count() > 1 {
+        let sources = [self.root_key_file.is_some(), self.root_key_environment.is_some(), vault[0], vault[1]];
+        if sources.into_iter().filter(|is_set| *is_set).count() > 1 {
             return Err(ConfigError::new(
                 "`root_key_file`, `root_key_environment`, `vault_kv` and `vault_transit` of `[credentials]` exclude each other",
-                "there is one root key: say where it is, once",
+                "there is one root key: keep one of these keys",
             ));
         }
         let wanted = vault.contains(&true) || self.vault_references.is_some();
         if [self.vault_url.is_some(), self.vault_token_file.is_some()].contains(&!wanted) {
             return Err(ConfigError::new(
-                "a vault in `[credentials]` is named in part",
-                "set `vault_url`, `vault_token_file`, and what is there: `vault_kv`, `vault_transit` or `vault_references`",
+                "the settings of the vault in `[credentials]` are incomplete",
+                "set `vault_url`, `vault_token_file`, and at least one of `vault_kv`, `vault_transit` and `vault_references`",
             ));
         }
         self.check_references()
     }
 
-    /// An organization of the right name would have the root key sent to itself.
+    /// Otherwise an organization with a matching name could read the root key.
     fn check_references(&self) -> Result<(), ConfigError> {
         let before = self.vault_references.as_deref().and_then(|text| text.split('{').next());
         match (before, &self.vault_kv) {
@@ -191,26 +177,24 @@ impl CredentialSection {
     }
 }
 
-fn store_location(url: &str) -> Result<StoreLocation, ConfigError> {
+fn sqlite_path(url: &str) -> Result<PathBuf, ConfigError> {
     let path = url.strip_prefix("sqlite://").or_else(|| url.strip_prefix("sqlite:"));
     match path {
-        Some(path) if !path.is_empty() && !path.starts_with(":memory:") => {
-            Ok(StoreLocation::Sqlite(path.into()))
-        }
+        Some(path) if !path.is_empty() && !path.starts_with(":memory:") => Ok(path.into()),
         Some(_) => Err(ConfigError::new(
             format!("store `{url}` names no file"),
             "write it like `sqlite:/var/lib/toolgate/state.db`",
         )),
-        // A URL may hold a password, so what was written is not repeated here.
+        // The message does not repeat the URL, which may contain a password.
         None => Err(ConfigError::new(
-            "this store is of a kind that this version cannot open",
-            "only SQLite is there: `sqlite:/var/lib/toolgate/state.db`",
+            "this version cannot open a store of this kind",
+            "use SQLite: `sqlite:/var/lib/toolgate/state.db`",
         )),
     }
 }
 
-/// An address as the `Host` header writes it: IPv6 in brackets.
-fn host_form(address: IpAddr) -> String {
+/// An address in the form of the `Host` header: IPv6 in brackets.
+fn host_header(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
@@ -248,7 +232,7 @@ mod tests {
             "listen = \"[::1]:80\"\n[log]\nformat = \"json\"\nlevel = \"debug\"\n\
              [sandbox]\npagemap_scan = \"off\"\n[limits]\nfuel = 5000",
         )
-        .expect("sound settings");
+        .expect("valid settings");
         assert_eq!(config.listen.to_string(), "[::1]:80");
         assert_eq!(config.log.format, LogFormat::Json);
         assert_eq!(config.log.level, LogLevel::Debug);
@@ -333,9 +317,9 @@ mod tests {
         }
     }
 
-    /// Start-up messages are read in terminals and logs.
+    /// Start-up messages are shown in terminals and logs.
     #[test]
-    fn what_a_message_quotes_of_the_file_is_one_line_of_visible_characters() {
+    fn a_message_quotes_the_file_in_one_line_of_visible_characters() {
         assert_eq!(refusal("\"a\\nb\" = 1").0, "toolgate.toml:1:1: unknown key `a\\nb`");
         assert_eq!(refusal("[\"\\u001b[2J\"]").0, "toolgate.toml:1:2: unknown section `[\\u{1b}[2J]`");
     }
@@ -360,25 +344,26 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("toolgate.toml");
         std::fs::write(&file, "data = \"/a\"\ndrain_seconds = 3").expect("written");
-        let overrides = Overrides::read(Some("/b".into()), Some("127.0.0.1:0"), None).expect("sound options");
-        let config = Config::load(Some(&file), overrides).expect("sound settings");
+        let overrides =
+            Overrides::parse(Some("/b".into()), Some("127.0.0.1:0"), None).expect("valid options");
+        let config = Config::load(Some(&file), overrides).expect("valid settings");
         assert_eq!(config.data, Path::new("/b"));
         assert_eq!(config.listen.port(), 0);
         assert_eq!(config.drain_seconds, 3);
-        assert_eq!(config.store_location().expect("a store"), StoreLocation::Sqlite("/b/state.db".into()));
+        assert_eq!(config.store_path().expect("a store"), Path::new("/b/state.db"));
     }
 
     #[test]
     fn an_option_that_makes_no_sense_is_refused_before_the_file_is_read() {
         for listen in ["nonsense", "127.0.0.1:80000", "localhost:7300", "127.0.0.1"] {
-            let error = Overrides::read(None, Some(listen), None).expect_err("no address");
+            let error = Overrides::parse(None, Some(listen), None).expect_err("no address");
             assert_eq!(error.to_string(), format!("`--listen {listen}` is no IP address with a port"));
             assert!(error.hint().contains("names are not looked up, and ports end at 65535"));
         }
         let error =
-            Overrides::read(None, None, Some("postgres://u:secret@db".into())).expect_err("no SQLite");
+            Overrides::parse(None, None, Some("postgres://u:secret@db".into())).expect_err("no SQLite");
         assert!(!error.to_string().contains("secret"), "{error}");
-        Overrides::read(None, Some("[::1]:0"), Some("sqlite:/var/state.db".into())).expect("sound options");
+        Overrides::parse(None, Some("[::1]:0"), Some("sqlite:/var/state.db".into())).expect("valid options");
     }
 
     #[test]
@@ -393,7 +378,7 @@ mod tests {
         let (message, _) = refusal("store = \"postgres://u:secret@db/toolgate\"");
         assert!(!message.contains("secret"), "{message}");
         let config = parse("store = \"sqlite:/var/state.db\"").expect("a store");
-        assert_eq!(config.store_location().expect("a store"), StoreLocation::Sqlite("/var/state.db".into()));
+        assert_eq!(config.store_path().expect("a store"), Path::new("/var/state.db"));
     }
 
     #[test]
@@ -409,8 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn an_organization_runs_three_quarters_of_what_there_is_room_for_unless_told_otherwise() {
-        let running = |text: &str| parse(text).expect("sound settings").running_per_organization();
+    fn by_default_one_organization_may_use_three_quarters_of_the_instances() {
+        let running = |text: &str| parse(text).expect("valid settings").running_per_organization();
         assert_eq!(running(""), 192);
         for (instances, of_one) in [(1, 1), (2, 2), (3, 3), (4, 3), (1_000, 750)] {
             assert_eq!(running(&format!("[sandbox]\ninstances = {instances}")), of_one);
@@ -419,18 +404,18 @@ mod tests {
     }
 
     #[test]
-    fn the_root_key_has_one_place() {
+    fn the_root_key_has_one_source() {
         assert!(
             refusal("[credentials]\nroot_key_file = \"/k\"\nroot_key_environment = \"K\"")
                 .0
                 .contains("exclude")
         );
         let vault = "vault_url = \"https://v\"\nvault_token_file = \"/t\"";
-        assert!(refusal(&format!("[credentials]\n{vault}")).0.contains("in part"));
-        assert!(refusal("[credentials]\nvault_kv = \"a/b#c\"").0.contains("in part"));
-        parse(&format!("[credentials]\n{vault}\nvault_kv = \"a/b#c\"")).expect("named whole");
+        assert!(refusal(&format!("[credentials]\n{vault}")).0.contains("incomplete"));
+        assert!(refusal("[credentials]\nvault_kv = \"a/b#c\"").0.contains("incomplete"));
+        parse(&format!("[credentials]\n{vault}\nvault_kv = \"a/b#c\"")).expect("complete");
         let references = "vault_references = \"kv/{organization}/\"";
-        assert!(refusal(&format!("[credentials]\n{references}")).0.contains("in part"));
+        assert!(refusal(&format!("[credentials]\n{references}")).0.contains("incomplete"));
         for root_key in ["", "root_key_file = \"/k\"", "vault_kv = \"a/b#c\""] {
             parse(&format!("[credentials]\n{vault}\n{references}\n{root_key}")).expect("beside any root key");
         }
@@ -496,7 +481,7 @@ mod tests {
 
     #[test]
     fn without_a_list_the_loopback_names_and_the_listen_address_are_hosts() {
-        let hosts = |text| parse(text).expect("sound settings").hosts();
+        let hosts = |text| parse(text).expect("valid settings").hosts();
         assert_eq!(hosts(""), ["localhost", "127.0.0.1", "[::1]"]);
         assert_eq!(hosts("listen = \"10.0.0.7:7300\""), ["localhost", "127.0.0.1", "[::1]", "10.0.0.7"]);
         assert_eq!(hosts("listen = \"0.0.0.0:7300\""), ["localhost", "127.0.0.1", "[::1]"]);

@@ -1,4 +1,4 @@
-//! The options of `serve`: a settings file, and what goes over it.
+//! The options of `serve`: a settings file, and overrides of it.
 
 use std::path::PathBuf;
 
@@ -23,18 +23,18 @@ pub struct ServeOptions {
     /// The data folder [default: toolgate-data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The IP address and port to listen at [default: 127.0.0.1:7300]
+    /// The IP address and port to listen on [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Where documents, tokens and sessions are kept [default: sqlite:DIR/state.db]
+    /// The store of documents, tokens and sessions [default: sqlite:DIR/state.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }
 
 impl ServeOptions {
-    /// The settings that the daemon runs with.
+    /// Loads the settings file and applies the options.
     pub fn config(self) -> Result<Config, Failure> {
-        let overrides = Overrides::read(self.data, self.listen.as_deref(), self.store)
+        let overrides = Overrides::parse(self.data, self.listen.as_deref(), self.store)
             .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
         Ok(Config::load(self.config.as_deref(), overrides)?)
     }

@@ -1,11 +1,8 @@
-//! From the text of a settings file to [`Config`], or to an error that says
-//! where, what and how to mend it.
+//! Parses a settings file to [`Config`], or to an error with position, message and hint.
 //!
-//! The text is parsed into a tree that knows its places and walked beside the
-//! table of keys. Only what passes that walk is handed to serde: serde's own
-//! complaints speak of Rust types and know no nearest key.
+//! The text is first parsed to a tree with spans (`toml::de`), which is validated against the table of keys. Only a valid
+//! tree is deserialized with serde, whose own errors name Rust types and suggest no key.
 
-use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::Path;
@@ -15,46 +12,34 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 use toolgate_admission::{LIMITS, nearest, show};
 
-use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, Values};
+use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, ValueKind};
 
-/// Longest message and hint, in characters: the names of all keys of a section fit.
+/// Longest message and hint, in characters. The names of all keys of a section fit.
 const MESSAGE_CHARS: usize = 1_500;
 
-/// Settings that cannot be used: where, why, and the way out.
+/// Invalid settings: position, message and hint.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}{message}")]
+#[error("{position}{message}")]
 pub struct ConfigError {
-    place: Place,
+    /// `FILE:LINE:COLUMN: `, or empty for an error outside of the file.
+    position: String,
     message: String,
     hint: String,
 }
 
 impl ConfigError {
     pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { place: Place(None), message: message.into(), hint: hint.into() }
+        Self { position: String::new(), message: message.into(), hint: hint.into() }
     }
 
-    /// What to do about it.
+    /// How to fix it.
     pub fn hint(&self) -> &str {
         &self.hint
     }
 }
 
-/// `FILE:LINE:COLUMN: `, or nothing where no file is to blame.
-#[derive(Debug)]
-struct Place(Option<(String, usize, usize)>);
-
-impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some((file, line, column)) => write!(out, "{file}:{line}:{column}: "),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The text of `file`.
-pub fn text_of(file: &Path) -> Result<String, ConfigError> {
+/// Reads `file`.
+pub fn read_text(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|error| {
         ConfigError::new(
             format!("cannot read settings from `{}`: {error}", file.display()),
@@ -63,16 +48,16 @@ pub fn text_of(file: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// Settings from `text`, each key checked by itself; `file` is its name in errors.
+/// Parses `text` and validates each key by itself; `file` is its name in errors.
 pub fn read(text: &str, file: &Path) -> Result<Config, ConfigError> {
     let source = Source { text, file };
-    let tree = DeTable::parse(text).map_err(|error| source.no_toml(&error))?;
+    let tree = DeTable::parse(text).map_err(|error| source.toml_error(&error))?;
     source.check_file(tree.get_ref())?;
-    let values = toml::Deserializer::parse(text).map_err(|error| source.no_toml(&error))?;
-    Config::deserialize(values).map_err(|error| source.no_toml(&error))
+    let values = toml::Deserializer::parse(text).map_err(|error| source.toml_error(&error))?;
+    Config::deserialize(values).map_err(|error| source.toml_error(&error))
 }
 
-/// The file that is being read, so that a span can become a place in it.
+/// The file that is being read, to turn spans into positions.
 struct Source<'text> {
     text: &'text str,
     file: &'text Path,
@@ -111,13 +96,13 @@ impl Source<'_> {
     fn check_value(
         &self,
         name: &str,
-        wanted: Values,
+        wanted: ValueKind,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), ConfigError> {
-        if fits(value.get_ref(), wanted) {
+        if accepts(value.get_ref(), wanted) {
             return Ok(());
         }
-        let number_for_number = value.get_ref().is_integer() && matches!(wanted, Values::Number { .. });
+        let number_for_number = value.get_ref().is_integer() && matches!(wanted, ValueKind::Number { .. });
         let wrong = if number_for_number { "is out of range" } else { "has a value of the wrong kind" };
         Err(self.error(value.span(), format!("`{name}` {wrong}"), describe(wanted)))
     }
@@ -127,7 +112,7 @@ impl Source<'_> {
         if value.get_ref().is_table() {
             let hint = match nearest(name, section_names()) {
                 Some(near) => format!("did you mean `[{near}]`?"),
-                None => format!("known sections: {}", quoted(section_names())),
+                None => format!("known sections: {}", quote_list(section_names())),
             };
             return self.error(key.span(), format!("unknown section `[{name}]`"), hint);
         }
@@ -140,7 +125,7 @@ impl Source<'_> {
         self.error(key.span(), message, hint_for_key(section, name))
     }
 
-    fn no_toml(&self, error: &toml::de::Error) -> ConfigError {
+    fn toml_error(&self, error: &toml::de::Error) -> ConfigError {
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         self.error(error.span().unwrap_or(0..0), message, "the file is TOML: https://toml.io")
     }
@@ -148,14 +133,14 @@ impl Source<'_> {
     fn error(&self, span: Range<usize>, message: impl Into<String>, hint: impl Into<String>) -> ConfigError {
         let (line, column) = self.line_and_column(span.start);
         ConfigError {
-            place: Place(Some((self.file.display().to_string(), line, column))),
+            position: format!("{}:{line}:{column}: ", self.file.display()),
             // Both may quote the file.
             message: show(&message.into(), MESSAGE_CHARS),
             hint: show(&hint.into(), MESSAGE_CHARS),
         }
     }
 
-    /// Both counted from one, as editors do; a column is a character.
+    /// Counted from one, as in editors. Columns are characters.
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -173,16 +158,15 @@ fn section_names() -> impl Iterator<Item = &'static str> {
     listed.filter(|name| !name.is_empty()).chain([LIMITS_SECTION])
 }
 
-/// The keys of a section; of the top where `section` is empty.
-fn known_keys(section: &str) -> impl Iterator<Item = (&'static str, Values)> {
+/// The keys of a section; the top-level keys if `section` is empty.
+fn known_keys(section: &str) -> impl Iterator<Item = (&'static str, ValueKind)> {
     let listed = SECTIONS.iter().filter(move |known| known.name == section);
     let keys = listed.flat_map(|known: &'static Section| known.keys).map(|key| (key.name, key.values));
     let limits = LIMITS.iter().filter(move |_| section == LIMITS_SECTION);
-    keys.chain(limits.map(|row| (row.name, Values::Number { least: 0, most: row.ceiling })))
+    keys.chain(limits.map(|row| (row.name, ValueKind::Number { least: 0, most: row.ceiling })))
 }
 
-/// The nearest key of the same section, else the section that has this very key,
-/// else all there is.
+/// Suggests the section that has this key, else the nearest key of the same section, else lists all keys.
 fn hint_for_key(section: &str, name: &str) -> String {
     let here = || known_keys(section).map(|(known, _)| known);
     let has_it = |section: &&str| known_keys(section).any(|(known, _)| known == name);
@@ -194,41 +178,42 @@ fn hint_for_key(section: &str, name: &str) -> String {
     }
     match nearest(name, here()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known here: {}", quoted(here())),
+        None => format!("known here: {}", quote_list(here())),
     }
 }
 
-fn fits(value: &DeValue<'_>, wanted: Values) -> bool {
+fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
     match wanted {
-        Values::Number { least, most } => {
+        ValueKind::Number { least, most } => {
             whole_number(value).is_some_and(|number| (least..=most).contains(&number))
         }
-        Values::OneOf(choices) => value.as_str().is_some_and(|text| choices.contains(&text)),
-        Values::Text => value.is_str(),
-        Values::Address => value.as_str().is_some_and(|text| text.parse::<SocketAddr>().is_ok()),
-        Values::Addresses => value.as_array().is_some_and(|addresses| {
-            addresses.iter().all(|address| {
-                address.get_ref().as_str().is_some_and(|text| text.parse::<SocketAddr>().is_ok())
-            })
-        }),
-        Values::Hosts => value.as_array().is_some_and(|hosts| {
-            !hosts.is_empty() && hosts.iter().all(|host| host.get_ref().as_str().is_some_and(is_host))
-        }),
-        Values::Places => value.as_array().is_some_and(|places| {
-            !places.is_empty() && places.iter().all(|place| place.get_ref().as_str().is_some_and(is_place))
-        }),
-        Values::Form(form) => value.as_str().is_some_and(form.fits),
+        ValueKind::OneOf(choices) => value.as_str().is_some_and(|text| choices.contains(&text)),
+        ValueKind::Text => value.is_str(),
+        ValueKind::Address => value.as_str().is_some_and(is_socket_address),
+        ValueKind::Addresses => is_list_of(value, 0, is_socket_address),
+        ValueKind::Hosts => is_list_of(value, 1, is_host),
+        ValueKind::HostsWithPorts => is_list_of(value, 1, is_host_with_port),
+        ValueKind::TextFormat(format) => value.as_str().is_some_and(format.accepts),
     }
 }
 
-/// A host, with a port or without.
-fn is_place(text: &str) -> bool {
+fn is_list_of(value: &DeValue<'_>, least: usize, accepts: impl Fn(&str) -> bool) -> bool {
+    value.as_array().is_some_and(|items| {
+        items.len() >= least && items.iter().all(|item| item.get_ref().as_str().is_some_and(&accepts))
+    })
+}
+
+fn is_socket_address(text: &str) -> bool {
+    text.parse::<SocketAddr>().is_ok()
+}
+
+/// A host with an optional port.
+fn is_host_with_port(text: &str) -> bool {
     let with_port = text.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
     is_host(text) || with_port.is_some_and(|(host, _)| is_host(host))
 }
 
-/// A name or an address as the `Host` header writes it, without a port: an entry
-/// with one would never match.
+/// A name or address in the form of the `Host` header, without a port.
 fn is_host(text: &str) -> bool {
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -243,21 +228,23 @@ fn whole_number(value: &DeValue<'_>) -> Option<u64> {
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-fn describe(wanted: Values) -> String {
+fn describe(wanted: ValueKind) -> String {
     match wanted {
-        Values::Number { least, most } => format!("write a whole number from {least} to {most}"),
-        Values::OneOf(choices) => format!("write one of {}", quoted(choices.iter().copied())),
-        Values::Text => "write a text in quotes".into(),
-        Values::Address => "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
-        Values::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
-        Values::Hosts => {
+        ValueKind::Number { least, most } => format!("write a whole number from {least} to {most}"),
+        ValueKind::OneOf(choices) => format!("write one of {}", quote_list(choices.iter().copied())),
+        ValueKind::Text => "write a text in quotes".into(),
+        ValueKind::Address => "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
+        ValueKind::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
+        ValueKind::Hosts => {
             "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`".into()
         }
-        Values::Places => "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into(),
-        Values::Form(form) => format!("write it as {}, like `{}`", form.name, form.example),
+        ValueKind::HostsWithPorts => {
+            "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into()
+        }
+        ValueKind::TextFormat(format) => format!("write it as {}, like `{}`", format.name, format.example),
     }
 }
 
-fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn quote_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

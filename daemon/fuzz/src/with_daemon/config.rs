@@ -20,7 +20,7 @@ pub fn config(data: &[u8]) {
             assert!(
                 config.http.connections > 0 && config.http.header_bytes > 0 && config.http.body_bytes > 0
             );
-            assert!(config.store_location().is_ok());
+            assert!(config.store_path().is_ok());
             let hosts = config.hosts();
             assert!(!hosts.is_empty(), "nobody could reach it");
             for host in hosts {

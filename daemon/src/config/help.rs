@@ -1,20 +1,13 @@
-//! The table of settings written out for people: the page `docs/config.md` and
-//! the end of `toolgate serve --help`.
-//!
-//! The page is compared with the table by a test, which writes it anew when
-//! `TOOLGATE_BLESS` is set.
+//! Renders the table of settings: for `toolgate serve --help`, and in a test as the page `docs/config.md`, which the test
+//! compares and, with `TOOLGATE_BLESS` set, writes.
 
 use std::fmt::Write;
 
 use toolgate_admission::LIMITS;
 
-use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section, Values};
+use super::keys::{Key, LIMITS_SECTION, SECTIONS, ValueKind};
 
-const LIMITS_MEANING: &str = "The platform's limits of one call. A plugin, an organization and an \
-     agent can narrow each of them, never widen it. What stands here takes the place of the default. A guest's \
-     stack, 512 KiB, is none of them: it is a setting of the engine that they share.";
-
-/// Width of a line of the help: any terminal has it, and what is laid out here is not wrapped once more.
+/// Line width of the help. Every terminal has it, so the lines are not wrapped again.
 const HELP_WIDTH: usize = 80;
 
 const HELP_INDENT: &str = "      ";
@@ -23,84 +16,40 @@ const HELP_INDENT: &str = "      ";
 pub fn help_text() -> String {
     let mut text = String::from("Settings of the file given by --config (TOML, every key optional):\n");
     for section in SECTIONS {
-        heading(&mut text, section.name);
+        if !section.name.is_empty() {
+            let _ = writeln!(text, "\n[{}]", section.name);
+        }
+        push_wrapped(&mut text, "  # ", section.meaning);
         for key in section.keys {
             let _ = writeln!(text, "  {} = {}", key.name, default_and_range(key));
-            for line in lines(&flow(key.meaning)) {
-                let _ = writeln!(text, "{HELP_INDENT}{line}");
-            }
+            push_wrapped(&mut text, HELP_INDENT, key.meaning);
         }
     }
-    heading(&mut text, LIMITS_SECTION);
+    let _ = writeln!(text, "\n[{LIMITS_SECTION}]");
     for row in LIMITS {
-        let _ = writeln!(
-            text,
-            "  {} = {} (at most {})",
-            row.name,
-            amount(row.name, row.default),
-            amount(row.name, row.ceiling)
-        );
+        let (default, ceiling) = (amount(row.name, row.default), amount(row.name, row.ceiling));
+        let _ = writeln!(text, "  {} = {default} (at most {ceiling})", row.name);
     }
     text
 }
 
-/// The page `docs/config.md`.
-pub fn markdown_page() -> String {
-    let mut page = String::from(
-        "# Settings\n\n\
-         `toolgate serve --config FILE` reads a TOML file. Every key is optional; an unknown one is an\n\
-         error. The options `--data`, `--listen` and `--store` win over the file. This page is made from\n\
-         the table in `src/config/keys.rs`; `TOOLGATE_BLESS=1 cargo test -p toolgate config` writes it anew.\n",
-    );
-    for section in SECTIONS {
-        markdown_section(&mut page, section);
-    }
-    let _ = write!(
-        page,
-        "\n## `[{LIMITS_SECTION}]`\n\n{LIMITS_MEANING}\n\n| key | default | ceiling | meaning |\n|---|---|---|---|\n"
-    );
-    for row in LIMITS {
-        let (default, ceiling) = (amount(row.name, row.default), amount(row.name, row.ceiling));
-        let _ = writeln!(page, "| `{}` | {default} | {ceiling} | {} |", row.name, in_a_cell(row.why));
-    }
-    page
-}
-
-fn markdown_section(page: &mut String, section: &Section) {
-    let title = if section.name.is_empty() { "At the top".into() } else { format!("`[{}]`", section.name) };
-    let _ = write!(
-        page,
-        "\n## {title}\n\n{}\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
-        flow(section.meaning)
-    );
-    for key in section.keys {
-        let default =
-            shown_default(key).map_or_else(|| "see meaning".into(), |default| format!("`{default}`"));
-        let _ = writeln!(
-            page,
-            "| `{}` | {default} | {} | {} |",
-            key.name,
-            values(key),
-            in_a_cell(&flow(key.meaning))
-        );
-    }
-}
-
-fn heading(text: &mut String, section: &str) {
-    if !section.is_empty() {
-        let _ = writeln!(text, "\n[{section}]");
+fn push_wrapped(text: &mut String, indent: &str, lines: &[&str]) {
+    for line in wrap(&join_lines(lines)) {
+        let _ = writeln!(text, "{indent}{line}");
     }
 }
 
 fn default_and_range(key: &Key) -> String {
-    let default = shown_default(key).unwrap_or_else(|| "…".into());
+    let default = default_text(key).unwrap_or_else(|| "…".into());
     match key.values {
-        Values::Number { .. } | Values::OneOf(_) => format!("{default}, {}", values(key).replace('`', "")),
+        ValueKind::Number { .. } | ValueKind::OneOf(_) => {
+            format!("{default}, {}", values(key).replace('`', ""))
+        }
         _ => default,
     }
 }
 
-fn shown_default(key: &Key) -> Option<String> {
+fn default_text(key: &Key) -> Option<String> {
     let default = (key.default)()?;
     Some(match default.parse() {
         Ok(number) => amount(key.name, number),
@@ -111,20 +60,20 @@ fn shown_default(key: &Key) -> Option<String> {
 fn values(key: &Key) -> String {
     let short = |number| in_words(key.name, number).unwrap_or_else(|| with_unit(key.name, number));
     match key.values {
-        Values::Number { least, most } => format!("{} to {}", short(least), short(most)),
-        Values::OneOf(choices) => {
+        ValueKind::Number { least, most } => format!("{} to {}", short(least), short(most)),
+        ValueKind::OneOf(choices) => {
             choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ")
         }
-        Values::Text => "text".into(),
-        Values::Address => "address and port".into(),
-        Values::Addresses => "list of addresses and ports".into(),
-        Values::Hosts => "list of host names".into(),
-        Values::Places => "list of hosts".into(),
-        Values::Form(form) => form.name.into(),
+        ValueKind::Text => "text".into(),
+        ValueKind::Address => "address and port".into(),
+        ValueKind::Addresses => "list of addresses and ports".into(),
+        ValueKind::Hosts => "list of host names".into(),
+        ValueKind::HostsWithPorts => "list of hosts".into(),
+        ValueKind::TextFormat(form) => form.name.into(),
     }
 }
 
-/// A number as it stands in the file, with what it amounts to where that is easier to read.
+/// A number as written in the file, with a larger unit if there is one.
 fn amount(key: &str, number: u64) -> String {
     match in_words(key, number) {
         Some(words) => format!("{number} ({words})"),
@@ -146,19 +95,19 @@ fn in_words(key: &str, number: u64) -> Option<String> {
     Some(format!("{} {unit}", number / size))
 }
 
-/// A number too small or too odd for words, with the unit that its name says.
+/// A number with the unit in the key's name.
 fn with_unit(key: &str, number: u64) -> String {
     let units = [("_bytes", " B"), ("_seconds", " s"), ("_ms", " ms")];
     let unit = units.into_iter().find(|(ending, _)| key.ends_with(ending)).map_or("", |(_, unit)| unit);
     format!("{number}{unit}")
 }
 
-fn flow(lines: &[&str]) -> String {
+fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
-/// Text in lines that fit the help.
-fn lines(text: &str) -> Vec<String> {
+/// Wraps text to the lines of the help.
+fn wrap(text: &str) -> Vec<String> {
     let room = HELP_WIDTH - HELP_INDENT.len();
     let mut lines = Vec::<String>::new();
     for word in text.split_whitespace() {
@@ -173,15 +122,63 @@ fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-fn in_a_cell(text: &str) -> String {
-    flow(&text.lines().collect::<Vec<_>>()).replace('|', "\\|")
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::keys::Section;
     use super::*;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
+
+    const LIMITS_MEANING: &str = "The platform's limits of one call. A value here replaces the default. A plugin, an \
+         organization and an agent can narrow each limit, never widen it. A guest's stack of 512 KiB is not among them: it \
+         is a setting of the engine that all guests share.";
+
+    /// The page `docs/config.md`.
+    fn markdown_page() -> String {
+        let mut page = String::from(
+            "# Settings\n\n\
+             `toolgate serve --config FILE` reads a TOML file. Every key is optional; an unknown one is an\n\
+             error. The options `--data`, `--listen` and `--store` override the file. This page is generated from\n\
+             the table in `src/config/keys.rs` by `TOOLGATE_BLESS=1 cargo test -p toolgate config`.\n",
+        );
+        for section in SECTIONS {
+            markdown_section(&mut page, section);
+        }
+        let _ = write!(
+            page,
+            "\n## `[{LIMITS_SECTION}]`\n\n{LIMITS_MEANING}\n\n| key | default | ceiling | meaning |\n|---|---|---|---|\n"
+        );
+        for row in LIMITS {
+            let (default, ceiling) = (amount(row.name, row.default), amount(row.name, row.ceiling));
+            let _ = writeln!(page, "| `{}` | {default} | {ceiling} | {} |", row.name, table_cell(row.why));
+        }
+        page
+    }
+
+    fn markdown_section(page: &mut String, section: &Section) {
+        let title =
+            if section.name.is_empty() { "Top level".into() } else { format!("`[{}]`", section.name) };
+        let _ = write!(
+            page,
+            "\n## {title}\n\n{}\n\n| key | default | values | meaning |\n|---|---|---|---|\n",
+            join_lines(section.meaning)
+        );
+        for key in section.keys {
+            let default =
+                default_text(key).map_or_else(|| "see meaning".into(), |default| format!("`{default}`"));
+            let _ = writeln!(
+                page,
+                "| `{}` | {default} | {} | {} |",
+                key.name,
+                values(key),
+                table_cell(&join_lines(key.meaning))
+            );
+        }
+    }
+
+    fn table_cell(text: &str) -> String {
+        join_lines(&text.lines().collect::<Vec<_>>()).replace('|', "\\|")
+    }
 
     #[test]
     fn the_settings_page_says_what_the_table_says() {
@@ -219,10 +216,10 @@ mod tests {
         let mut seen = 0;
         for file in files {
             let text = std::fs::read_to_string(&file).expect("readable");
-            for quoted in text.split('`') {
-                let Some((section, name)) = quoted.split_once('.') else { continue };
+            for quote_list in text.split('`') {
+                let Some((section, name)) = quote_list.split_once('.') else { continue };
                 let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-                // Of `audit.verify` and the like, acts and files, none looks like a key with a unit.
+                // Actions and files like `audit.verify` have no underscore in their name.
                 let Some(section) =
                     SECTIONS.iter().find(|known| known.name == section && !section.is_empty())
                 else {
@@ -231,7 +228,7 @@ mod tests {
                 if !name.contains('_') || !name.bytes().all(is_word) {
                     continue;
                 }
-                assert!(known(section, name), "{}: `{quoted}`", file.display());
+                assert!(known(section, name), "{}: `{quote_list}`", file.display());
                 seen += 1;
             }
         }
@@ -254,8 +251,8 @@ mod tests {
         let help = help_text();
         let wide = help.lines().find(|line| line.chars().count() > HELP_WIDTH);
         assert_eq!(wide, None);
-        assert_eq!(lines("a b"), ["a b"]);
-        let filled = lines(&"word ".repeat(40));
+        assert_eq!(wrap("a b"), ["a b"]);
+        let filled = wrap(&"word ".repeat(40));
         assert!(filled[..filled.len() - 1].iter().all(|line| line.len() == 74), "{filled:?}");
     }
 
