@@ -1,4 +1,4 @@
-//! Keys that the daemon makes for itself, each in a file of its own, away from what it protects.
+//! Keys that the daemon generates, each in a file of its own and outside the folder that it protects.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,37 +12,37 @@ use crate::store::entry_hint;
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// Why there is no key.
+/// A key cannot be read or created.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file cannot be read or made.
+    /// The file cannot be read or created.
     #[error("the key file `{path}` cannot be used: {source}")]
     Io {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is there and holds something else.
+    /// The file is not a key.
     #[error("`{0}` is not a key of {KEY_BYTES} bytes")]
     NotAKey(PathBuf),
 }
 
 impl KeyError {
-    /// The way out.
+    /// How to fix it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io { source, .. } => entry_hint(source),
-            Self::NotAKey(_) => "put it back from a backup, or remove it to have a new one made",
+            Self::NotAKey(_) => "restore it from a backup, or remove it and a new key is generated",
         }
     }
 }
 
-/// Reads the key in `path`, or makes one with mode 0600 where there is no file.
-pub fn read_or_make(path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
+/// Reads the key in `path`, or generates one with mode 0600 if there is no file.
+pub fn read_or_generate(path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     match File::open(path) {
         Ok(file) => read(file, path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(path).map_err(at(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => generate(path).map_err(at(path)),
         Err(error) => Err(at(path)(error)),
     }
 }
@@ -53,9 +53,11 @@ fn read(file: File, path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     bytes.try_into().map_err(|_| KeyError::NotAKey(path.to_owned()))
 }
 
-fn make(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
+fn generate(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
-    SystemRandom::new().fill(&mut key).map_err(|_| io::Error::other("no random numbers are to be had"))?;
+    SystemRandom::new()
+        .fill(&mut key)
+        .map_err(|_| io::Error::other("the system returns no random numbers"))?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(&key)?;
     file.sync_all()?;
@@ -72,12 +74,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_key_is_made_once_and_read_again() {
+    fn a_key_is_generated_once_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one.key");
-        let made = read_or_make(&path).unwrap();
-        assert_eq!(read_or_make(&path).unwrap(), made);
-        assert_ne!(read_or_make(&folder.path().join("other.key")).unwrap(), made);
+        let made = read_or_generate(&path).unwrap();
+        assert_eq!(read_or_generate(&path).unwrap(), made);
+        assert_ne!(read_or_generate(&folder.path().join("other.key")).unwrap(), made);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     }
 
@@ -86,7 +88,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("short.key");
         std::fs::write(&path, b"short").unwrap();
-        let error = read_or_make(&path).unwrap_err();
+        let error = read_or_generate(&path).unwrap_err();
         assert!(error.to_string().contains("short.key"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"short");
     }

@@ -1,8 +1,8 @@
-//! Start and stop: wires the rooms together, in the order that confining the process needs.
+//! Start and stop of the daemon.
 //!
-//! The address is bound, files are opened and the engine is made while this is the only thread; then the
-//! runtime is built. What restricts a thread (Landlock does) must come between the two, or the runtime's
-//! threads would be free of it.
+//! [`PreparedDaemon::new`] binds the address, opens files and creates the engine while the process has one thread; then
+//! the tokio runtime is built. A sandbox that restricts threads, such as Landlock, belongs between the two, since only
+//! threads created later inherit it.
 
 mod sweep;
 
@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
@@ -28,7 +29,7 @@ use toolgate_sandbox::{
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
-use crate::config::{Config, PagemapScan, StoreLocation};
+use crate::config::{Config, PagemapScan};
 use crate::credentials::{
     CredentialSettings, Credentials, HttpsSettings, ReferencePrefix, RootKeySource, RootVault, TokenClient,
     Vault, VaultPlace, VaultReferences, https_client,
@@ -42,14 +43,14 @@ use crate::http::{App, AppParts, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
-use crate::plugins::{PluginParts, Plugins, Progress};
+use crate::plugins::{PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{Beginning, Bounds, KEPT_OPEN, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
-/// What is there before the runtime: an engine, a folder that is ours, a bound address.
-pub struct Prepared {
+/// The resources that are acquired before the runtime: engine, locked data folder, bound address.
+pub struct PreparedDaemon {
     config: Config,
     folder: DataFolder,
     sandbox: Sandbox,
@@ -57,36 +58,37 @@ pub struct Prepared {
     worker: PathBuf,
 }
 
-/// A daemon that serves.
-pub struct Running {
-    /// Where it listens.
+/// A daemon that serves requests.
+pub struct RunningDaemon {
+    /// The listen address.
     pub address: SocketAddr,
-    /// Where its operator token is, where this start made one.
+    /// The file of the first operator token; it exists if this start created a token.
     pub operator_token: PathBuf,
     app: App,
     stop: CancellationToken,
     over: CancellationToken,
-    serving: tokio::task::JoinHandle<()>,
-    sweeping: tokio::task::JoinHandle<()>,
-    keeping: tokio::task::JoinHandle<()>,
+    tasks: [JoinHandle<()>; 3],
     _folder: DataFolder,
 }
 
-/// Runs the daemon until it is told to stop.
+/// Runs the daemon until a stop signal.
 pub fn run(config: Config) -> Result<()> {
     logging::start(config.log.format, config.log.level);
     let drain_seconds = config.drain_seconds;
-    let prepared = Prepared::new(config, std::env::current_exe()?)?;
+    let prepared = PreparedDaemon::new(config, std::env::current_exe()?)?;
     let runtime = runtime()?;
     runtime.block_on(async {
-        let running = prepared.start(|Progress::Compiled { namespace, took }| {
+        let running = prepared.start(|namespace, took| {
             tracing::info!(namespace, ?took, "built-in plugin compiled");
         });
         let running = running.await?;
         let mut signals = StopSignals::listen()?;
         tracing::info!(address = %running.address, "serving");
         signals.next().await;
-        tracing::info!(drain_seconds, "stopping: running calls may end; a second signal ends them at once");
+        tracing::info!(
+            drain_seconds,
+            "stopping: waiting for running calls; a second signal stops them at once"
+        );
         let over = running.over.clone();
         tokio::spawn(async move {
             signals.next().await;
@@ -97,7 +99,7 @@ pub fn run(config: Config) -> Result<()> {
     })
 }
 
-/// The runtime that connections and guests share.
+/// Builds the tokio runtime for connections and guests.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -106,20 +108,19 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("the runtime cannot start")
 }
 
-/// The signals that stop the process. One that comes between two waits is told to the next; listening anew for
-/// each wait would lose it.
+/// SIGTERM and SIGINT. One listener for the whole run, so that a signal between two waits is not lost.
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl StopSignals {
-    /// From here on a signal waits to be asked for, and no longer ends the process by itself.
+    /// Installs the handlers. From now on a signal does not terminate the process.
     pub fn listen() -> Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits until somebody stops the process, if nobody has since the last time.
+    /// Waits for a signal; returns at once if one arrived since the last wait.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -128,13 +129,15 @@ impl StopSignals {
     }
 }
 
-impl Prepared {
-    /// Binds the address, takes the data folder, makes the engine. `worker` is the binary that compiles.
-    pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
+impl PreparedDaemon {
+    /// Binds the address, locks the data folder and creates the engine. `worker` is the binary of the compile worker.
+    pub fn new(mut config: Config, worker: PathBuf) -> Result<Self> {
         raise_open_files(&config);
-        // Bound before anything is made: a start at a port in use leaves nothing behind.
+        // Bound first: a start on a port that is in use creates no files.
         let listener = bind(config.listen)?;
+        listener.set_nonblocking(true)?;
         let folder = DataFolder::open(&config.data)?;
+        config.data = folder.path().to_owned();
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
             pagemap_scan: match config.sandbox.pagemap_scan {
@@ -146,15 +149,14 @@ impl Prepared {
         Ok(Self { config, folder, sandbox, listener, worker })
     }
 
-    /// Opens the state, loads plugins and documents, and serves.
-    pub async fn start(self, report: impl Fn(Progress)) -> Result<Running> {
-        let workspaces = self.folder.subfolder("workspaces")?;
-        let store = self.open_store().await?;
+    /// Opens the store and the audit log, loads plugins and documents, and serves requests.
+    pub async fn start(self, report: impl Fn(&str, Duration)) -> Result<RunningDaemon> {
+        let store = Store::open(&self.config.store_path()?).await?;
         let audit = self.open_audit().await?;
         let identity = Identity::load(store.clone()).await?;
         let operator_token = self.folder.operator_token();
         if identity.make_first_token(&operator_token, now_ms()).await? {
-            tracing::info!(file = %operator_token.display(), "the operator's token was made, and is in this file alone");
+            tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
         }
         let registry = Registry::new(self.config.limits.clone());
         let plugins = self.plugins(&store, &registry)?;
@@ -162,11 +164,16 @@ impl Prepared {
         plugins.restore().await?;
         let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = self.credentials(&store, &registry, &audit).await?;
-        let answers_kept_ms = self.config.calls.recorded_seconds.saturating_mul(1000);
-        let sessions = Arc::new(Sessions::new(&workspaces, answers_kept_ms, bounds(&self.config)));
-        restore_sessions(&store, &sessions).await?;
-        sessions.remove_orphans().await;
+        let sessions = self.restore_sessions(&store).await?;
         let dispatcher = self.dispatcher(audit, &registry, &store, &credentials);
+        let sweeper = Sweeper {
+            sessions: Arc::clone(&sessions),
+            dispatcher: dispatcher.clone(),
+            store: store.clone(),
+            credentials: credentials.clone(),
+            idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
+            kept_ms: self.results_kept_ms(),
+        };
         let custom = CustomTools::new(CustomParts {
             plugins: plugins.clone(),
             registry: registry.clone(),
@@ -175,22 +182,12 @@ impl Prepared {
             sessions: Arc::clone(&sessions),
         });
         custom.restore(tools).await;
-        plugins.forget_unused();
-        self.listener.set_nonblocking(true)?;
+        plugins.remove_unused();
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
         let (stop, over) = (CancellationToken::new(), dispatcher.parts().carrying.over().clone());
         let settings = listener_settings(&self.config);
-        let sweeper = Sweeper {
-            sessions: Arc::clone(&sessions),
-            dispatcher: dispatcher.clone(),
-            store: store.clone(),
-            credentials: credentials.clone(),
-            idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
-            kept_ms: answers_kept_ms,
-        };
-        let sweeping = tokio::spawn(sweeper.run(stop.clone()));
-        let keeping = tokio::spawn(credentials.clone().keep(stop.clone(), now_ms));
+        let refreshing = credentials.clone().keep(stop.clone(), now_ms);
         let app = App::new(AppParts {
             credentials,
             custom,
@@ -206,30 +203,17 @@ impl Prepared {
             background: TaskTracker::new(),
             documents: tokio::sync::Mutex::default(),
         });
-        let serving =
-            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), over.clone()));
-        Ok(Running {
-            address,
-            operator_token,
-            app,
-            stop,
-            over,
-            serving,
-            sweeping,
-            keeping,
-            _folder: self.folder,
-        })
-    }
-
-    async fn open_store(&self) -> Result<Store> {
-        let StoreLocation::Sqlite(path) = self.config.store_location()?;
-        let path = if self.config.store.is_none() { self.folder.path().join("state.db") } else { path };
-        Ok(Store::open(&path).await?)
+        let tasks = [
+            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), over.clone())),
+            tokio::spawn(sweeper.run(stop.clone())),
+            tokio::spawn(refreshing),
+        ];
+        Ok(RunningDaemon { address, operator_token, app, stop, over, tasks, _folder: self.folder })
     }
 
     async fn open_audit(&self) -> Result<Audit> {
         let mut settings = AuditSettings::new(self.folder.subfolder("audit")?);
-        settings.key = Some(keys::read_or_make(&self.folder.subfolder("keys")?.join("audit.key"))?);
+        settings.key = Some(keys::read_or_generate(&self.folder.subfolder("keys")?.join("audit.key"))?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
         let (audit, recovery) = Audit::start(&settings).await?;
@@ -239,8 +223,20 @@ impl Prepared {
         Ok(audit)
     }
 
-    /// Where a browser on this machine reaches the daemon.
-    fn reached_at(&self) -> SocketAddr {
+    fn results_kept_ms(&self) -> u64 {
+        self.config.calls.recorded_seconds.saturating_mul(1000)
+    }
+
+    async fn restore_sessions(&self, store: &Store) -> Result<Arc<Sessions>> {
+        let workspaces = self.folder.subfolder("workspaces")?;
+        let sessions = Arc::new(Sessions::new(&workspaces, self.results_kept_ms(), bounds(&self.config)));
+        restore_open_sessions(store, &sessions).await?;
+        sessions.remove_orphans().await;
+        Ok(sessions)
+    }
+
+    /// The address for a browser on this machine.
+    fn browser_address(&self) -> SocketAddr {
         let address = self.listener.local_addr().unwrap_or(self.config.listen);
         match address.ip().is_unspecified() {
             true => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, address.port())),
@@ -248,7 +244,7 @@ impl Prepared {
         }
     }
 
-    /// Where the settings say that the root key is.
+    /// The configured source of the root key.
     fn root_key_source(&self) -> Result<RootKeySource> {
         let settings = &self.config.credentials;
         let keys = self.folder.subfolder("keys")?;
@@ -270,7 +266,7 @@ impl Prepared {
         })
     }
 
-    /// Where the settings say that organizations may have secrets.
+    /// The configured vault path of organizations' secrets.
     fn vault_references(&self) -> Result<Option<VaultReferences>> {
         let settings = &self.config.credentials;
         let Some(text) = &settings.vault_references else { return Ok(None) };
@@ -289,7 +285,7 @@ impl Prepared {
         })
     }
 
-    /// A vault is named by the operator alone, and may stand in a private network.
+    /// `private`: a vault may be in a private network, since only the operator configures it.
     fn https_client(&self, private: bool) -> Result<TokenClient> {
         let settings = &self.config.credentials;
         let named = settings.plain_http.clone().unwrap_or_default();
@@ -302,7 +298,7 @@ impl Prepared {
         let settings = &self.config.credentials;
         let source = self.root_key_source()?;
         let public_url =
-            settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.reached_at()));
+            settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.browser_address()));
         let settings = CredentialSettings {
             audit: audit.clone(),
             source,
@@ -317,7 +313,6 @@ impl Prepared {
         let compile = &self.config.compile;
         let command = WorkerCommand {
             program: self.worker.clone(),
-            arguments: vec!["compile-worker".into()],
             limits: WorkerLimits {
                 memory_bytes: compile.memory_bytes,
                 cpu_seconds: compile.timeout_seconds,
@@ -325,7 +320,7 @@ impl Prepared {
             },
             concurrency: usize::try_from(compile.concurrency)?,
         };
-        let key = keys::read_or_make(&self.folder.subfolder("keys")?.join("cache.key"))?;
+        let key = keys::read_or_generate(&self.folder.subfolder("keys")?.join("cache.key"))?;
         let compiler = Compiler::open(self.sandbox.clone(), &self.folder.subfolder("cache")?, &key, command)?;
         Ok(Plugins::new(PluginParts {
             sandbox: self.sandbox.clone(),
@@ -388,25 +383,24 @@ fn bounds(config: &Config) -> Bounds {
     }
 }
 
-impl Running {
-    /// Stops taking requests, lets running ones end, and closes everything. Requests and the changes that outlive them
-    /// share one time to drain.
+impl RunningDaemon {
+    /// Stops accepting requests, waits for running requests and changes until the drain timeout, and closes everything.
     pub async fn stop(self) {
         let drained = self.app.stop_serving();
         self.stop.cancel();
-        for task in [self.serving, self.sweeping, self.keeping] {
+        for task in self.tasks {
             if task.await.is_err() {
-                tracing::error!("a part of the daemon died before it was stopped");
+                tracing::error!("a task of the daemon panicked");
             }
         }
         self.app.close(drained).await;
     }
 }
 
-/// Files that are open beside connections and workspaces: the store and the audit log.
+/// Open files besides connections and workspaces: the store and the audit log.
 const OTHER_OPEN_FILES: u64 = 1_024;
 
-/// Connections, workspaces and what calls hold open in them: the system's usual 1,024 is soon used up.
+/// Raises the soft limit to the hard limit: the usual 1,024 files are too few for connections and workspaces.
 fn raise_open_files(config: &Config) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -423,7 +417,7 @@ fn raise_open_files(config: &Config) {
             allowed,
             wanted,
             "the process may open fewer files than `http.connections`, `egress.connections`, and `limits.open_files` of \
-             `sandbox.instances` calls take: raise its limit (`LimitNOFILE` of the service), or lower them"
+             `sandbox.instances` calls need: raise its limit (`LimitNOFILE` of the service), or lower these settings"
         );
     }
 }
@@ -432,10 +426,10 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
     std::net::TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => {
-                "a daemon or another program listens there; give another with `--listen`"
+                "another daemon or program uses it; choose another port with `--listen`"
             }
             std::io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need a right that the daemon does not want"
+                "ports below 1024 need a privilege; choose another port with `--listen`"
             }
             _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300`",
         };
@@ -446,16 +440,16 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
 fn listener_settings(config: &Config) -> ListenerSettings {
     let http = &config.http;
     ListenerSettings {
-        connections: usize::try_from(http.connections).unwrap_or(usize::MAX),
-        header_bytes: usize::try_from(http.header_bytes).unwrap_or(usize::MAX),
+        connections: count(http.connections),
+        header_bytes: count(http.header_bytes),
         header_timeout: Duration::from_millis(http.header_timeout_ms),
         write_timeout: Duration::from_millis(http.write_timeout_ms),
         drain: Duration::from_secs(config.drain_seconds),
     }
 }
 
-/// What does not read any more, since an older daemon took it, gives nothing: no policy means deny.
-/// Puts documents in force. Those of tools that organizations made are given back, since more must be there first.
+/// Puts the stored documents in force, and returns those of custom tools, which are restored later. A document that this
+/// version cannot parse allows nothing: no policy means deny.
 async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<Vec<Document>> {
     let mut tools = Vec::new();
     for document in store.all_documents().await? {
@@ -465,7 +459,7 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
         }
         let (key, body) = (document.key, document.body);
         let unsound = |error: &DocumentError| {
-            tracing::error!(document = %key, %error, "a stored document is not sound; it gives no tools");
+            tracing::error!(document = %key, %error, "a stored document is invalid and allows no tools");
         };
         match &key {
             DocumentKey::Platform => {
@@ -489,16 +483,16 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
                 plugins.grant(namespace.clone(), read).await;
             }
-            // They are read with the tool that they belong to.
+            // They are parsed with the tool that they belong to.
             DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}
         }
     }
     Ok(tools)
 }
 
-async fn restore_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
+async fn restore_open_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
     for row in store.open_sessions().await? {
-        // A tool of another time's name is out of nothing.
+        // A tool whose name no longer parses does not exist.
         let id = |text: &str| ToolId::parse(text).ok();
         let facts = SessionFacts {
             disabled: row.disabled_tools.iter().filter_map(|tool| id(tool)).collect(),

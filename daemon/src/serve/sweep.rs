@@ -1,6 +1,6 @@
-//! What time ends: idle sessions, approvals and clients that nobody waits for any more, rows that were kept long enough.
+//! Periodic cleanup: ends idle sessions and expired waits for approvals and clients, deletes old rows.
 //!
-//! How sessions are used is written down here as well, behind the calls, so that no call waits for it.
+//! It also stores when sessions and credentials were last used, so that no call waits for these writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::dispatch::{Dispatcher, now_ms};
 use crate::sessions::{Session, Sessions};
 use crate::store::{ApprovalState, SessionUse, Store, StoreError};
 
-/// How often sessions are looked through for idle ones, and their use is written down.
+/// The interval of the cleanup.
 const SESSION_SWEEP: Duration = Duration::from_secs(60);
 
-/// How long the row of an ended session stays, in milliseconds: a week, for whoever asks what it was.
+/// How long the row of an ended session is kept for lookups, in milliseconds: a week.
 const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
 
-/// Ends what nobody waits for any more, and writes behind how sessions were used.
+/// The cleanup task.
 pub(super) struct Sweeper {
     pub sessions: Arc<Sessions>,
     pub dispatcher: Dispatcher,
     pub store: Store,
     pub credentials: Credentials,
-    /// How long a session may be idle.
+    /// Idle timeout of sessions.
     pub idle_ms: u64,
-    /// How long what ended is kept.
+    /// Retention of expired approvals.
     pub kept_ms: u64,
 }
 
 impl Sweeper {
-    /// Sweeps until it is stopped, and once more then.
+    /// Runs until `stop`, and stores the last use once more then.
     pub async fn run(self, stop: CancellationToken) {
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
-            self.note_use().await;
+            self.store_use().await;
             if last {
                 return;
             }
@@ -51,7 +51,7 @@ impl Sweeper {
         }
     }
 
-    async fn note_use(&self) {
+    async fn store_use(&self) {
         let used = self.sessions.filter(|session| session.last_used_ms() > session.setup.created_ms);
         let note = |session: &Arc<Session>| SessionUse {
             id: session.setup.id.clone(),
@@ -71,7 +71,7 @@ impl Sweeper {
         let oldest_ms = now_ms.saturating_sub(self.idle_ms);
         for session in self.sessions.filter(|session| session.last_used_ms() < oldest_ms) {
             match self.store.end_session(&session.setup.id, now_ms).await {
-                // One that is ended already ends here too.
+                // Not in the store: it still has to end in memory.
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
                 Err(error) => {
                     tracing::warn!(%error, "an idle session cannot be ended");
@@ -82,7 +82,7 @@ impl Sweeper {
         }
     }
 
-    /// Calls that wait for a person or a client who did not come.
+    /// Ends calls whose approval or client result did not arrive in time.
     async fn end_waiting(&self, now_ms: u64) {
         match self.store.expire_approvals(now_ms, now_ms.saturating_sub(self.kept_ms)).await {
             Ok(expired) => {
