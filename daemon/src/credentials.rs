@@ -276,7 +276,7 @@ impl Credentials {
 
     fn kept_here(&self, wanted: &Wanted<'_>) -> Vec<String> {
         let snapshot = self.0.registry.snapshot();
-        let elsewhere = |provider: &&String| !snapshot.is_connected_by_word(wanted.organization, provider);
+        let elsewhere = |provider: &&String| !snapshot.is_declared_connected(wanted.organization, provider);
         wanted.rights.providers.iter().filter(elsewhere).cloned().collect()
     }
 

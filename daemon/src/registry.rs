@@ -1,14 +1,13 @@
-//! What is in force right now: one immutable tree, swapped whole.
+//! The registry: plugins, documents and compiled rules that are in force, as an immutable snapshot behind `ArcSwap`.
 //!
-//! A call takes one snapshot, after every wait, and decides and runs by it alone. A change makes a new
-//! tree that shares what did not change, so calls in flight keep what they began with: replacing a plugin
-//! fails nobody. Old trees are dropped by whoever holds them last, off the runtime where that is a change.
+//! A call takes one snapshot, after every wait, and uses only that. A change builds a new snapshot that shares unchanged
+//! parts (copy on write) and swaps it, so calls in flight keep theirs and replacing a plugin fails no call.
 //!
-//! Documents are in the tree as they read; what they compile to is kept beside them and made by the first call after a
-//! change of a layer above, so that a change of the platform's policy does not compile the rules of every agent there is.
+//! The rules of organizations and agents are compiled from their documents on first use after a change of a layer above,
+//! so that a change of the platform's policy does not compile the rules of every agent.
 //!
-//! An organization with tools of its own (C1, M4) has a catalogue of its own: the platform's plugins and its own, numbered
-//! anew. So nothing on the way of a call asks whose a tool is, and another organization's does not exist.
+//! An organization with custom tools (C1, M4) has its own catalogue: the platform's plugins and its own, numbered anew. So
+//! the call path needs no check of a tool's owner, and tools of other organizations do not exist in it.
 
 mod shortlist;
 
@@ -25,51 +24,51 @@ use toolgate_sandbox::Component;
 use shortlist::BrokerCell;
 pub use shortlist::Shortlist;
 
-/// The holder of the current snapshot. Cheap to clone.
+/// Holds the current snapshot. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry(Arc<Shared>);
 
 struct Shared {
     current: ArcSwap<Snapshot>,
-    /// Changes are made one after the other; reading never waits for it.
+    /// Serializes changes. Readers do not lock it.
     changing: Mutex<()>,
 }
 
-/// Everything a decision looks at.
+/// The input of a decision.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// Counts changes since the start.
+    /// The number of changes since the start.
     pub revision: u64,
     limits: LimitsPatch,
-    common: Arc<Offer>,
+    common: Arc<CatalogueLayer>,
     organizations: HashMap<Name, Arc<Organization>>,
 }
 
-/// The tools that there are, and what the platform says of each. Organizations without tools of their own share one.
-struct Offer {
+/// A catalogue with the platform's rules for it. Organizations without custom tools share one.
+struct CatalogueLayer {
     catalogue: Arc<Catalogue<Component>>,
     platform: Arc<PlatformRules>,
     broker: BrokerCell,
 }
 
-/// The offer of an organization with tools of its own.
-struct OwnOffer {
-    /// What everybody has; one that is not in force any more makes this one outdated.
-    beside: Weak<Offer>,
-    offer: Arc<Offer>,
+/// The catalogue of an organization with custom tools.
+struct OwnCatalogueLayer {
+    /// The shared layer that it extends. If that was replaced, this layer is stale.
+    base: Weak<CatalogueLayer>,
+    layer: Arc<CatalogueLayer>,
 }
 
 /// An organization and its agents.
 #[derive(Clone, Default)]
 struct Organization {
     policy: Arc<OrgDocument>,
-    /// The integrations that the operator calls connected.
-    by_word: Arc<BTreeSet<String>>,
-    /// Those that it has a usable credential of.
-    by_credential: Arc<BTreeSet<String>>,
-    /// The plugins that nobody else has.
+    /// Integrations that the operator's document declares connected.
+    declared_connected: Arc<BTreeSet<String>>,
+    /// Integrations with a usable credential.
+    credential_connected: Arc<BTreeSet<String>>,
+    /// The custom plugins.
     own: Arc<[Arc<Plugin<Component>>]>,
-    offer: Arc<ArcSwapOption<OwnOffer>>,
+    layer: Arc<ArcSwapOption<OwnCatalogueLayer>>,
     rules: Arc<ArcSwapOption<OrgRules>>,
     agents: HashMap<Name, Arc<Agent>>,
 }
@@ -79,7 +78,7 @@ struct Agent {
     rules: ArcSwapOption<AgentRules>,
 }
 
-/// A document to be put in force.
+/// A document to put in force.
 #[derive(Clone)]
 pub enum Replacement {
     Platform(PlatformDocument),
@@ -87,7 +86,7 @@ pub enum Replacement {
     Agent(Name, Name, AgentDocument),
 }
 
-impl Offer {
+impl CatalogueLayer {
     fn new(catalogue: Catalogue<Component>, policy: Arc<PlatformDocument>) -> Arc<Self> {
         let platform = Arc::new(PlatformRules::compile(policy, &catalogue));
         Arc::new(Self { catalogue: Arc::new(catalogue), platform, broker: BrokerCell::default() })
@@ -95,15 +94,15 @@ impl Offer {
 }
 
 impl Snapshot {
-    /// The tools that every organization has.
+    /// The catalogue of organizations without custom tools.
     pub fn catalogue(&self) -> &Arc<Catalogue<Component>> {
         &self.common.catalogue
     }
 
-    /// The tools that an organization has, its own among them.
+    /// The catalogue of an organization, including its custom tools.
     pub fn catalogue_of(&self, organization: &Name) -> Arc<Catalogue<Component>> {
         let known = self.organizations.get(organization);
-        Arc::clone(&known.map_or_else(|| Arc::clone(&self.common), |known| known.offer(self)).catalogue)
+        Arc::clone(&known.map_or_else(|| Arc::clone(&self.common), |known| known.layer(self)).catalogue)
     }
 
     /// The platform's policy.
@@ -111,7 +110,7 @@ impl Snapshot {
         self.common.platform.document()
     }
 
-    /// The plugins of an organization alone.
+    /// The custom plugins of an organization.
     pub fn own_plugins(&self, organization: &Name) -> &[Arc<Plugin<Component>>] {
         self.organizations.get(organization).map_or(&[], |known| &known.own)
     }
@@ -121,44 +120,44 @@ impl Snapshot {
         &self.limits
     }
 
-    /// The integrations that an organization has connected, by the operator's word or by a credential.
-    pub fn connected(&self, organization: &Name) -> BTreeSet<String> {
-        self.organizations.get(organization).map(|known| known.connected()).unwrap_or_default()
+    /// The connected integrations of an organization: declared by the operator, or with a credential.
+    pub fn connected_integrations(&self, organization: &Name) -> BTreeSet<String> {
+        self.organizations.get(organization).map(|known| known.connected_integrations()).unwrap_or_default()
     }
 
-    /// The rules for one agent; none where the organization or the agent does not exist.
+    /// The rules of an agent; none if the organization or the agent does not exist.
     pub fn rules(&self, organization: &Name, agent: &Name) -> Option<Rules<Component>> {
         let organization = self.organizations.get(organization)?;
         let agent = organization.agents.get(agent)?;
-        let offer = organization.offer(self);
-        let organization = organization.rules(&offer);
-        let agent = agent.rules(&organization, &offer);
-        Some(offer.with(organization, agent))
+        let layer = organization.layer(self);
+        let organization = organization.rules(&layer);
+        let agent = agent.rules(&organization, &layer);
+        Some(layer.with(organization, agent))
     }
 
-    /// The rules of an agent that is not there: no tool.
+    /// Rules that allow no tool, for an agent that does not exist.
     pub fn denying_rules(&self) -> Rules<Component> {
         self.rules_of(&Organization::default(), AgentDocument::default())
     }
 
     /// The rules that an agent of the organization would have with this document.
     pub fn rules_with(&self, organization: &Name, document: AgentDocument) -> Rules<Component> {
-        let nothing = Organization::default();
-        self.rules_of(self.organizations.get(organization).map_or(&nothing, |known| known), document)
+        let none = Organization::default();
+        self.rules_of(self.organizations.get(organization).map_or(&none, |known| known), document)
     }
 
     fn rules_of(&self, organization: &Organization, document: AgentDocument) -> Rules<Component> {
-        let offer = organization.offer(self);
-        let organization = organization.rules(&offer);
+        let layer = organization.layer(self);
+        let organization = organization.rules(&layer);
         let document = Arc::new(document);
-        let agent = AgentRules::compile(document, &organization, &offer.platform, &offer.catalogue);
-        offer.with(organization, Arc::new(agent))
+        let agent = AgentRules::compile(document, &organization, &layer.platform, &layer.catalogue);
+        layer.with(organization, Arc::new(agent))
     }
 
-    /// The layer of an organization; none where it does not exist.
+    /// The rules of an organization; none if it does not exist.
     pub fn organization(&self, name: &Name) -> Option<Arc<OrgRules>> {
         let known = self.organizations.get(name)?;
-        Some(known.rules(&known.offer(self)))
+        Some(known.rules(&known.layer(self)))
     }
 
     /// Whether the organization exists.
@@ -166,18 +165,22 @@ impl Snapshot {
         self.organizations.contains_key(organization)
     }
 
-    /// Whether the operator calls an integration connected, whose credentials then are elsewhere.
-    pub fn is_connected_by_word(&self, organization: &Name, integration: &str) -> bool {
-        self.organizations.get(organization).is_some_and(|known| known.by_word.contains(integration))
+    /// Whether the operator declares an integration connected, whose credentials are then managed elsewhere.
+    pub fn is_declared_connected(&self, organization: &Name, integration: &str) -> bool {
+        self.organizations
+            .get(organization)
+            .is_some_and(|known| known.declared_connected.contains(integration))
     }
 
     /// Whether the organization has a usable credential of an integration.
     #[cfg(test)]
     pub fn is_connected_by_credential(&self, organization: &Name, integration: &str) -> bool {
-        self.organizations.get(organization).is_some_and(|known| known.by_credential.contains(integration))
+        self.organizations
+            .get(organization)
+            .is_some_and(|known| known.credential_connected.contains(integration))
     }
 
-    /// The organizations, or the one of that name, by name.
+    /// The names of all organizations, or of the one named `only`, sorted.
     pub fn organizations(&self, only: Option<&Name>) -> Vec<Name> {
         let fits = |name: &&Name| only.is_none_or(|only| *name == only);
         let mut names: Vec<Name> = self.organizations.keys().filter(fits).cloned().collect();
@@ -185,7 +188,7 @@ impl Snapshot {
         names
     }
 
-    /// The agents of an organization, by name.
+    /// The names of an organization's agents, sorted.
     pub fn agents(&self, organization: &Name) -> Vec<Name> {
         let known = self.organizations.get(organization);
         let mut names: Vec<Name> =
@@ -194,7 +197,7 @@ impl Snapshot {
         names
     }
 
-    /// The same with another document in force. What it belongs to must exist, or nothing changes.
+    /// A copy with another document in force. Nothing changes if its organization does not exist.
     pub fn with_document(&self, replacement: Replacement) -> Self {
         let mut next = self.clone();
         next.put(replacement);
@@ -206,25 +209,30 @@ impl Snapshot {
             Replacement::Platform(document) => {
                 let catalogue = Arc::clone(&self.common.catalogue);
                 let platform = Arc::new(PlatformRules::compile(Arc::new(document), &catalogue));
-                self.common = Arc::new(Offer { catalogue, platform, broker: BrokerCell::default() });
+                self.common = Arc::new(CatalogueLayer { catalogue, platform, broker: BrokerCell::default() });
             }
             Replacement::Policy(organization, document) => {
-                if let Some(organization) = self.organizations.get_mut(&organization) {
-                    let organization = Arc::make_mut(organization);
+                self.change_organization(&organization, |organization| {
                     organization.policy = Arc::new(document);
                     organization.rules = Arc::default();
-                }
+                });
             }
             Replacement::Agent(organization, name, document) => {
-                if let Some(organization) = self.organizations.get_mut(&organization) {
-                    Arc::make_mut(organization).agents.insert(name, Agent::new(document));
-                }
+                self.change_organization(&organization, |organization| {
+                    organization.agents.insert(name, Agent::new(document));
+                });
             }
+        }
+    }
+
+    fn change_organization(&mut self, name: &Name, act: impl FnOnce(&mut Organization)) {
+        if let Some(organization) = self.organizations.get_mut(name) {
+            act(Arc::make_mut(organization));
         }
     }
 }
 
-impl Offer {
+impl CatalogueLayer {
     fn with(&self, organization: Arc<OrgRules>, agent: Arc<AgentRules>) -> Rules<Component> {
         let (catalogue, platform) = (Arc::clone(&self.catalogue), Arc::clone(&self.platform));
         Rules { catalogue, platform, organization, agent }
@@ -232,38 +240,39 @@ impl Offer {
 }
 
 impl Organization {
-    /// The tools that it has: everybody's, or those and its own, numbered on first use after a change of either.
-    fn offer(&self, snapshot: &Snapshot) -> Arc<Offer> {
+    /// Its catalogue: the shared one, or one with its custom plugins, built on first use after a change of either.
+    fn layer(&self, snapshot: &Snapshot) -> Arc<CatalogueLayer> {
         if self.own.is_empty() {
             return Arc::clone(&snapshot.common);
         }
         let common = Arc::downgrade(&snapshot.common);
-        if let Some(made) = &*self.offer.load()
-            && made.beside.ptr_eq(&common)
+        if let Some(made) = &*self.layer.load()
+            && made.base.ptr_eq(&common)
         {
-            return Arc::clone(&made.offer);
+            return Arc::clone(&made.layer);
         }
         let plugins = snapshot.catalogue().plugins().chain(&*self.own).cloned().collect();
         let catalogue = Catalogue::new(snapshot.limits.clone(), plugins);
-        let offer = Offer::new(catalogue, Arc::clone(snapshot.policy()));
-        self.offer.store(Some(Arc::new(OwnOffer { beside: common, offer: Arc::clone(&offer) })));
-        offer
+        let layer = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
+        self.layer.store(Some(Arc::new(OwnCatalogueLayer { base: common, layer: Arc::clone(&layer) })));
+        layer
     }
 
-    fn connected(&self) -> BTreeSet<String> {
-        self.by_word.union(&self.by_credential).cloned().collect()
+    fn connected_integrations(&self) -> BTreeSet<String> {
+        self.declared_connected.union(&self.credential_connected).cloned().collect()
     }
 
-    /// Its rules under those of the platform, compiled on first use.
-    fn rules(&self, offer: &Offer) -> Arc<OrgRules> {
+    /// Its rules under the platform's, compiled on first use.
+    fn rules(&self, layer: &CatalogueLayer) -> Arc<OrgRules> {
         if let Some(rules) = &*self.rules.load()
-            && rules.is_under(&offer.platform)
+            && rules.is_under(&layer.platform)
         {
             return Arc::clone(rules);
         }
         let policy = Arc::clone(&self.policy);
-        let connected = Arc::new(self.connected());
-        let rules = Arc::new(OrgRules::compile(policy, connected, &offer.platform, &offer.catalogue));
+        let connected_integrations = Arc::new(self.connected_integrations());
+        let rules =
+            Arc::new(OrgRules::compile(policy, connected_integrations, &layer.platform, &layer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
@@ -274,25 +283,25 @@ impl Agent {
         Arc::new(Self { document: Arc::new(document), rules: ArcSwapOption::empty() })
     }
 
-    /// Its rules under those of its organization, compiled on first use. Calls of an older snapshot that are still on
-    /// their way make their own again; both are right for whoever asked.
-    fn rules(&self, organization: &OrgRules, offer: &Offer) -> Arc<AgentRules> {
+    /// Its rules under those of its organization, compiled on first use. A call with an older snapshot compiles the rules
+    /// of that snapshot again; each call gets the rules of its own snapshot.
+    fn rules(&self, organization: &OrgRules, layer: &CatalogueLayer) -> Arc<AgentRules> {
         if let Some(rules) = &*self.rules.load()
             && rules.is_under(organization)
         {
             return Arc::clone(rules);
         }
         let document = Arc::clone(&self.document);
-        let rules = Arc::new(AgentRules::compile(document, organization, &offer.platform, &offer.catalogue));
+        let rules = Arc::new(AgentRules::compile(document, organization, &layer.platform, &layer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
 }
 
 impl Registry {
-    /// A registry with no plugin, no policy and no organization, under the platform's limits.
+    /// Creates a registry without plugins, policy and organizations.
     pub fn new(limits: LimitsPatch) -> Self {
-        let common = Offer::new(Catalogue::new(limits.clone(), Vec::new()), Arc::default());
+        let common = CatalogueLayer::new(Catalogue::new(limits.clone(), Vec::new()), Arc::default());
         Self(Arc::new(Shared {
             current: ArcSwap::from_pointee(Snapshot {
                 revision: 0,
@@ -304,81 +313,76 @@ impl Registry {
         }))
     }
 
-    /// What is in force now.
+    /// Returns the current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.current.load_full()
     }
 
-    /// Serves these plugins and no others.
+    /// Replaces the shared plugins and the limits.
     pub fn serve(&self, limits: LimitsPatch, plugins: Vec<Arc<Plugin<Component>>>) {
         let catalogue = Catalogue::new(limits.clone(), plugins);
         self.change(|snapshot| {
-            snapshot.common = Offer::new(catalogue, Arc::clone(snapshot.policy()));
+            snapshot.common = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
             snapshot.limits = limits;
         });
     }
 
-    /// Serves a plugin to one organization beside everybody's, in the place of its own of that namespace; nothing takes
-    /// that one away. Nothing happens where the organization does not exist.
+    /// Replaces the custom plugin of an organization in a namespace; `None` removes it. Does nothing if the organization
+    /// does not exist.
     pub fn serve_to(
         &self,
         organization: &Name,
         namespace: &Namespace,
         plugin: Option<Arc<Plugin<Component>>>,
     ) {
-        self.change(|snapshot| {
-            if let Some(organization) = snapshot.organizations.get_mut(organization) {
-                let organization = Arc::make_mut(organization);
-                let others = organization.own.iter().filter(|own| own.descriptor.namespace != *namespace);
-                organization.own = others.cloned().chain(plugin).collect();
-                organization.offer = Arc::default();
-            }
+        self.change_organization(organization, |organization| {
+            let others = organization.own.iter().filter(|own| own.descriptor.namespace != *namespace);
+            organization.own = others.cloned().chain(plugin).collect();
+            organization.layer = Arc::default();
         });
     }
 
-    /// Puts a document in force. Nothing happens where what it belongs to does not exist.
+    /// Puts a document in force. Does nothing if its organization does not exist.
     pub fn put(&self, replacement: Replacement) {
         self.change(|snapshot| snapshot.put(replacement));
     }
 
-    /// Puts an organization in force, with what the operator calls connected. One that is there keeps its policy, its
-    /// agents and its credentials.
+    /// Creates an organization, or updates its declared integrations. An existing one keeps its policy, agents and
+    /// credentials.
     pub fn put_organization(&self, name: Name, connected: BTreeSet<String>) {
         self.change(|snapshot| {
             let organization = Arc::make_mut(snapshot.organizations.entry(name).or_default());
-            organization.by_word = Arc::new(connected);
+            organization.declared_connected = Arc::new(connected);
             organization.rules = Arc::default();
         });
     }
 
-    /// Puts in force which integrations an organization has a usable credential of (G8). Nothing happens where that is
-    /// so already, or the organization does not exist.
+    /// Updates the integrations with a usable credential (G8). Does nothing if they are the same, or if the organization
+    /// does not exist.
     pub fn put_credentials(&self, name: &Name, connected: BTreeSet<String>) {
-        let known = self.snapshot().organizations.get(name).map(|known| Arc::clone(&known.by_credential));
+        let known =
+            self.snapshot().organizations.get(name).map(|known| Arc::clone(&known.credential_connected));
         if known.is_none_or(|known| *known == connected) {
             return;
         }
-        self.change(|snapshot| {
-            if let Some(organization) = snapshot.organizations.get_mut(name) {
-                let organization = Arc::make_mut(organization);
-                organization.by_credential = Arc::new(connected);
-                organization.rules = Arc::default();
-            }
+        self.change_organization(name, |organization| {
+            organization.credential_connected = Arc::new(connected);
+            organization.rules = Arc::default();
         });
     }
 
-    /// Takes an organization and all its agents out of force.
+    /// Removes an organization and all its agents.
     pub fn remove_organization(&self, name: &Name) {
         self.change(|snapshot| drop(snapshot.organizations.remove(name)));
     }
 
-    /// Takes an agent out of force.
+    /// Removes an agent.
     pub fn remove_agent(&self, organization: &Name, name: &Name) {
-        self.change(|snapshot| {
-            if let Some(organization) = snapshot.organizations.get_mut(organization) {
-                Arc::make_mut(organization).agents.remove(name);
-            }
-        });
+        self.change_organization(organization, |organization| drop(organization.agents.remove(name)));
+    }
+
+    fn change_organization(&self, name: &Name, act: impl FnOnce(&mut Organization)) {
+        self.change(|snapshot| snapshot.change_organization(name, act));
     }
 
     fn change(&self, act: impl FnOnce(&mut Snapshot)) {

@@ -155,7 +155,7 @@ pub async fn select(
         let recent = session.conduct.recent();
         snapshot.shortlist(&rules, &facts, &request.message, &recent, &session.setup.organization).await
     } else {
-        Shortlist::of_everything(all.iter().map(|shown| shown.tool.index()))
+        Shortlist::all(all.iter().map(|shown| shown.tool.index()))
     };
     let by_number: HashMap<usize, &Shown> = all.iter().map(|shown| (shown.tool.index(), shown)).collect();
     let picked = |(number, why)| Some((*by_number.get(&number)?, why));

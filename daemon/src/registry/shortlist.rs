@@ -1,7 +1,7 @@
-//! The broker over what is in force: which callable tools a model is shown for a message (G15).
+//! The broker: selects the callable tools that a model is shown for a message (G15).
 //!
-//! Index and intents are made once for a catalogue and a policy, by the first who asks and off the runtime, since making
-//! them takes a tenth of a second for a thousand tools.
+//! Index and intents are built once per catalogue and policy, on first use and in a blocking task: for a thousand tools
+//! this takes a tenth of a second.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,33 +11,30 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::Component;
 
-use super::{Offer, Snapshot};
+use super::{CatalogueLayer, Snapshot};
 
-/// What a broker of one catalogue and one policy works with.
+/// The prepared data of one catalogue and one policy.
 pub struct Broker {
     index: Index,
     intents: Intents,
 }
 
-/// The tools to show, the best first, each with why.
+/// The selected tools, best first.
 pub struct Shortlist {
-    /// Numbers in the catalogue.
+    /// Each tool's index in the catalogue, with the reasons for its selection.
     pub tools: Vec<(usize, Vec<String>)>,
 }
 
 impl Shortlist {
-    /// Nothing is narrowed.
-    pub fn of_everything(numbers: impl Iterator<Item = usize>) -> Self {
-        Self {
-            tools: numbers
-                .map(|number| (number, vec!["the organization's broker is off".to_owned()]))
-                .collect(),
-        }
+    /// All tools, for an organization without a broker.
+    pub fn all(indices: impl Iterator<Item = usize>) -> Self {
+        let reason = || vec!["the organization's broker is off".to_owned()];
+        Self { tools: indices.map(|index| (index, reason())).collect() }
     }
 }
 
 impl Snapshot {
-    /// The tools to show for a message, of those that can be called.
+    /// Selects among the callable tools those to show for a message.
     pub async fn shortlist(
         &self,
         rules: &Rules<Component>,
@@ -47,7 +44,7 @@ impl Snapshot {
         organization: &Name,
     ) -> Shortlist {
         let known = self.organizations.get(organization);
-        let broker = known.map_or_else(|| Arc::clone(&self.common), |known| known.offer(self)).broker().await;
+        let broker = known.map_or_else(|| Arc::clone(&self.common), |known| known.layer(self)).broker().await;
         let catalogue = &rules.catalogue;
         let mut callable = ToolSet::empty(catalogue.tools().len());
         admission::callable(rules, facts).for_each(|(tool, _)| callable.insert(tool.index()));
@@ -72,7 +69,7 @@ impl Snapshot {
     }
 }
 
-impl Offer {
+impl CatalogueLayer {
     async fn broker(&self) -> Arc<Broker> {
         if let Some(broker) = self.broker.get() {
             return Arc::clone(broker);
@@ -81,18 +78,18 @@ impl Offer {
             (Arc::clone(&self.broker), Arc::clone(&self.catalogue), Arc::clone(&self.platform));
         let make =
             move || Arc::clone(cell.get_or_init(|| Arc::new(Broker::of(&catalogue, platform.document()))));
-        // A runtime that is stopping takes no more of these.
+        // A stopping runtime runs no new blocking tasks.
         tokio::task::spawn_blocking(make.clone()).await.unwrap_or_else(|_| make())
     }
 }
 
 impl Broker {
     fn of(catalogue: &Catalogue<Component>, platform: &PlatformDocument) -> Self {
-        // They were sound when the policy was read.
+        // They were valid when the policy was parsed.
         let intents = Intents::compile(&platform.intents, "/intents", catalogue);
         Self { index: Index::build(catalogue), intents: intents.unwrap_or_else(|_| Intents::none()) }
     }
 }
 
-/// Where the broker of a snapshot is kept; a change of plugins or of the platform's policy takes a new one.
+/// The lazily built broker of a catalogue layer.
 pub(super) type BrokerCell = Arc<OnceLock<Arc<Broker>>>;
