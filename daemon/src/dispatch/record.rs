@@ -17,7 +17,7 @@ use crate::audit::{
     Sha256,
 };
 use crate::logging::{AsJson, CAUGHT, GUESTS};
-use crate::redact::{redacted, redacted_unchecked, secrets, without};
+use crate::redact::{redact, redact_effect, redact_unvalidated, secret_words};
 use crate::sessions::{ClientCall, Session, Status, WaitsFor};
 
 /// What the gate said of a call, and what it looked at.
@@ -40,10 +40,10 @@ pub(super) fn intent<'a>(
     // Of a tool that nobody knows, nobody knows either which arguments are secret.
     let arguments = seen.descriptor.and_then(|tool| match seen.verdict {
         audit::Verdict::Refused if is_readable(&call.arguments) => {
-            redacted_unchecked(&call.arguments, &tool.redact, tool.input.source())
+            redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
         }
         audit::Verdict::Refused => None,
-        audit::Verdict::Run | audit::Verdict::NeedsApproval => redacted(&call.arguments, &tool.redact),
+        audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(&call.arguments, &tool.redact),
     });
     let recorded = by_session(session, call, seen, decided.revision, origin);
     CallIntent { arguments, arguments_sha256, ..recorded }
@@ -186,9 +186,9 @@ pub(super) fn effects(
     if finished.effects.is_empty() {
         return;
     }
-    let secrets = secrets(&call.arguments, &admitted.tool().redact);
+    let secrets = secret_words(&call.arguments, &admitted.tool().redact);
     for effect in &finished.effects {
-        let record = EffectRecord { effect: effect.kind.into(), detail: without(effect, &secrets) };
+        let record = EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets) };
         if let Err(error) = audit.effect(entry, record) {
             tracing::error!(%error, "an effect cannot be recorded");
         }
