@@ -1,17 +1,58 @@
-//! Compiles the built-in plugins and embeds them (`built_in.rs` is what `plugins` includes), and embeds the SDK with its
-//! contract (`sdk_files.rs`, for `scaffold`), so that an author needs nothing but this binary.
+//! Compiles and embeds the built-in plugins (`built_in.rs`, included by `plugins`), and embeds the SDK and the WIT contract
+//! (`sdk_files.rs`, included by `scaffold`), so that plugin authors only need this binary.
 
 #[path = "build/guests.rs"]
 mod guests;
-#[path = "build/sdk.rs"]
-mod sdk;
 
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::{env, fs, io};
+
+/// Folders to embed, each with its path below `toolgate-sdk/`.
+const FOLDERS: &[(&str, &str)] =
+    &[("plugin-sdk/src", "src"), ("plugin-sdk/macros/src", "macros/src"), ("wit", "wit")];
+const FILES: &[(&str, &str)] = &[
+    ("plugin-sdk/Cargo.toml", "Cargo.toml"),
+    ("plugin-sdk/macros/Cargo.toml", "macros/Cargo.toml"),
+    ("LICENSE", "LICENSE"),
+];
 
 fn main() -> ExitCode {
-    if let Err(error) = sdk::embed("sdk_files.rs") {
+    if let Err(error) = embed_sdk() {
         println!("cargo::error=the SDK cannot be embedded: {error}");
         return ExitCode::FAILURE;
     }
     guests::embed("plugins", "BUILT_IN", "built_in.rs")
+}
+
+/// Writes `pub const SDK_FILES`: pairs of a path below `toolgate-sdk/` and the text.
+fn embed_sdk() -> io::Result<()> {
+    let workspace = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
+    let mut files: Vec<(String, PathBuf)> =
+        FILES.iter().map(|(from, to)| ((*to).to_owned(), workspace.join(from))).collect();
+    for (from, to) in FOLDERS {
+        collect(&workspace.join(from), to, &mut files)?;
+    }
+    files.sort();
+    let mut text = String::from("pub const SDK_FILES: &[(&str, &str)] = &[\n");
+    for (name, path) in files {
+        println!("cargo::rerun-if-changed={}", path.display());
+        let _ = writeln!(text, "    ({name:?}, include_str!({:?})),", path.canonicalize()?);
+    }
+    text.push_str("];\n");
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("sdk_files.rs"), text)
+}
+
+fn collect(folder: &Path, name: &str, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let inside = format!("{name}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type()?.is_dir() {
+            true => collect(&entry.path(), &inside, files)?,
+            false => files.push((inside, entry.path())),
+        }
+    }
+    Ok(())
 }

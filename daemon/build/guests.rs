@@ -1,15 +1,15 @@
-//! Compiles a folder of guest packages to components, and writes a constant that holds them with their digests:
-//! whoever starts need not read a component to know which one it is.
+//! Compiles a folder of guest packages to components, and generates a constant with the components and their digests, so
+//! that a start need not hash them.
 //!
-//! Included by every build script that needs guests. One `cargo build` makes all of a folder's packages, in a target
-//! folder of its own that debug, release and clippy share: guests are the same in each of them. A package is named as
-//! its folder, and the plugin as its package.
+//! Included by every build script that needs guests. One `cargo build` compiles all packages of a folder, in a separate
+//! target folder that debug, release and clippy share. A package has the name of its folder, and the plugin the name of
+//! its package.
 //!
-//! The inner cargo must not see what the outer one was told about the host: flags, wrappers, profiles and targets are
-//! taken from its environment. What says where crates come from stays.
+//! The inner cargo must not inherit settings for the host: flags, wrappers, profiles and targets are removed from its
+//! environment. Settings about crate sources stay.
 //!
-//! Which files a change of must compile them again is asked of the inner cargo, which writes it down beside each
-//! component: a list kept here would miss the next crate that a guest shares with the host.
+//! The dependency files (`.d`) of the inner cargo list the sources that trigger a rebuild: a fixed list would miss a new
+//! crate that guests share with the host.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -27,14 +27,14 @@ type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// A profile of the workspace, made for guests.
+/// The profile of the workspace for guests.
 const PROFILE: &str = "guest";
 
-/// What every guest is made of beside its sources.
+/// Files besides the sources that trigger a rebuild of every guest.
 const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
 
-/// Variables of cargo that say where crates come from, and how many jobs there may be.
-const KEPT_VARIABLES: &[&str] = &[
+/// Variables of cargo about crate sources and the number of jobs.
+const INHERITED_VARIABLES: &[&str] = &[
     "CARGO_HOME",
     "CARGO_MAKEFLAGS",
     "CARGO_NET_",
@@ -45,7 +45,7 @@ const KEPT_VARIABLES: &[&str] = &[
 ];
 
 /// Compiles the packages in a folder of the workspace, and writes a file into the output folder with
-/// `pub const CONSTANT: &[Embedded]`, in the order of names. Whoever includes it says what an `Embedded` is: `name`,
+/// `pub const CONSTANT: &[Embedded]`, sorted by name. The including module defines `Embedded` with the fields `name`,
 /// `digest` (`sha256:` and 64 digits) and `component`.
 pub fn embed(folder: &str, constant: &str, file: &str) -> ExitCode {
     match try_embed(folder, constant, file) {
@@ -70,7 +70,7 @@ fn try_embed(folder: &str, constant: &str, file: &str) -> Result<()> {
     write_constant(&components, &output, constant, file, &names)
 }
 
-/// The root of the workspace: the folder above the package whose build script this is.
+/// The root of the workspace: the parent folder of the package.
 fn workspace() -> Result<PathBuf> {
     let package = path_variable("CARGO_MANIFEST_DIR")?;
     Ok(package.parent().ok_or("the package lies outside of a workspace")?.to_owned())
@@ -84,7 +84,7 @@ fn watch(path: &Path) {
     println!("cargo::rerun-if-changed={}", path.display());
 }
 
-/// The names of the packages in a folder, in order. A folder that does not exist has none.
+/// The names of the packages in a folder, sorted. A missing folder has none.
 fn packages(folder: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -104,7 +104,7 @@ fn packages(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Compiles the packages. Gives the folder in which their components lie.
+/// Compiles the packages. Returns the folder of their components.
 fn compile(workspace: &Path, folder: &str, output: &Path, names: &[String]) -> Result<PathBuf> {
     install_target()?;
     let target_folder = target_folder(output)?.join("guests");
@@ -114,20 +114,19 @@ fn compile(workspace: &Path, folder: &str, output: &Path, names: &[String]) -> R
         .args(["build", "--locked", "--target", TARGET, "--profile", PROFILE, "--target-dir"])
         .arg(&target_folder);
     for name in names {
-        // By its place: a crate that the workspace depends on may have the same name, as `http`.
+        // By path, since a dependency may have the same name, such as `http`.
         let package = workspace.join(folder).join(name);
         cargo.args(["--package", &format!("path+file://{}", package.display())]);
     }
-    forget_the_host(&mut cargo);
+    clear_host_environment(&mut cargo);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags().join("\u{1f}"));
     match cargo.status()?.success() {
         true => Ok(target_folder.join(TARGET).join(PROFILE)),
-        false => Err(format!("the guests do not compile; to see it alone: {cargo:?}").into()),
+        false => Err(format!("the guests do not compile; to reproduce it: {cargo:?}").into()),
     }
 }
 
-/// Adds the target of the guests where the toolchain lacks it, also on machines on which rustup installs nothing by
-/// itself.
+/// Adds the target of the guests if the toolchain lacks it, also if rustup's automatic installation is off.
 fn install_target() -> Result<()> {
     if has_target()? {
         return Ok(());
@@ -137,10 +136,8 @@ fn install_target() -> Result<()> {
     );
     match Command::new("rustup").args(["target", "add", TARGET]).status() {
         Ok(status) if status.success() && has_target()? => Ok(()),
-        Ok(_) => {
-            Err(format!("`rustup target add {TARGET}` did not work: run it by hand, then build again").into())
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(no_rustup().into()),
+        Ok(_) => Err(format!("`rustup target add {TARGET}` failed: run it by hand, then build again").into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(missing_rustup_message().into()),
         Err(error) => Err(error.into()),
     }
 }
@@ -153,18 +150,18 @@ fn has_target() -> Result<bool> {
     Ok(found.status.success() && Path::new(folder.trim()).is_dir())
 }
 
-fn no_rustup() -> String {
+fn missing_rustup_message() -> String {
     format!(
         "plugins need the target `{TARGET}`, and there is no `rustup` to add it: run `rustup target add {TARGET}` \
-         where there is, or install your distribution's Rust standard library for `{TARGET}`"
+         after installing rustup, or install your distribution's Rust standard library for `{TARGET}`"
     )
 }
 
-fn forget_the_host(cargo: &mut Command) {
+fn clear_host_environment(cargo: &mut Command) {
     for (variable, _) in env::vars_os() {
         let Some(name) = variable.to_str() else { continue };
-        let is_kept = KEPT_VARIABLES.iter().any(|kept| name.starts_with(kept));
-        if name.starts_with("CARGO_") && !is_kept {
+        let is_inherited = INHERITED_VARIABLES.iter().any(|inherited| name.starts_with(inherited));
+        if name.starts_with("CARGO_") && !is_inherited {
             cargo.env_remove(name);
         }
     }
@@ -173,13 +170,13 @@ fn forget_the_host(cargo: &mut Command) {
     }
 }
 
-/// The same source gives the same component on every machine: no path of this one may stand in its messages.
+/// Reproducible builds: removes the path of this machine's cargo home from panic messages.
 fn flags() -> Vec<String> {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
     home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())).into_iter().collect()
 }
 
-/// The target folder of the outer cargo, which marks it for backup programs.
+/// The target folder of the outer cargo, which contains a `CACHEDIR.TAG`.
 fn target_folder(output: &Path) -> Result<&Path> {
     let found = output.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     Ok(found
@@ -187,8 +184,8 @@ fn target_folder(output: &Path) -> Result<&Path> {
         .ok_or("the output folder lies outside of a target folder")?)
 }
 
-/// The files that the components were made of, in whichever package of the workspace, and the manifests of these packages,
-/// which cargo does not list.
+/// The source files of the components in all packages of the workspace, and the manifests of these packages, which
+/// cargo does not list.
 fn sources(components: &Path, names: &[String]) -> Result<BTreeSet<PathBuf>> {
     let mut sources = BTreeSet::new();
     for name in names {
@@ -204,7 +201,7 @@ fn sources(components: &Path, names: &[String]) -> Result<BTreeSet<PathBuf>> {
     Ok(sources)
 }
 
-/// What the file is called that cargo makes of a package.
+/// The file name of a build artifact of a package.
 fn artifact(name: &str, extension: &str) -> String {
     format!("{}.{extension}", name.replace('-', "_"))
 }
@@ -219,7 +216,7 @@ fn write_constant(
     let mut source = format!("pub const {constant}: &[Embedded] = &[\n");
     for name in names {
         let component = artifact(name, "wasm");
-        // Another build may compile the guests anew while this one goes on to embed them.
+        // A copy, since a parallel build may overwrite the components.
         let copy = output.join(&component);
         let content = fs::read(components.join(&component))?;
         write_if_changed(&copy, &content)?;
@@ -233,7 +230,7 @@ fn write_constant(
     Ok(write_if_changed(&output.join(file), source.as_bytes())?)
 }
 
-/// An untouched file keeps the crate that includes it from being compiled again.
+/// An unchanged file is not written, so that the including crate is not compiled again.
 fn write_if_changed(path: &Path, content: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|current| current == content) { Ok(()) } else { fs::write(path, content) }
 }
