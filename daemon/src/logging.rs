@@ -1,18 +1,16 @@
-//! The daemon's own log: lines on standard error, for people or for machines.
+//! The daemon's log on standard error, as text or as JSON lines.
 //!
-//! What plugins and callers say reaches it only escaped, since whoever reads a log reads it in a terminal. It has
-//! colours where what the commands print has them: `NO_COLOR` holds for both.
+//! Text from plugins and callers is escaped, since logs are read in terminals. Colours follow `NO_COLOR`, as in the output
+//! of the commands.
 //!
-//! What guests log, and what is said of exceptions that were caught from them, is recorded as JSON text ([`AsJson`]) under
-//! targets of their own. People read it as it stands there,
-//! quoted; in JSON lines it is part of the JSON, so that machines get the texts as the guest wrote them and its pairs in
-//! their order.
+//! Log lines of guests and exceptions caught from them are recorded as JSON text ([`AsJson`]) under their own targets. The
+//! text format shows the quoted JSON. JSON lines embed it, which preserves the guest's text and the order of its fields.
 
 use std::fmt::{self, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
-use serde::ser::SerializeMap;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -24,16 +22,16 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::{LogFormat, LogLevel};
 
-/// The target of what guests log.
+/// The target of guests' log lines.
 pub const GUESTS: &str = "toolgate::plugin";
 
-/// The target of exceptions that were caught from guests. No guest can write a line that looks like one.
+/// The target of exceptions caught from guests. No guest can log under it.
 pub const CAUGHT: &str = "toolgate::dispatch::caught";
 
-/// Starts logging. Where it was started before, the first settings stay.
+/// Starts logging. A second call changes nothing.
 pub fn start(format: LogFormat, level: LogLevel) {
-    // Libraries speak from warnings up; their debug lines are not the operator's.
-    let filter = EnvFilter::new(format!("warn,toolgate={0},toolgate_sandbox={0}", level.as_str()));
+    // Libraries log warnings and errors only.
+    let filter = EnvFilter::new(format!("warn,toolgate={level:?},toolgate_sandbox={level:?}"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -42,12 +40,11 @@ pub fn start(format: LogFormat, level: LogLevel) {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().event_format(JsonLines::new()).try_init(),
     };
-    // Two daemons in one process happen in tests only.
+    // It fails if logging was started before, which only tests do.
     drop(started);
 }
 
-/// Something that a guest said: `Debug` writes it as JSON on one line, with everything escaped that a terminal would obey
-/// or not show.
+/// A value from a guest. `Debug` writes it as one line of JSON, with control and invisible characters escaped.
 pub struct AsJson<T>(pub T);
 
 impl<T: Serialize> fmt::Debug for AsJson<T> {
@@ -58,7 +55,7 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
                 f.write_char(letter)?;
                 continue;
             }
-            // It stands in a string: between tokens, `serde_json` writes nothing of the kind.
+            // It is inside a JSON string: `serde_json` writes no such character between tokens.
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 write!(f, "\\u{unit:04x}")?;
             }
@@ -67,14 +64,14 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
     }
 }
 
-/// JSON lines, of which those about guests have what was said as it was.
+/// JSON lines. Lines of guests embed their JSON fields.
 struct JsonLines {
-    ours: Format<Json>,
+    standard: Format<Json>,
 }
 
 impl JsonLines {
     fn new() -> Self {
-        Self { ours: tracing_subscriber::fmt::format().json() }
+        Self { standard: tracing_subscriber::fmt::format().json() }
     }
 }
 
@@ -91,61 +88,44 @@ where
     ) -> fmt::Result {
         let target = event.metadata().target();
         if ![GUESTS, CAUGHT].contains(&target) {
-            return self.ours.format_event(context, writer, event);
+            return self.standard.format_event(context, writer, event);
         }
         let mut timestamp = String::new();
         SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
-        let level = event.metadata().level().as_str();
-        let line = GuestLine { timestamp, level, fields: Fields(event), target };
-        writeln!(writer, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
+        let level = event.metadata().level();
+        let mut fields = FieldWriter(String::new());
+        event.record(&mut fields);
+        let fields = fields.0;
+        // The members and their order are those of `tracing_subscriber`.
+        writeln!(
+            writer,
+            r#"{{"timestamp":"{timestamp}","level":"{level}","fields":{{{fields}}},"target":"{target}"}}"#
+        )
     }
 }
 
-/// The members that all lines have.
-#[derive(Serialize)]
-struct GuestLine<'a> {
-    timestamp: String,
-    level: &'static str,
-    fields: Fields<'a>,
-    target: &'a str,
-}
+/// Writes the fields of an event as the members of a JSON object.
+struct FieldWriter(String);
 
-struct Fields<'a>(&'a Event<'a>);
-
-impl Serialize for Fields<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = Members { map: serializer.serialize_map(None)?, error: None };
-        self.0.record(&mut members);
-        match members.error {
-            Some(error) => Err(error),
-            None => members.map.end(),
-        }
+impl FieldWriter {
+    fn push(&mut self, field: &Field, json: &str) {
+        let comma = if self.0.is_empty() { "" } else { "," };
+        let _ = write!(self.0, r#"{comma}"{}":{json}"#, field.name());
     }
 }
 
-struct Members<M: SerializeMap> {
-    map: M,
-    error: Option<M::Error>,
-}
-
-impl<M: SerializeMap> Members<M> {
-    fn add(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
-        if self.error.is_none() {
-            self.error = self.map.serialize_entry(field.name(), value).err();
-        }
-    }
-}
-
-impl<M: SerializeMap> Visit for Members<M> {
+impl Visit for FieldWriter {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add(field, value);
+        self.push(field, &Value::from(value).to_string());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
         match serde_json::from_str::<&RawValue>(&text) {
-            Ok(json) if matches!(field.name(), "message" | "event" | "fields") => self.add(field, json),
-            _ => self.add(field, &text),
+            Ok(json) if matches!(field.name(), "message" | "event" | "fields") => {
+                self.push(field, json.get())
+            }
+            _ => self.record_str(field, &text),
         }
     }
 }
@@ -155,7 +135,7 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    use serde_json::{Value, json};
+    use serde_json::json;
     use tracing_subscriber::fmt::MakeWriter;
 
     use super::*;
@@ -206,7 +186,9 @@ mod tests {
         let lines = tracing_subscriber::fmt().with_writer(written.clone()).json();
         tracing::subscriber::with_default(lines.event_format(JsonLines::new()).finish(), say);
         let text = written.text();
-        let [guests, caught, ours] = text.lines().collect::<Vec<_>>()[..] else { panic!("three: {text}") };
+        let [guests, caught, standard] = text.lines().collect::<Vec<_>>()[..] else {
+            panic!("three: {text}")
+        };
         let guests: Value = serde_json::from_str(guests).expect("json");
         assert_eq!(
             guests["fields"],
@@ -218,10 +200,10 @@ mod tests {
         let caught: Value = serde_json::from_str(caught).expect("json");
         assert_eq!(caught["fields"], json!({"message": SAID, "event": "[b_call__Exception]"}));
         assert_eq!(caught["target"], CAUGHT);
-        let ours: Value = serde_json::from_str(ours).expect("json");
-        assert_eq!(ours["fields"], json!({"message": "ours", "session": "s2"}));
+        let standard: Value = serde_json::from_str(standard).expect("json");
+        assert_eq!(standard["fields"], json!({"message": "ours", "session": "s2"}));
         let members = |line: &Value| line.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(members(&guests), members(&ours));
+        assert_eq!(members(&guests), members(&standard));
         assert_eq!((&guests["level"], &guests["target"]), (&json!("INFO"), &json!("toolgate::plugin")));
     }
 
