@@ -128,7 +128,7 @@ impl Approvals {
     ) -> ApprovalRow {
         let setup = &session.setup;
         ApprovalRow {
-            id: identifier::in_order("a", now_ms),
+            id: identifier::time_ordered("a", now_ms),
             organization: setup.organization.clone(),
             agent: setup.agent.clone(),
             session: setup.id.clone(),

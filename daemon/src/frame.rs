@@ -1,45 +1,45 @@
-//! Text for a model's context: a result framed as data (R4, R9), as an element or in the brackets of S5.
+//! Renders results as text for a model's context (R4, R9), as an XML-like element or in the brackets of S5.
 //!
-//! What a tool said may try to end its frame, open another, or hide instructions in characters that a
-//! person does not see. Here it can do none of that, whatever it contains, and it has an end.
+//! The output of a tool is untrusted and may contain prompt injection. It is escaped so that it can neither end its frame
+//! nor open another, invisible characters are written as `\u{…}`, and its length is limited.
 
 use std::fmt::Write;
 
-/// Longest name that is shown, in bytes. What a model called may be any text.
+/// Longest tool name, in bytes. The name in a call may be any text.
 const NAME_BYTES: usize = 256;
 
-/// Longest piece of the arguments that a response says again, in bytes. The model wrote them, and has them.
+/// Longest excerpt of the arguments, in bytes. The model wrote them, so an excerpt is enough.
 const ARGUMENTS_BYTES: usize = 1024;
 
-/// Longest text of one result, in bytes. A model's context is small, and the JSON is there in full.
+/// Longest text of one result, in bytes. A model's context is small, and the response also has the full JSON.
 const FRAMED_BYTES: usize = 64 * 1024;
 
-/// A result of one call as text: `<tool_result tool_name="…" status="…">…</tool_result>`.
+/// Returns a result as `<tool_result tool_name="…" status="…">…</tool_result>`.
 ///
-/// `tool_name` is as the model called it, which makes it untrusted too.
+/// `tool_name` is the name in the call, and untrusted too.
 pub fn tool_result(tool_name: &str, status: &str, content: &str) -> String {
     let mut text = String::with_capacity(content.len().min(FRAMED_BYTES) + tool_name.len() + 96);
     text.push_str("<tool_result tool_name=\"");
-    visible(&mut text, tool_name, Place::Attribute);
+    push_escaped(&mut text, tool_name, FramePart::Attribute);
     text.push_str("\" status=\"");
     text.push_str(status);
     text.push_str("\">");
-    visible(&mut text, content, Place::Content);
+    push_escaped(&mut text, content, FramePart::Content);
     text.push_str("</tool_result>");
     text
 }
 
-/// A result as an answer to a call in the string form: `[[TOOL_RESPONSE: NAME(ARGUMENTS) -> CONTENT]]` (S5).
+/// Returns a result in the string form of S5: `[[TOOL_RESPONSE: NAME(ARGUMENTS) -> CONTENT]]`.
 ///
-/// The first ` -> ` is the frame's own, since a `>` of what stands in it is written `&gt;`.
+/// The first ` -> ` belongs to the frame, since a `>` in its parts is escaped to `&gt;`.
 pub fn tool_response(tool_name: &str, arguments: &str, content: &str) -> String {
     let mut text = String::with_capacity(content.len().min(FRAMED_BYTES) + tool_name.len() + 96);
     text.push_str("[[TOOL_RESPONSE: ");
-    visible(&mut text, tool_name, Place::Attribute);
+    push_escaped(&mut text, tool_name, FramePart::Attribute);
     text.push('(');
-    visible(&mut text, arguments, Place::Arguments);
+    push_escaped(&mut text, arguments, FramePart::Arguments);
     text.push_str(") -> ");
-    visible(&mut text, content, Place::Content);
+    push_escaped(&mut text, content, FramePart::Content);
     if text.ends_with(']') {
         // Otherwise the frame would end one bracket early.
         text.push(' ');
@@ -48,15 +48,15 @@ pub fn tool_response(tool_name: &str, arguments: &str, content: &str) -> String 
     text
 }
 
-/// Where in the frame a text stands.
+/// A part of the frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FramePart {
     Attribute,
     Arguments,
     Content,
 }
 
-impl Place {
+impl FramePart {
     fn limit_bytes(self) -> usize {
         match self {
             Self::Attribute => NAME_BYTES,
@@ -66,20 +66,20 @@ impl Place {
     }
 }
 
-/// Appends `content` so that it can neither end nor open a frame, and so that every character shows.
-fn visible(text: &mut String, content: &str, place: Place) {
+/// Appends `content`, escaped and cut to the limit of its part.
+fn push_escaped(text: &mut String, content: &str, part: FramePart) {
     let start = text.len();
-    let limit_bytes = place.limit_bytes();
+    let limit_bytes = part.limit_bytes();
     let mut rest = content;
     loop {
-        // Whole runs at once: nearly all of it is plain.
+        // Copies whole runs of plain characters, which most of the content is.
         let plain = rest.bytes().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
         let (run, others) = rest.split_at(plain.min(limit_bytes.saturating_sub(text.len() - start)));
         text.push_str(run);
         rest = others;
         let Some(character) = rest.chars().next() else { return };
         if text.len() - start >= limit_bytes {
-            // The rest is named and not shown; a cut without a word would read as the whole.
+            // Without this note, a cut result would read as complete.
             let _ = write!(text, "… [{} bytes more]", rest.len());
             return;
         }
@@ -87,7 +87,7 @@ fn visible(text: &mut String, content: &str, place: Place) {
             '<' => text.push_str("&lt;"),
             '>' => text.push_str("&gt;"),
             '&' => text.push_str("&amp;"),
-            '"' if place == Place::Attribute => text.push_str("&quot;"),
+            '"' if part == FramePart::Attribute => text.push_str("&quot;"),
             '[' if rest.starts_with("[[") => text.push_str("&#91;"),
             ']' if rest.starts_with("]]") => text.push_str("&#93;"),
             '\n' | '\t' => text.push(character),
@@ -100,12 +100,12 @@ fn visible(text: &mut String, content: &str, place: Place) {
     }
 }
 
-/// Whether a byte is a character that is shown as it is, in either place.
+/// Whether a byte needs no escaping in any part.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\t') && !matches!(byte, b'<' | b'>' | b'&' | b'"' | b'[' | b']')
 }
 
-/// Control characters, bidirectional marks, and characters that have no width or no picture.
+/// Control characters, bidirectional marks, and characters without width or glyph.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// R9: no text can end or open a frame, wherever in the frame it stands.
+        /// R9: no text can end or open a frame, in any part of the frame.
         #[test]
         fn no_text_breaks_a_frame(name in hostile(), arguments in hostile(), content in hostile()) {
             let brackets = tool_response(&name, &arguments, &content);

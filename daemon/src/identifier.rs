@@ -1,9 +1,8 @@
-//! Ids that nobody can guess: 128 random bits, in letters and digits.
+//! Unguessable ids: 128 random bits in base32 (Crockford's alphabet, lower case).
 
-/// A fresh id: the prefix, `_`, and 26 characters.
+/// Returns a random id: the prefix, `_`, and 26 characters.
 ///
-/// From the generator of this thread (ChaCha, seeded by the system now and then), so that a call costs no system
-/// call. Tokens are made elsewhere.
+/// Uses the thread's generator (ChaCha, reseeded by the system), which needs no system call. Not for tokens.
 pub fn fresh(prefix: &str) -> String {
     let mut id = String::with_capacity(prefix.len() + 27);
     id.push_str(prefix);
@@ -12,8 +11,8 @@ pub fn fresh(prefix: &str) -> String {
     id
 }
 
-/// A fresh id that sorts after those that were made in an earlier millisecond; 100 bits of it are random.
-pub fn in_order(prefix: &str, now_ms: u64) -> String {
+/// Returns an id that sorts after those of earlier milliseconds; 100 of its bits are random.
+pub fn time_ordered(prefix: &str, now_ms: u64) -> String {
     let mut digits = String::with_capacity(9);
     push_digits(&mut digits, now_ms.into(), 9);
     let mut id = format!("{prefix}_{}", digits.chars().rev().collect::<String>());
@@ -21,7 +20,7 @@ pub fn in_order(prefix: &str, now_ms: u64) -> String {
     id
 }
 
-/// The least digit first.
+/// Appends base32 digits, least significant first.
 fn push_digits(id: &mut String, mut number: u128, count: usize) {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     for _ in 0..count {
@@ -45,8 +44,9 @@ mod tests {
 
     #[test]
     fn ids_in_order_sort_by_their_time() {
-        let ids = [0, 1, 31, 32, 1_700_000_000_000, 1_700_000_000_001].map(|now_ms| in_order("a", now_ms));
+        let ids =
+            [0, 1, 31, 32, 1_700_000_000_000, 1_700_000_000_001].map(|now_ms| time_ordered("a", now_ms));
         assert!(ids.is_sorted(), "{ids:?}");
-        assert_ne!(in_order("a", 5), in_order("a", 5));
+        assert_ne!(time_ordered("a", 5), time_ordered("a", 5));
     }
 }

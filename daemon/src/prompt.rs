@@ -1,9 +1,9 @@
 //! The system prompt that binds a model to its tools (G2).
 //!
-//! It is advice to the model, and nothing more: what is guaranteed is that no session opens without tools and that no
-//! call passes the gate. The two replies in quotes are fixed words that users of the source know.
+//! The prompt is only advice to the model. The daemon enforces that no session opens without tools and that every call
+//! passes admission. The two replies in quotes are fixed by the source application.
 
-/// The rules, in the order of the source.
+/// The rules, in the order of the source application.
 const RULES: &str = "\
 You are an agent that works through tools. These rules come before everything else:
 1. Get every piece of information by calling a tool. What you learnt in training is not a source.
@@ -14,7 +14,7 @@ You are an agent that works through tools. These rules come before everything el
 6. Name the tool that each piece of information came from.
 7. Give no general knowledge, advice or analysis beyond what the tools return.";
 
-/// The prompt for a model that is shown these tools, of so many that it can call.
+/// Returns the prompt for a model that is shown the tools `shown`, out of `callable` tools that it can call.
 pub fn system_prompt<'a>(shown: impl Iterator<Item = &'a str>, callable: usize) -> String {
     let names: Vec<&str> = shown.collect();
     let list = match names.as_slice() {

@@ -1,8 +1,7 @@
-//! A plugin to begin with: what `toolgate new` writes.
+//! The plugin template of `toolgate new`.
 //!
-//! The binary carries the SDK and the contract and writes them beside the plugin, so that it builds with
-//! nothing of ours published anywhere. The SDK's manifests inherit from our workspace; written out they stand
-//! for themselves.
+//! The binary embeds the SDK and the WIT contract and writes them next to the plugin, so that it builds without a published
+//! crate. Fields that the SDK's manifests inherit from this workspace are replaced by their values.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +12,7 @@ mod sdk {
     include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));
 }
 
-/// The plugin's own files; `NAME` and `CRATE` in them are replaced.
+/// The files of the plugin. `NAME` and `CRATE` are placeholders.
 const FILES: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("scaffold/Cargo.toml.in")),
     ("README.md", include_str!("scaffold/README.md.in")),
@@ -22,10 +21,10 @@ const FILES: &[(&str, &str)] = &[
     ("rust-toolchain.toml", include_str!("../../rust-toolchain.toml")),
 ];
 
-/// Writes the plugin `name` into `folder`, which must be empty or not be there.
+/// Writes the plugin `name` into `folder`, which must be empty or not exist.
 pub fn write(folder: &Path, name: &Namespace) -> io::Result<()> {
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder is there and not empty"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder exists and is not empty"));
     }
     for (path, text) in FILES {
         let text = text.replace("CRATE", &name.as_str().replace('-', "_")).replace("NAME", name.as_str());
@@ -48,28 +47,27 @@ fn write_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// A manifest without our workspace: what it inherits is written out, and its own tests stay with us.
+/// A manifest without `workspace = true` fields, lints and dev-dependencies.
 fn standalone(manifest: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    let rust = env!("CARGO_PKG_RUST_VERSION");
-    let license = env!("CARGO_PKG_LICENSE");
     let mut text = String::new();
-    let mut is_ours = false;
+    let mut is_skipped = false;
     for line in manifest.lines() {
         if line.starts_with('[') {
-            is_ours = line == "[dev-dependencies]" || line == "[lints]";
+            is_skipped = line == "[dev-dependencies]" || line == "[lints]";
         }
-        if is_ours {
+        if is_skipped {
             continue;
         }
-        match line {
-            "version.workspace = true" => text.push_str(&format!("version = \"{version}\"")),
-            "edition.workspace = true" => text.push_str("edition = \"2024\""),
-            "rust-version.workspace = true" => text.push_str(&format!("rust-version = \"{rust}\"")),
-            "license.workspace = true" => text.push_str(&format!("license = \"{license}\"")),
-            "publish.workspace = true" => text.push_str("publish = false"),
-            line => text.push_str(line),
-        }
+        text += match line {
+            "version.workspace = true" => concat!("version = \"", env!("CARGO_PKG_VERSION"), "\""),
+            "edition.workspace = true" => "edition = \"2024\"",
+            "rust-version.workspace = true" => {
+                concat!("rust-version = \"", env!("CARGO_PKG_RUST_VERSION"), "\"")
+            }
+            "license.workspace = true" => concat!("license = \"", env!("CARGO_PKG_LICENSE"), "\""),
+            "publish.workspace = true" => "publish = false",
+            line => line,
+        };
         text.push('\n');
     }
     text
@@ -79,7 +77,7 @@ fn standalone(manifest: &str) -> String {
 mod tests {
     use super::*;
 
-    fn written(name: &str) -> tempfile::TempDir {
+    fn scaffold(name: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         write(&folder.path().join("new"), &Namespace::parse(name).unwrap()).unwrap();
         folder
@@ -87,7 +85,7 @@ mod tests {
 
     #[test]
     fn no_manifest_that_is_written_needs_our_workspace() {
-        let folder = written("my-weather");
+        let folder = scaffold("my-weather");
         for manifest in ["Cargo.toml", "toolgate-sdk/Cargo.toml", "toolgate-sdk/macros/Cargo.toml"] {
             let text = std::fs::read_to_string(folder.path().join("new").join(manifest)).unwrap();
             assert!(!text.contains("workspace = true") && !text.contains("lints"), "{manifest}:\n{text}");
@@ -97,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_name_is_put_in() {
-        let folder = written("my-weather");
+        let folder = scaffold("my-weather");
         let read = |file| std::fs::read_to_string(folder.path().join("new").join(file)).unwrap();
         assert!(read("Cargo.toml").contains("name = \"my-weather\""));
         assert!(read("src/lib.rs").contains("\"my-weather\""));
