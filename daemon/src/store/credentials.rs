@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_credential_needs_its_organization_and_ends_with_it() {
+    async fn a_credential_needs_its_organization_and_is_deleted_with_it() {
         let (_folder, store) = store_with_acme().await;
         let stray = CredentialRow { organization: name("ghost"), ..row(1) };
         let refused =

@@ -132,10 +132,9 @@ impl Store {
         match key {
             DocumentKey::Organization(organization) => {
                 delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), now_ms).await?;
-                deleted.agents = delete_agents(&mut change, organization, now_ms).await?;
+                deleted.agents = delete_in_organization(&mut change, organization, now_ms).await?;
                 deleted.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
-                delete_tools(&mut change, organization, now_ms).await?;
                 deleted.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
                 for sql in [
                     "DELETE FROM credentials WHERE organization = $1",
@@ -273,40 +272,28 @@ pub(super) async fn next_revision(change: &mut StoreTransaction) -> Result<Revis
     Ok(Revision(from_sql(sqlx::query_scalar(sql).fetch_one(&mut **change).await?)))
 }
 
-async fn delete_agents(
+/// Deletes the agents and custom tools of an organization. Returns the names of the agents.
+async fn delete_in_organization(
     change: &mut StoreTransaction,
     organization: &Name,
     now_ms: u64,
 ) -> Result<Vec<String>, StoreError> {
-    let agents: Vec<String> =
-        sqlx::query_scalar("SELECT name FROM docs WHERE kind = 'agent' AND scope = $1 ORDER BY name")
-            .bind(organization.as_str())
-            .fetch_all(&mut **change)
-            .await?;
-    for agent in &agents {
-        let agent = Name::parse(agent).map_err(|_| unreadable())?;
-        delete_row(change, &DocumentKey::agent(organization, &agent), now_ms).await?;
-    }
-    Ok(agents)
-}
-
-/// Deletes the custom tools of an organization, with their mounts and grants.
-async fn delete_tools(
-    change: &mut StoreTransaction,
-    organization: &Name,
-    now_ms: u64,
-) -> Result<(), StoreError> {
     let rows: Vec<(String, String)> = sqlx::query_as(
-        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('tool', 'mount', 'tool_grant') ORDER BY kind, name",
+        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'mount', 'tool', 'tool_grant') \
+         ORDER BY kind, name",
     )
     .bind(organization.as_str())
     .fetch_all(&mut **change)
     .await?;
+    let mut agents = Vec::new();
     for (kind, name) in rows {
         let key = DocumentKey::from_row(&kind, organization.as_str(), &name).ok_or_else(unreadable)?;
         delete_row(change, &key, now_ms).await?;
+        if matches!(key, DocumentKey::Agent { .. }) {
+            agents.push(name);
+        }
     }
-    Ok(())
+    Ok(agents)
 }
 
 pub(super) async fn delete_if_there(

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_a_precondition_tell_which_they_are() {
+    fn precondition_errors_are_told_apart_by_details() {
         let what = || "agent `acme/bot`".to_owned();
         let required = CallError::from(StoreError::PreconditionRequired { what: what() });
         assert_eq!(required.details, Some(json!({"precondition": "required"})));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_sqlite_are_told_apart_by_their_low_byte() {
+    fn sqlite_codes_are_classified_by_their_low_byte() {
         assert_eq!(reason_of_code("13"), UnavailableReason::DiskFull);
         assert_eq!(reason_of_code("778"), UnavailableReason::Disk);
         assert_eq!(reason_of_code("4874"), UnavailableReason::DiskFull);

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_folder_is_closed_to_others() {
+    fn an_empty_folder_is_made_private() {
         let parent = tempfile::tempdir().expect("a folder");
         std::fs::set_permissions(parent.path(), Permissions::from_mode(0o755)).expect("opened");
         DataFolder::open(parent.path()).expect("a data folder");

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn while_keys_are_rotated_there_are_two_and_then_one() {
+    async fn a_rotation_has_two_root_keys_and_then_one() {
         let (_folder, store) = empty_store().await;
         assert_eq!(store.root_keys().await.expect("rows"), []);
         store.serve_root_key("one", &[], 1).await.expect("the first");

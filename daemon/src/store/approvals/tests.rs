@@ -123,7 +123,7 @@ async fn a_late_decision_has_no_effect() {
 }
 
 #[tokio::test]
-async fn what_is_open_is_found_for_a_call_and_what_ended_for_the_one_that_asked() {
+async fn open_approvals_are_listed_for_any_call_and_ended_ones_for_their_call() {
     let (_folder, store) = empty_store().await;
     store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
     store.end_approval("a1", ApprovalState::Void).await.expect("ended");

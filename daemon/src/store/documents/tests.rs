@@ -80,7 +80,7 @@ async fn a_new_document_does_not_replace_one_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_tag_is_not_given_again_after_deleting_and_making_anew() {
+async fn a_revision_is_not_reused_after_a_deletion() {
     let (_folder, store) = empty_store().await;
     let first = make(&store, &acme()).await;
     store.delete_document(&acme(), &Precondition::OneOf(vec![first]), 2).await.expect("deleted");
@@ -132,7 +132,7 @@ async fn a_deletion_needs_its_precondition_and_its_document() {
 }
 
 #[tokio::test]
-async fn a_list_goes_on_after_the_last_name_within_its_scope() {
+async fn a_list_continues_after_the_last_name_within_its_scope() {
     let (_folder, store) = empty_store().await;
     for organization in ["acme", "other"] {
         make(&store, &DocumentKey::Organization(name(organization))).await;
@@ -165,7 +165,7 @@ async fn every_write_is_a_change_and_a_refused_one_is_none() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_an_organization_goes_with_it_and_the_rest_stays() {
+async fn deleting_an_organization_deletes_its_dependents_alone() {
     let (_folder, store) = empty_store().await;
     for organization in ["acme", "acme_2"] {
         make(&store, &DocumentKey::Organization(name(organization))).await;
