@@ -91,11 +91,11 @@ impl Index {
             state: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let runtime = runtime.map_err(|error| StartError::Index(error.to_string()))?;
+        let runtime = runtime.map_err(StartError::Thread)?;
         let thread = std::thread::Builder::new()
             .name("audit-index".into())
             .spawn(move || runtime.block_on(indexer.run(&sender)))
-            .map_err(|error| StartError::Index(error.to_string()))?;
+            .map_err(StartError::Thread)?;
         Ok(Self { reading, progress, reached, thread: Some(thread) })
     }
 
@@ -407,13 +407,13 @@ impl Indexer {
                 self.progress.pause();
                 sender.send_modify(|reached| {
                     reached.failures += 1;
-                    reached.last_error = Some(error.into());
+                    reached.last_error = Some(error);
                 });
             }
         }
     }
 
-    async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), IndexError> {
+    async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), AuditError> {
         let mut state = match self.state.take() {
             Some(state) => state,
             None => load_state(connect(&mut self.connection, &self.path).await?).await?,
@@ -428,8 +428,10 @@ impl Indexer {
         }
     }
 
-    async fn index_batch(&mut self, state: &mut IndexState, durable: Anchor) -> Result<(), IndexError> {
-        let end = self.read_batch(state, durable)?;
+    async fn index_batch(&mut self, state: &mut IndexState, durable: Anchor) -> Result<(), AuditError> {
+        let end = self
+            .read_batch(state, durable)
+            .map_err(|error| AuditError::index(format!("could not read a segment: {error}")))?;
         let mut transaction = connect(&mut self.connection, &self.path).await?.begin().await?;
         self.batch.store(&mut transaction, &self.inserts).await?;
         store_position(&end, self.batch.last, &mut transaction).await?;
@@ -452,7 +454,7 @@ impl Indexer {
     }
 
     /// Fills the batch and returns its end.
-    fn read_batch(&mut self, state: &IndexState, durable: Anchor) -> Result<Anchor, IndexError> {
+    fn read_batch(&mut self, state: &IndexState, durable: Anchor) -> io::Result<Anchor> {
         self.batch.clear();
         self.skipped.clear();
         let mut end = state.end;
@@ -472,7 +474,7 @@ impl Indexer {
         bad: Anchor,
         what: String,
         durable: Anchor,
-    ) -> Result<Anchor, IndexError> {
+    ) -> io::Result<Anchor> {
         let point = resync(&self.folder, bad, durable)?;
         let position = LogPosition { segment: bad.segment.max(1), offset: bad.offset };
         let records = point.from.sequence.saturating_sub(bad.sequence);
@@ -487,12 +489,7 @@ impl Indexer {
     }
 
     /// Reads one segment to its end or until the batch is full.
-    fn read_segment(
-        &mut self,
-        running: &RunningCalls,
-        from: Anchor,
-        durable: Anchor,
-    ) -> Result<ReadEnd, IndexError> {
+    fn read_segment(&mut self, running: &RunningCalls, from: Anchor, durable: Anchor) -> io::Result<ReadEnd> {
         if from.segment == 0 {
             return self.next_segment(running, from);
         }
@@ -533,7 +530,7 @@ impl Indexer {
     }
 
     /// Moves to the first record of the segment that follows `end`.
-    fn next_segment(&mut self, running: &RunningCalls, end: Anchor) -> Result<ReadEnd, IndexError> {
+    fn next_segment(&mut self, running: &RunningCalls, end: Anchor) -> io::Result<ReadEnd> {
         let segment = end.segment + 1;
         let damaged =
             |what: &str| Ok(ReadEnd::Damaged(end, format!("segment {segment} should follow: {what}")));
@@ -564,29 +561,12 @@ async fn connect<'slot>(
     Ok(slot.insert(connection))
 }
 
-async fn load_state(connection: &mut SqliteConnection) -> Result<IndexState, IndexError> {
+async fn load_state(connection: &mut SqliteConnection) -> Result<IndexState, AuditError> {
     let end = load_position(connection).await?.map_or(Anchor::empty(0), |(end, _)| end);
     let query = "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), RowKeys::from_row(row))).collect();
     Ok(IndexState { end, running })
-}
-
-#[derive(Debug, thiserror::Error)]
-enum IndexError {
-    #[error(transparent)]
-    Database(#[from] sqlx::Error),
-    #[error("could not read a segment: {0}")]
-    Io(#[from] io::Error),
-}
-
-impl From<IndexError> for AuditError {
-    fn from(error: IndexError) -> Self {
-        match error {
-            IndexError::Database(error) => error.into(),
-            unread @ IndexError::Io(_) => Self::index(unread),
-        }
-    }
 }
 
 /// SQLite has no unsigned integers; sequences and times are far below `i64::MAX`.

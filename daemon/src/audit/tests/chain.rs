@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn callers_at_the_same_time_share_their_syncs() {
+async fn concurrent_callers_share_syncs() {
     let log = TestLog::new();
     let audit = log.start().await;
     for round in 0..20 {
@@ -73,7 +73,7 @@ async fn an_entry_that_is_dropped_by_a_panic_has_crashed() {
 }
 
 #[tokio::test]
-async fn a_record_that_is_too_large_is_refused_and_the_log_goes_on() {
+async fn a_record_that_is_too_large_is_refused_and_the_log_continues() {
     let log = TestLog::new();
     let audit = log.start().await;
     let huge = CallIntent { arguments: Some(raw(&format!("\"{}\"", "x".repeat(20_000)))), ..intent("huge") };
@@ -91,7 +91,7 @@ async fn the_folder_has_one_writer() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_opened_again_goes_on_where_it_was() {
+async fn a_log_that_is_opened_again_continues_its_chain() {
     let log = TestLog::new();
     call(&log.start().await, "c1").await;
     let before = log.verify();
@@ -117,7 +117,7 @@ async fn fill_four_segments(log: &TestLog) -> (Audit, Entry) {
 }
 
 #[tokio::test]
-async fn the_chain_goes_on_across_segments() {
+async fn the_chain_continues_across_segments() {
     let log = TestLog::new();
     let (audit, open) = fill_four_segments(&log).await;
     let report = audit.verify().await.expect("it can be read");
@@ -143,7 +143,7 @@ async fn a_call_that_outlives_its_segment_is_unknown_after_a_crash() {
 }
 
 #[tokio::test]
-async fn every_flipped_bit_is_found() {
+async fn every_flipped_bit_is_detected() {
     let log = TestLog::new();
     let audit = log.start().await;
     call(&audit, "c1").await;
@@ -166,7 +166,7 @@ async fn every_flipped_bit_is_found() {
 }
 
 #[tokio::test]
-async fn records_that_are_taken_out_or_moved_are_found() {
+async fn removed_or_moved_records_are_detected() {
     let log = TestLog::new();
     let audit = log.start().await;
     for id in ["c1", "c2", "c3"] {
@@ -189,7 +189,7 @@ async fn records_that_are_taken_out_or_moved_are_found() {
 }
 
 #[tokio::test]
-async fn segments_that_are_removed_or_swapped_are_found() {
+async fn removed_or_swapped_segments_are_detected() {
     let log = TestLog::new();
     drop(fill_four_segments(&log).await);
     let folder = log.folder();

@@ -91,7 +91,7 @@ async fn a_changed_byte_hides_its_record_and_no_other() {
 
 /// Tries every part of a record's header, and its payload.
 #[tokio::test]
-async fn an_index_is_made_anew_past_any_changed_byte() {
+async fn an_index_is_rebuilt_past_any_changed_byte() {
     let log = TestLog::new();
     let audit = several_segments(&log).await;
     let before = rows(&audit, None).await;
@@ -119,7 +119,7 @@ async fn an_index_is_made_anew_past_any_changed_byte() {
 }
 
 #[tokio::test]
-async fn an_index_is_made_anew_past_a_header_that_is_damaged() {
+async fn an_index_is_rebuilt_past_a_damaged_header() {
     let log = TestLog::new();
     let audit = several_segments(&log).await;
     let before = rows(&audit, None).await;
@@ -135,7 +135,7 @@ async fn an_index_is_made_anew_past_a_header_that_is_damaged() {
 }
 
 #[tokio::test]
-async fn an_index_is_made_anew_past_zeros_and_past_a_file_that_is_gone() {
+async fn an_index_is_rebuilt_past_zeros_and_a_missing_file() {
     let log = TestLog::new();
     let audit = several_segments(&log).await;
     let before = rows(&audit, None).await;
@@ -167,7 +167,7 @@ async fn an_index_is_made_anew_past_zeros_and_past_a_file_that_is_gone() {
 }
 
 #[tokio::test]
-async fn segments_that_were_swapped_show_no_record_as_another() {
+async fn swapped_segments_show_no_record_as_another() {
     let log = TestLog::new();
     let audit = several_segments(&log).await;
     let before = rows(&audit, None).await;
@@ -275,7 +275,7 @@ async fn a_damaged_range_is_shown_to_every_organization_that_it_may_concern() {
 
 /// One intent is in the same batch of the index as the damage, one in an earlier batch.
 #[tokio::test]
-async fn a_call_whose_outcome_is_lost_is_unknown_once_the_log_goes_on_without_it() {
+async fn a_call_whose_outcome_is_damaged_is_unknown() {
     let log = TestLog::new();
     let audit = log.start().await;
     let far = audit.open(intent("far")).expect("it is taken");
@@ -319,7 +319,7 @@ async fn a_call_whose_outcome_is_lost_is_unknown_once_the_log_goes_on_without_it
 
 /// A damaged range may contain the call, unless its session began later.
 #[tokio::test]
-async fn an_id_that_may_be_in_a_damaged_place_is_not_a_new_one() {
+async fn an_id_that_may_be_in_a_damaged_range_is_not_new() {
     let log = TestLog::new();
     let audit = several_segments(&log).await;
     let known = row(&audit, "14").await;

@@ -111,7 +111,7 @@ async fn unsynced_log() -> (Vec<u8>, Vec<StoredRecord>) {
 }
 
 #[tokio::test]
-async fn a_gap_in_what_was_never_synced_is_cut() {
+async fn a_gap_in_unsynced_records_is_cut() {
     let (mut bytes, found) = unsynced_log().await;
     bytes[found[3].offset..found[3].end].fill(0);
     let log = TestLog::with_segment(&bytes);
@@ -123,7 +123,7 @@ async fn a_gap_in_what_was_never_synced_is_cut() {
 }
 
 #[tokio::test]
-async fn damage_in_what_was_synced_is_refused() {
+async fn damage_in_synced_records_is_refused() {
     let (bytes, found) = sample_log().await;
     for record in &found[..found.len() - 2] {
         for (what, at) in [("header", record.offset), ("payload", record.end - 1)] {
@@ -156,7 +156,7 @@ async fn damage_at_the_end_is_refused_if_the_anchor_names_it() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_cut_off_is_noted_for_good() {
+async fn a_truncated_end_is_recorded_permanently() {
     let log = TestLog::new();
     let audit = log.start().await;
     call(&audit, "c1").await;
@@ -171,17 +171,17 @@ async fn an_end_that_was_cut_off_is_noted_for_good() {
     let lost =
         LostRecords { after_sequence: 2, acknowledged_sequence: 4, acknowledged_hash: head.hash.to_string() };
     assert_eq!(recovery.lost, Some(lost));
-    is_noted_for_good(&audit, &recovery).await;
+    assert_loss_is_recorded(&audit, &recovery).await;
     drop(audit);
     let (audit, again) = log.start_after_crash().await;
     assert!(!again.is_needed(), "it is recorded once: {again:?}");
-    is_noted_for_good(&audit, &recovery).await;
+    assert_loss_is_recorded(&audit, &recovery).await;
     drop(audit);
     assert!(!log.verify().ok, "nor without a daemon");
 }
 
 /// Checks that `verify` reports lost records in an intact chain.
-async fn is_noted_for_good(audit: &Audit, recovery: &Recovery) {
+async fn assert_loss_is_recorded(audit: &Audit, recovery: &Recovery) {
     let report = audit.verify().await.expect("it can be read");
     assert_eq!((report.ok, &report.first_bad), (false, &None), "{report:?}");
     let noted: Vec<_> = report.suspicious.iter().map(|noted| &noted.recovery).collect();
@@ -198,7 +198,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 /// The anchor is lost with the folder, and the index beside it knows the last record.
 #[tokio::test]
-async fn a_folder_that_was_emptied_or_put_back_is_noted_where_the_index_knows_more() {
+async fn an_emptied_or_replaced_folder_is_recorded_if_the_index_knows_more() {
     for put_back in [false, true] {
         let log = TestLog::new();
         let (dir, older) = (log.audit_dir(), log.dir.path().join("older"));
@@ -221,7 +221,7 @@ async fn a_folder_that_was_emptied_or_put_back_is_noted_where_the_index_knows_mo
         let after_sequence = if put_back { 2 } else { 0 };
         let lost = LostRecords { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
         assert_eq!(recovery, Recovery { lost: Some(lost), ..Recovery::default() });
-        is_noted_for_good(&audit, &recovery).await;
+        assert_loss_is_recorded(&audit, &recovery).await;
         assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
         drop(audit);
         let (_audit, again) = log.start_after_crash().await;
@@ -260,7 +260,7 @@ async fn a_segment_of_another_version_is_refused() {
 
 /// A crash after a new segment got its header and before its first record loses nothing.
 #[tokio::test]
-async fn a_segment_that_has_no_record_yet_is_gone_on_in() {
+async fn a_segment_without_records_is_continued() {
     let log = TestLog::new();
     let audit = log.start().await;
     let details = format!("{{\"text\":\"{}\"}}", "x".repeat(9000));

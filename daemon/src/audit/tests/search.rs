@@ -88,7 +88,7 @@ async fn each_filter_finds_its_rows() {
 }
 
 #[tokio::test]
-async fn times_bound_what_is_found() {
+async fn time_filters_bound_the_rows() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
     let rows = audit.search(&Query::default()).await.expect("it answers").rows;
@@ -133,7 +133,7 @@ async fn pages_show_every_row_once() {
 }
 
 #[tokio::test]
-async fn a_follower_goes_on_where_it_was() {
+async fn a_follower_continues_at_its_cursor() {
     let log = TestLog::new();
     let audit = log.start().await;
     let follow = |cursor| Query { order: Order::OldestFirst, cursor, ..Query::default() };
@@ -213,7 +213,7 @@ async fn everything(audit: &Audit) -> Vec<String> {
 
 /// More than two batches and many segments, with a call that runs from the first to the last.
 #[tokio::test]
-async fn an_index_that_is_deleted_or_damaged_is_made_anew() {
+async fn an_index_that_is_deleted_or_damaged_is_rebuilt() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
     let open = audit.open(intent("open")).expect("it is taken");
@@ -252,7 +252,7 @@ async fn an_index_that_is_deleted_or_damaged_is_made_anew() {
 }
 
 #[tokio::test]
-async fn an_index_of_another_log_is_made_anew() {
+async fn an_index_of_another_log_is_rebuilt() {
     let (log, other) = (TestLog::new(), TestLog::new());
     let audit = log.start().await;
     call(&audit, "c1").await;

@@ -32,7 +32,7 @@ proptest! {
 }
 
 #[test]
-fn the_longest_outcome_fits_what_is_set_aside_for_it() {
+fn the_longest_outcome_fits_its_reserved_space() {
     let most = u64::MAX;
     let usage = Usage {
         fuel: most,
