@@ -11,11 +11,11 @@ pub struct PluginFile {
     description: Value,
     answer: String,
     /// Text in front of the component: imports, further modules.
-    outside: String,
+    outer: String,
     /// Text inside the core module: memories, tables, a start function.
-    inside: String,
+    inner: String,
     /// Bytes of memory for arguments.
-    room: usize,
+    argument_bytes: usize,
     /// Body of `call` that replaces the constant result.
     body: Option<String>,
 }
@@ -39,15 +39,15 @@ impl PluginFile {
         Self {
             description,
             answer: "1".into(),
-            outside: String::new(),
-            inside: String::new(),
-            room: 60 * 1024,
+            outer: String::new(),
+            inner: String::new(),
+            argument_bytes: 60 * 1024,
             body: None,
         }
     }
 
     /// Sets a member of the descriptor.
-    pub fn describing(mut self, member: &str, value: Value) -> Self {
+    pub fn with_member(mut self, member: &str, value: Value) -> Self {
         self.description[member] = value;
         self
     }
@@ -59,31 +59,31 @@ impl PluginFile {
     }
 
     /// Sets the result of `call`, valid JSON or not.
-    pub fn answering(mut self, answer: &str) -> Self {
+    pub fn with_result(mut self, answer: &str) -> Self {
         self.answer = answer.into();
         self
     }
 
     /// Adds text to the component.
-    pub fn outside(mut self, text: &str) -> Self {
-        self.outside += text;
+    pub fn with_outer(mut self, text: &str) -> Self {
+        self.outer += text;
         self
     }
 
     /// Adds text to the core module.
-    pub fn inside(mut self, text: &str) -> Self {
-        self.inside += text;
+    pub fn with_inner(mut self, text: &str) -> Self {
+        self.inner += text;
         self
     }
 
     /// Sets the bytes of memory for arguments.
-    pub fn with_room(mut self, bytes: usize) -> Self {
-        self.room = bytes;
+    pub fn with_argument_bytes(mut self, bytes: usize) -> Self {
+        self.argument_bytes = bytes;
         self
     }
 
     /// Replaces the body of `call` with instructions that leave the address of a result.
-    pub fn doing(mut self, body: &str) -> Self {
+    pub fn with_call(mut self, body: &str) -> Self {
         self.body = Some(body.into());
         self
     }
@@ -104,10 +104,10 @@ impl PluginFile {
             self.answer.len()
         );
         let arguments_at = (answer_at + self.answer.len()).next_multiple_of(8);
-        let pages = (arguments_at + self.room) / 65_536 + 1;
+        let pages = (arguments_at + self.argument_bytes) / 65_536 + 1;
         TEMPLATE
-            .replace("{outside}", &self.outside)
-            .replace("{inside}", &self.inside)
+            .replace("{outer}", &self.outer)
+            .replace("{inner}", &self.inner)
             .replace("{pages}", &pages.to_string())
             .replace("{describe_length}", &description.len().to_string())
             .replace("{arguments_at}", &arguments_at.to_string())
@@ -131,7 +131,7 @@ fn escape(text: &str) -> String {
 
 const TEMPLATE: &str = r#"
 (component
-  {outside}
+  {outer}
   (core module $plugin
     (memory (export "memory") {pages})
     (data (i32.const {data_at}) "{data}")
@@ -143,7 +143,7 @@ const TEMPLATE: &str = r#"
       (i32.store (i32.const 8) (i32.const {describe_length}))
       (i32.const 0))
     (func (export "call") (param i32 i32 i32 i32) (result i32) {call})
-    {inside})
+    {inner})
   (core instance $plugin (instantiate $plugin))
   (type $failure (record
     (field "code" string) (field "message" string) (field "retryable" bool) (field "details" (option string))))

@@ -40,8 +40,8 @@ impl SmallDisk {
     }
 
     /// Deletes the bytes that `fill` wrote.
-    pub fn make_room(&self) {
-        fs::remove_file(self.filler()).expect("room again");
+    pub fn free(&self) {
+        fs::remove_file(self.filler()).expect("the filler is removed");
     }
 
     fn filler(&self) -> std::path::PathBuf {

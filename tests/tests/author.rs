@@ -185,7 +185,7 @@ fn t11_a_valid_plugin_has_no_findings() {
 
 #[test]
 fn t11_each_finding_has_its_code_and_place() {
-    let plugin = |member: &str, value: Value| valid_plugin().describing(member, value).build();
+    let plugin = |member: &str, value: Value| valid_plugin().with_member(member, value).build();
     let tool = |member: &str, value: Value| valid_plugin().with_tool(member, value).build();
     let undeclared = r#"(import "wasi:filesystem/types@0.2.6" (instance))"#;
     let open = json!({"type": "object", "properties": {}});
@@ -207,9 +207,9 @@ fn t11_each_finding_has_its_code_and_place() {
             1,
             tool("examples", json!([{"input": {}, "output": 2}])),
         ),
-        ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, valid_plugin().answering("\"one\"").build()),
+        ("EXAMPLE_FAILED", "/tools/0/examples/0", 1, valid_plugin().with_result("\"one\"").build()),
         ("UNKNOWN_FIELD", "/colour", 0, plugin("colour", json!("red"))),
-        ("UNDECLARED_IMPORT", "/capabilities", 1, valid_plugin().outside(undeclared).build()),
+        ("UNDECLARED_IMPORT", "/capabilities", 1, valid_plugin().with_outer(undeclared).build()),
         (
             "UNUSED_CAPABILITY",
             "/capabilities/filesystem",
@@ -232,7 +232,7 @@ fn t11_each_finding_has_its_code_and_place() {
 /// The examples fail as well, without naming the cause.
 #[test]
 fn t11_a_limit_below_every_call_is_found() {
-    let found = findings(&valid_plugin().describing("limits", json!({"fuel": 0})).build(), 1);
+    let found = findings(&valid_plugin().with_member("limits", json!({"fuel": 0})).build(), 1);
     assert!(found.contains(&("NOTHING_RUNS".to_owned(), "/limits/fuel".to_owned())), "{found:?}");
 }
 
@@ -264,8 +264,8 @@ fn t11_a_failed_example_asks_for_workspace_only_with_the_capability() {
     let folder = tempfile::tempdir().expect("a folder");
     let workspace = ["--workspace", folder.path().to_str().expect("text")];
     let files = json!({"filesystem": "workspace"});
-    let [without, with] = [valid_plugin(), valid_plugin().describing("capabilities", files)]
-        .map(|file| file.answering("\"one\""));
+    let [without, with] = [valid_plugin(), valid_plugin().with_member("capabilities", files)]
+        .map(|file| file.with_result("\"one\""));
     let output = |file: &PluginFile, options: &[&str]| {
         let ended = run_on_plugin("check", &file.build(), &[], options);
         assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
@@ -279,7 +279,7 @@ fn t11_a_failed_example_asks_for_workspace_only_with_the_capability() {
 fn t11_a_workspace_without_the_capability_is_reported_as_unused() {
     let folder = tempfile::tempdir().expect("a folder");
     let workspace = ["--workspace", folder.path().to_str().expect("text")];
-    let files = valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    let files = valid_plugin().with_member("capabilities", json!({"filesystem": "workspace"})).build();
     let unused = ("UNUSED_WORKSPACE".to_owned(), "/capabilities/filesystem".to_owned());
     assert_eq!(findings_with(&valid_plugin().build(), &workspace, Some(0)), std::slice::from_ref(&unused));
     assert!(!findings_with(&files, &workspace, Some(0)).contains(&unused));
@@ -298,7 +298,7 @@ fn t11_a_workspace_without_the_capability_is_reported_as_unused() {
 /// Holds with and without the filesystem capability.
 #[test]
 fn the_workspace_must_be_a_folder() {
-    let files = valid_plugin().describing("capabilities", json!({"filesystem": "workspace"})).build();
+    let files = valid_plugin().with_member("capabilities", json!({"filesystem": "workspace"})).build();
     for plugin in [&valid_plugin().build(), &files] {
         for (command, arguments) in [("run", &["answer"][..]), ("check", &[])] {
             for named in ["missing", "plugin.wasm"] {
@@ -358,7 +358,8 @@ fn run_shows_the_result_and_its_usage() {
     let ended = run(&["sound/answer", "{}", "--json"]);
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!((&report["status"], &report["output"]), (&json!("ok"), &json!(1)), "{report}");
-    let undeclared = valid_plugin().outside(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build();
+    let undeclared =
+        valid_plugin().with_outer(r#"(import "wasi:filesystem/types@0.2.6" (instance))"#).build();
     let ended = run_on_plugin("run", &undeclared, &["answer"], &[]);
     assert_eq!(ended.status.code(), Some(1), "a daemon would refuse it: {}", ended.stdout);
     assert!(ended.stderr.contains("does not ask for"), "{}", ended.stderr);

@@ -418,8 +418,8 @@ fn o1_no_call_fails_while_its_plugin_changes() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let version = |number: u32| {
-            let describe = PluginFile::new("changing").describing("version", json!(format!("{number}.0.0")));
-            describe.answering(&number.to_string()).build()
+            let describe = PluginFile::new("changing").with_member("version", json!(format!("{number}.0.0")));
+            describe.with_result(&number.to_string()).build()
         };
         operator.load("changing", &version(1));
         let session = fixture.session();

@@ -159,7 +159,7 @@ fn schemathesis() -> Option<PathBuf> {
 }
 
 fn plugin(namespace: &str, version: &str) -> Vec<u8> {
-    PluginFile::new(namespace).describing("version", json!(version)).build()
+    PluginFile::new(namespace).with_member("version", json!(version)).build()
 }
 
 #[test]

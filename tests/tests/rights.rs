@@ -500,5 +500,5 @@ fn reviewed_path(file: &str) -> PathBuf {
 }
 
 fn plugin(version: &str) -> Vec<u8> {
-    PluginFile::new("answer").describing("version", json!(version)).build()
+    PluginFile::new("answer").with_member("version", json!(version)).build()
 }

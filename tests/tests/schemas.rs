@@ -26,9 +26,10 @@ impl Fixture {
         let daemon = Daemon::start(PROGRAM, "");
         let good = daemon.session_within("acme/bot", &json!({}));
         let any = json!({"type": "object"});
-        daemon
-            .operator()
-            .load("any", &PluginFile::new("any").with_room(2 << 20).with_tool("input_schema", any).build());
+        daemon.operator().load(
+            "any",
+            &PluginFile::new("any").with_argument_bytes(2 << 20).with_tool("input_schema", any).build(),
+        );
         let fixture = Self { daemon, good };
         fixture.good.call("any/answer", json!({"warm": 1})).output();
         fixture
@@ -36,7 +37,8 @@ impl Fixture {
 
     /// Loads a plugin whose tool has this input schema.
     fn load(&self, namespace: &str, schema: &Value) {
-        let file = PluginFile::new(namespace).with_room(2 << 20).with_tool("input_schema", schema.clone());
+        let file =
+            PluginFile::new(namespace).with_argument_bytes(2 << 20).with_tool("input_schema", schema.clone());
         self.daemon.operator().load(namespace, &file.build());
     }
 

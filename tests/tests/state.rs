@@ -169,8 +169,9 @@ fn r7_a_call_that_waits_for_approval_survives_a_crash() {
 fn acknowledged_changes_survive_a_crash() {
     let (daemon, session) = start();
     let operator = daemon.operator();
-    let version =
-        |answer: &str| PluginFile::new("kept").describing("version", json!(answer)).answering(answer).build();
+    let version = |answer: &str| {
+        PluginFile::new("kept").with_member("version", json!(answer)).with_result(answer).build()
+    };
     operator.load("kept", &version("1"));
     operator.load("kept", &version("2"));
     operator.post("/v1/plugins/kept/rollback", &json!({})).expect(200);
@@ -372,7 +373,7 @@ fn assert_stop_cancels_call(settings: &str, stop: impl FnOnce(&Daemon)) {
 /// On a full disk a call that cannot be recorded does not run, and no partial file remains.
 #[test]
 fn a_full_disk_refuses_and_leaves_nothing_partial() {
-    // Large enough for the compiled_code code of all plugins, before and after a change. `make_room` must free a whole
+    // Large enough for the compiled_code code of all plugins, before and after a change. `free` must give back a whole
     // segment.
     let Some(disk) = SmallDisk::mount("256m") else { return };
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
@@ -419,7 +420,7 @@ fn a_full_disk_refuses_and_leaves_nothing_partial() {
     anonymous.get("/healthz").expect(200);
     let unready = anonymous.get("/readyz").expect_refusal(503, "UNAVAILABLE");
     assert!(unready.text().contains("the audit log has no room for another call"), "{}", unready.text());
-    disk.make_room();
+    disk.free();
     // Readiness returns without a call: a load balancer sends no call to an unready daemon.
     wait::until_true("readiness", || anonymous.get("/readyz").status == 200);
     wait::until_true("calls to run again", || call().status() == "ok");

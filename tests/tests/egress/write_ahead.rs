@@ -45,7 +45,7 @@ fn no_request_is_sent_while_the_log_is_full() {
         refused.expect_error("UNAVAILABLE");
         assert_eq!(fixture.upstream.connections(), connections, "a request was sent");
         assert!(daemon.is_running());
-        disk.make_room();
+        disk.free();
         wait::until_true("calls to run again", || post(&session).status() == "ok");
         assert!(fixture.upstream.connections() > connections);
     });

@@ -97,5 +97,5 @@ fn payments(version: &str) -> Vec<u8> {
         "name": "pay", "version": version, "publisher": "Toolgate tests",
         "tools": [tool("send", false), tool("quote", true)],
     });
-    PluginFile::of(description).answering("{\"done\":true}").build()
+    PluginFile::of(description).with_result("{\"done\":true}").build()
 }

@@ -29,7 +29,7 @@ fn an_invalid_result_is_a_crash() {
             ("half-a-surrogate", half_a_surrogate),
         ];
         for (case, body) in cases {
-            fixture.daemon.operator().load(case, &PluginFile::new(case).doing(&body).build());
+            fixture.daemon.operator().load(case, &PluginFile::new(case).with_call(&body).build());
             let reply = fixture.call(json!({}), &format!("{case}/answer"), json!({}));
             let code = reply.error_type();
             // A length over the output limit is refused before the text is read.
@@ -39,7 +39,7 @@ fn an_invalid_result_is_a_crash() {
         fixture
             .daemon
             .operator()
-            .load("sound", &PluginFile::new("sound").doing(&(word(2000, 0x31) + &text(2000, 1))).build());
+            .load("sound", &PluginFile::new("sound").with_call(&(word(2000, 0x31) + &text(2000, 1))).build());
         assert_eq!(fixture.call(json!({}), "sound/answer", json!({})).output(), 1);
     });
 }

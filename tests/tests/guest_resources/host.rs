@@ -41,7 +41,7 @@ fn a_bulk_instruction_ends_at_the_deadline_and_delays_no_call() {
             ("copying", "(memory.copy (i32.const 65536) (i32.const 65540) (i32.const 58000000))"),
         ] {
             let file = PluginFile::new(namespace)
-                .doing(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
+                .with_call(&format!("{grown} (loop $more {again} (br $more)) (unreachable)"));
             fixture.daemon.operator().load(namespace, &file.build());
             let tool = format!("{namespace}/answer");
             fixture.call(json!({"deadline_ms": 300}), &tool, json!({})).expect_error("DEADLINE_EXCEEDED");

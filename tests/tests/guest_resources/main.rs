@@ -225,12 +225,12 @@ fn memory_grown_page_by_page_ends_at_the_memory_limit() {
 fn the_sizes_of_all_memories_are_added() {
     with_fixture(|fixture| {
         // Two memories of 40 MiB: each is within the limit, the sum is not.
-        let file = PluginFile::new("many-memories").outside(
+        let file = PluginFile::new("many-memories").with_outer(
             "(core module $more (memory 640))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
         assert_refused_at_load_or_call(fixture, &file, "many-memories", "MEMORY_EXCEEDED");
-        let file = PluginFile::new("few-memories").outside(
+        let file = PluginFile::new("few-memories").with_outer(
             "(core module $more (memory 64))
             (core instance (instantiate $more)) (core instance (instantiate $more))",
         );
@@ -243,7 +243,7 @@ fn the_sizes_of_all_memories_are_added() {
 #[test]
 fn more_memories_than_a_call_may_have_are_refused() {
     with_fixture(|fixture| {
-        let file = PluginFile::new("more-memories").outside(&format!(
+        let file = PluginFile::new("more-memories").with_outer(&format!(
             "(core module $more (memory 1)) {}",
             "(core instance (instantiate $more))".repeat(9)
         ));
@@ -256,7 +256,7 @@ fn more_memories_than_a_call_may_have_are_refused() {
 fn concurrent_calls_in_every_slot_get_their_full_limits() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4\n[queue]\nrunning_per_organization = 4");
     let more = "(core instance (instantiate $more))";
-    let file = PluginFile::new("greedy").doing("(loop (br 0)) (unreachable)").outside(&format!(
+    let file = PluginFile::new("greedy").with_call("(loop (br 0)) (unreachable)").with_outer(&format!(
         "(core module $more (table 1 funcref) (memory 1)) {} (core module $tables (table 1 funcref)) {}",
         more.repeat(7),
         "(core instance (instantiate $tables))".repeat(9),
@@ -278,7 +278,7 @@ fn concurrent_calls_in_every_slot_get_their_full_limits() {
 #[test]
 fn more_tables_than_a_call_may_have_are_refused() {
     with_fixture(|fixture| {
-        let file = PluginFile::new("more-tables").outside(&format!(
+        let file = PluginFile::new("more-tables").with_outer(&format!(
             "(core module $more (table 1 funcref)) {}",
             "(core instance (instantiate $more))".repeat(17)
         ));
@@ -290,7 +290,7 @@ fn more_tables_than_a_call_may_have_are_refused() {
 fn a_table_larger_than_a_call_may_have_is_refused() {
     with_fixture(|fixture| {
         let large = |elements: u32| {
-            PluginFile::new("large-table").inside(&format!("(table $large {elements} funcref)"))
+            PluginFile::new("large-table").with_inner(&format!("(table $large {elements} funcref)"))
         };
         assert_refused_at_load_or_call(fixture, &large(30_000), "large-table", "RESOURCE_EXCEEDED");
         fixture.daemon.operator().load("large-table", &large(10_000).build());
@@ -302,8 +302,8 @@ fn a_table_larger_than_a_call_may_have_is_refused() {
 fn a_table_that_grows_ends_at_the_limit() {
     with_fixture(|fixture| {
         let file = PluginFile::new("growing-table")
-            .inside("(table $growing 0 funcref)")
-            .doing("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
+            .with_inner("(table $growing 0 funcref)")
+            .with_call("(loop $more (br_if $more (i32.ne (table.grow $growing (ref.null func) (i32.const 1000)) (i32.const -1)))) (unreachable)");
         fixture.daemon.operator().load("growing-table", &file.build());
         let reply =
             fixture.call(json!({}), "growing-table/answer", json!({})).expect_error("RESOURCE_EXCEEDED");
@@ -315,7 +315,7 @@ fn a_table_that_grows_ends_at_the_limit() {
 fn more_instances_than_a_call_may_have_are_refused() {
     with_fixture(|fixture| {
         let instances = |count| {
-            PluginFile::new("more-instances").outside(&format!(
+            PluginFile::new("more-instances").with_outer(&format!(
                 "(core module $more) {}",
                 "(core instance (instantiate $more))".repeat(count)
             ))
@@ -346,7 +346,7 @@ fn assert_refused_at_load_or_call(fixture: &mut Fixture, file: &PluginFile, name
 #[test]
 fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
     with_fixture(|fixture| {
-        let trap = PluginFile::new("trap-in-start").inside("(func $trap unreachable) (start $trap)");
+        let trap = PluginFile::new("trap-in-start").with_inner("(func $trap unreachable) (start $trap)");
         let reply = fixture
             .daemon
             .operator()
@@ -354,13 +354,13 @@ fn a_trap_in_start_is_refused_when_the_plugin_is_loaded() {
             .expect_refusal(422, "INVALID_PLUGIN");
         assert!(reply.text().contains("unreachable"), "{}", reply.text());
         let endless = PluginFile::new("endless-start")
-            .inside("(func $endless (loop $more (br $more))) (start $endless)");
+            .with_inner("(func $endless (loop $more (br $more))) (start $endless)");
         fixture
             .daemon
             .operator()
             .upload("endless-start", &endless.build())
             .expect_refusal(422, "INVALID_PLUGIN");
-        let quiet = PluginFile::new("quiet-start").inside("(func $quiet) (start $quiet)");
+        let quiet = PluginFile::new("quiet-start").with_inner("(func $quiet) (start $quiet)");
         fixture.daemon.operator().load("quiet-start", &quiet.build());
         fixture.assert_slots_free();
     });
@@ -449,7 +449,7 @@ fn a_result_outside_the_guests_memory_is_a_crash() {
     with_fixture(|fixture| {
         let far = "(i32.store8 (i32.const 0) (i32.const 0)) (i32.store8 (i32.const 4) (i32.const 0))
             (i32.store (i32.const 8) (i32.const 0x7fffffff)) (i32.store (i32.const 12) (i32.const 64)) (i32.const 0)";
-        let file = PluginFile::new("far-result").doing(far);
+        let file = PluginFile::new("far-result").with_call(far);
         fixture.daemon.operator().load("far-result", &file.build());
         fixture.call(json!({}), "far-result/answer", json!({})).expect_error("TOOL_CRASHED");
     });
@@ -554,11 +554,11 @@ fn r3_a_result_that_breaks_its_schema_is_refused() {
             ("endless-number", "1e999".to_owned(), json!({})),
         ];
         for (namespace, answer, schema) in cases {
-            let file = PluginFile::new(namespace).with_tool("output_schema", schema).answering(&answer);
+            let file = PluginFile::new(namespace).with_tool("output_schema", schema).with_result(&answer);
             fixture.daemon.operator().load(namespace, &file.build());
             fixture.call(json!({}), &format!("{namespace}/answer"), json!({})).expect_error("INVALID_OUTPUT");
         }
-        let file = PluginFile::new("kept-promise").with_tool("output_schema", number).answering("1.5");
+        let file = PluginFile::new("kept-promise").with_tool("output_schema", number).with_result("1.5");
         fixture.daemon.operator().load("kept-promise", &file.build());
         assert_eq!(fixture.call(json!({}), "kept-promise/answer", json!({})).output(), 1.5);
     });
@@ -650,7 +650,7 @@ fn b2_an_agents_limit_can_only_be_lower() {
 fn b2_a_plugins_own_limit_holds() {
     with_fixture(|fixture| {
         let file =
-            PluginFile::new("modest").describing("limits", json!({"output_bytes": 3})).answering("12345");
+            PluginFile::new("modest").with_member("limits", json!({"output_bytes": 3})).with_result("12345");
         fixture.daemon.operator().load("modest", &file.build());
         fixture.call(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
     });

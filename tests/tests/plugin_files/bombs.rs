@@ -10,7 +10,7 @@ pub(super) fn compile_bomb() -> Vec<u8> {
         .map(|at| format!("(local.set {at} (i32.add (local.get {at}) (i32.load (i32.const {at}))))"))
         .collect();
     let nested = "(loop ".repeat(loops) + &changed + &"(br_if 0 (local.get 0)))".repeat(loops);
-    PluginFile::new("bomb").inside(&format!("(func {declared} {nested})")).build()
+    PluginFile::new("bomb").with_inner(&format!("(func {declared} {nested})")).build()
 }
 
 #[test]
@@ -28,7 +28,9 @@ fn deep_nesting_overflows_no_stack() {
         let nested = format!("{}{}", "(component ".repeat(90), ")".repeat(90));
         let operator = fixture.daemon.operator();
         let blocks = format!("(func {}{})", "block ".repeat(50_000), "end ".repeat(50_000));
-        for file in [PluginFile::new("nested").outside(&nested), PluginFile::new("nested").inside(&blocks)] {
+        for file in
+            [PluginFile::new("nested").with_outer(&nested), PluginFile::new("nested").with_inner(&blocks)]
+        {
             let reply = operator.upload("nested", &file.build());
             assert!(reply.status == 200 || reply.status == 422, "{}", reply.text());
         }
@@ -49,7 +51,7 @@ fn exponential_instances_end_only_the_worker() {
                 );
             }
             PluginFile::new("doubling")
-                .outside(&format!("{text} (instance (instantiate $c{levels}))"))
+                .with_outer(&format!("{text} (instance (instantiate $c{levels}))"))
                 .build()
         };
         let bomb = doubling(30);
@@ -66,7 +68,7 @@ fn exponential_types_are_refused() {
         let doubling = |levels: usize| {
             let types: String =
                 (1..=levels).map(|at| format!("(type $t{at} (tuple $t{0} $t{0}))", at - 1)).collect();
-            PluginFile::new("typed").outside(&format!("(type $t0 (tuple u8 u8)) {types}")).build()
+            PluginFile::new("typed").with_outer(&format!("(type $t0 (tuple u8 u8)) {types}")).build()
         };
         fixture.assert_refused("typed", &doubling(60), "");
         fixture.daemon.operator().load("typed", &doubling(4));
@@ -78,32 +80,32 @@ fn a_memory_over_the_limit_is_refused() {
     with_fixture(|fixture| {
         let with = |pages: u32| {
             let more = format!("(core module $more (memory {pages})) (core instance (instantiate $more))");
-            PluginFile::new("roomy").outside(&more).build()
+            PluginFile::new("roomy").with_outer(&more).build()
         };
         for pages in [65_536, 20_000, 1_100] {
             fixture.assert_refused("roomy", &with(pages), "");
         }
         fixture.daemon.operator().load("roomy", &with(100));
         let beyond = r#"(core module $more (memory 1) (data (i32.const 0x7fffffff) "x")) (core instance (instantiate $more))"#;
-        fixture.assert_refused("beyond", &PluginFile::new("beyond").outside(beyond).build(), "");
+        fixture.assert_refused("beyond", &PluginFile::new("beyond").with_outer(beyond).build(), "");
     });
 }
 
 #[test]
 fn a_huge_description_is_refused() {
     with_fixture(|fixture| {
-        let long = PluginFile::new("talkative").describing("purpose", json!("x".repeat(5 << 20)));
+        let long = PluginFile::new("talkative").with_member("purpose", json!("x".repeat(5 << 20)));
         fixture.assert_refused("talkative", &long.build(), "larger than");
         let tool = |at: usize| json!({"name": format!("t{at}"), "description": "D.", "usage": "U.", "input_schema": {"type": "object"}});
         let tools = |count: usize| -> Vec<Value> { (0..count).map(tool).collect() };
         fixture.assert_refused(
             "talkative",
-            &PluginFile::new("talkative").describing("tools", json!(tools(1_001))).build(),
+            &PluginFile::new("talkative").with_member("tools", json!(tools(1_001))).build(),
             "",
         );
         fixture
             .daemon
             .operator()
-            .load("talkative", &PluginFile::new("talkative").describing("tools", json!(tools(50))).build());
+            .load("talkative", &PluginFile::new("talkative").with_member("tools", json!(tools(50))).build());
     });
 }

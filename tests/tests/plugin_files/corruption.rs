@@ -141,7 +141,7 @@ fn a_forged_cache_is_not_run() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
     operator.load("answers", &PluginFile::new("answers").build());
-    operator.load("another", &PluginFile::new("another").answering("2").build());
+    operator.load("another", &PluginFile::new("another").with_result("2").build());
     daemon.session_within("acme/bot", &json!({}));
     daemon.crash();
     let cache = daemon.data().join("cache");
@@ -172,7 +172,7 @@ fn a_forged_cache_is_not_run() {
 fn a_replaced_or_damaged_component_file_is_not_served() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
-    let answering = |namespace: &str, answer: &str| PluginFile::new(namespace).answering(answer).build();
+    let answering = |namespace: &str, answer: &str| PluginFile::new(namespace).with_result(answer).build();
     let (one, two, three) = (answering("one", "1"), answering("two", "2"), answering("three", "3"));
     for (namespace, file) in [("one", &one), ("two", &two), ("three", &three)] {
         operator.load(namespace, file);

@@ -111,7 +111,11 @@ fn imports_beyond_the_table_are_refused_by_name() {
             (r#"(import "run" (func))"#, "run"),
         ];
         for (import, words) in cases {
-            fixture.assert_refused("importing", &PluginFile::new("importing").outside(import).build(), words);
+            fixture.assert_refused(
+                "importing",
+                &PluginFile::new("importing").with_outer(import).build(),
+                words,
+            );
         }
     });
 }
@@ -127,7 +131,7 @@ fn another_version_of_wasi_or_of_the_contract_is_refused_by_name() {
         ];
         for (import, words) in cases {
             let file =
-                PluginFile::new("other-version").outside(&format!(r#"(import "{import}" (instance))"#));
+                PluginFile::new("other-version").with_outer(&format!(r#"(import "{import}" (instance))"#));
             fixture.assert_refused("other-version", &file.build(), words);
         }
         let next = PluginFile::new("other-version")
@@ -158,7 +162,7 @@ fn a_disabled_wasm_proposal_is_refused() {
             ("exceptions", "(tag $thrown)"),
         ];
         for (case, inside) in cases {
-            fixture.assert_refused("proposal", &PluginFile::new("proposal").inside(inside).build(), "");
+            fixture.assert_refused("proposal", &PluginFile::new("proposal").with_inner(inside).build(), "");
             assert!(!case.is_empty());
         }
     });
@@ -173,7 +177,7 @@ fn t11_an_invalid_description_is_refused() {
             |schema, _| json!({"type": "object", "properties": {"a": schema}}),
         );
         let cases = [
-            ("no tools", new().describing("tools", json!([]))),
+            ("no tools", new().with_member("tools", json!([]))),
             ("no description", new().with_tool("description", json!(""))),
             ("no usage", new().with_tool("usage", json!("  "))),
             ("no schema", new().with_tool("input_schema", json!(null))),
@@ -189,11 +193,11 @@ fn t11_an_invalid_description_is_refused() {
             ),
             ("deep schema", new().with_tool("input_schema", deep)),
             ("bad name", new().with_tool("name", json!("getCurrentWeather"))),
-            ("bad namespace", new().describing("name", json!("De_scribed"))),
-            ("other namespace", new().describing("name", json!("another"))),
+            ("bad namespace", new().with_member("name", json!("De_scribed"))),
+            ("other namespace", new().with_member("name", json!("another"))),
             ("control character", new().with_tool("description", json!("Answers\u{1b}[2J."))),
             ("hidden text", new().with_tool("description", json!("Answers\u{202e}."))),
-            ("unknown limit", new().describing("limits", json!({"fual": 1}))),
+            ("unknown limit", new().with_member("limits", json!({"fual": 1}))),
             ("other mode", new().with_tool("mode", json!("browser"))),
             ("long", new().with_tool("description", json!("x".repeat(1 << 20)))),
         ];
@@ -231,9 +235,9 @@ fn b5_undeclared_imports_are_refused() {
     with_fixture(|fixture| {
         for import in ["wasi:filesystem/types@0.2.6", "wasi:http/types@0.2.6"] {
             let import = format!(r#"(import "{import}" (instance))"#);
-            let file = PluginFile::new("asking").outside(&import);
+            let file = PluginFile::new("asking").with_outer(&import);
             fixture.assert_refused("asking", &file.build(), "does not ask for");
-            let asking = file.describing(
+            let asking = file.with_member(
                 "capabilities",
                 json!({"filesystem": "workspace", "network": [{"host": "api.example.com"}]}),
             );
@@ -262,11 +266,11 @@ fn a_namespace_of_another_publisher_is_refused() {
         let operator = fixture.daemon.operator();
         operator.load("held", &PluginFile::new("held").build());
         for publisher in [json!("Somebody else"), json!(null)] {
-            let theirs = PluginFile::new("held").describing("publisher", publisher).answering("2").build();
+            let theirs = PluginFile::new("held").with_member("publisher", publisher).with_result("2").build();
             operator.upload("held", &theirs).expect_refusal(409, "CONFLICT");
         }
         assert_eq!(fixture.good.call("held/answer", json!({})).output(), 1);
-        let next = PluginFile::new("held").describing("version", json!("2.0.0")).answering("2").build();
+        let next = PluginFile::new("held").with_member("version", json!("2.0.0")).with_result("2").build();
         operator.load("held", &next);
         assert_eq!(fixture.good.call("held/answer", json!({})).output(), 2);
         for built_in in ["arithmetic", "files"] {
@@ -295,7 +299,7 @@ fn a_limit_without_effect_is_a_warning() {
     with_fixture(|fixture| {
         let operator = fixture.daemon.operator();
         let load = |limits: Value| {
-            let file = PluginFile::new("greedy").describing("limits", limits).build();
+            let file = PluginFile::new("greedy").with_member("limits", limits).build();
             operator.upload("greedy", &file).expect(200).json()["warnings"].clone()
         };
         let above = json!([{
@@ -316,8 +320,8 @@ fn rollback_ends_at_the_first_version() {
         let operator = fixture.daemon.operator();
         let load = |answer: &str| {
             let file = PluginFile::new("versioned")
-                .describing("version", json!(format!("{answer}.0.0")))
-                .answering(answer);
+                .with_member("version", json!(format!("{answer}.0.0")))
+                .with_result(answer);
             operator.load("versioned", &file.build());
         };
         let answer = || fixture.good.call("versioned/answer", json!({})).output().clone();
@@ -349,11 +353,11 @@ fn schemas_that_exceed_memory_together_end_only_the_worker() {
         };
         let tools = |count: usize| -> Vec<Value> { (0..count).map(tool).collect() };
         let operator = fixture.daemon.operator();
-        let bomb = PluginFile::new("patterns").describing("tools", json!(tools(400))).build();
+        let bomb = PluginFile::new("patterns").with_member("tools", json!(tools(400))).build();
         let refused = operator.upload("patterns", &bomb).expect_refusal(422, "INVALID_PLUGIN");
         assert!(refused.text().contains("compiling its schemas"), "{}", refused.text());
         fixture.assert_serves();
-        let modest = PluginFile::new("patterns").describing("tools", json!(tools(1))).build();
+        let modest = PluginFile::new("patterns").with_member("tools", json!(tools(1))).build();
         operator.load("patterns", &modest);
     });
 }

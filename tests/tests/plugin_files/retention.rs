@@ -24,7 +24,7 @@ fn an_acknowledged_file_survives_concurrent_requests() {
     let operator = daemon.operator();
     let component = [("Content-Type", "application/wasm")];
     for round in 0..24 {
-        let file = PluginFile::new("redeployed").answering(&round.to_string()).build();
+        let file = PluginFile::new("redeployed").with_result(&round.to_string()).build();
         let put = |path: &str| operator.start("PUT", &format!("/v1/plugins/{path}"), &component, &file);
         let loading = put("redeployed");
         let beside = match round % 3 {
@@ -77,7 +77,7 @@ fn a_refused_upload_of_a_built_in_plugin_removes_no_compiled_code() {
 fn partial_loads_are_removed_by_the_next_start() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
-    let version = |answer: &str| PluginFile::new("kept").answering(answer).build();
+    let version = |answer: &str| PluginFile::new("kept").with_result(answer).build();
     let first = file_of(&operator.load("kept", &version("1"))["digest"]);
     let second = file_of(&operator.load("kept", &version("2"))["digest"]);
     daemon.crash();

@@ -54,8 +54,8 @@ impl Versions {
 }
 
 fn file(number: usize) -> Vec<u8> {
-    let file = PluginFile::new("versioned").answering(&number.to_string());
-    file.describing("version", json!(format!("{number}.0.0"))).build()
+    let file = PluginFile::new("versioned").with_result(&number.to_string());
+    file.with_member("version", json!(format!("{number}.0.0"))).build()
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn load_damaged() -> Versions {
 fn a_plugin_without_a_loadable_version_keeps_its_name() {
     let versions = load_damaged();
     let operator = versions.daemon.operator();
-    let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
-    operator.upload("versioned", &theirs.answering("9").build()).expect_refusal(409, "CONFLICT");
+    let theirs = PluginFile::new("versioned").with_member("publisher", json!("Somebody else"));
+    operator.upload("versioned", &theirs.with_result("9").build()).expect_refusal(409, "CONFLICT");
     for action in ["disable", "enable", "rollback"] {
         let refused = operator.post(&format!("/v1/plugins/versioned/{action}"), &json!({}));
         let problem = refused.expect_refusal(404, "NOT_FOUND").text();
@@ -146,7 +146,7 @@ fn a_plugin_without_a_loadable_version_can_be_removed() {
     operator.delete("/v1/plugins/versioned").expect(204);
     operator.get("/v1/plugins/versioned").expect_refusal(404, "NOT_FOUND");
     assert!(versions.files.iter().all(|file| !file.exists()), "{:?}", versions.files);
-    let theirs = PluginFile::new("versioned").describing("publisher", json!("Somebody else"));
-    operator.load("versioned", &theirs.answering("9").build());
+    let theirs = PluginFile::new("versioned").with_member("publisher", json!("Somebody else"));
+    operator.load("versioned", &theirs.with_result("9").build());
     versions.serve(9);
 }
