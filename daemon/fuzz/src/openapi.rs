@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use toolgate_admission::Descriptor;
-use toolgate_openapi::{Imported, Wanted, import};
+use toolgate_openapi::{ImportOptions, Imported, import};
 
 use crate::tell::{assert_pointer, assert_told, hidden};
 
@@ -14,7 +14,7 @@ use crate::tell::{assert_pointer, assert_told, hidden};
 /// which the daemon takes the description. What is refused or left out says why, and the same text gives the same.
 pub fn openapi(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let wanted = Wanted { output_schemas: true, deprecated: true, ..Wanted::all("api") };
+    let wanted = ImportOptions { output_schemas: true, deprecated: true, ..ImportOptions::new("api") };
     match import(text, &wanted) {
         Err(error) => {
             assert_told(&error.message, &error.hint);

@@ -1,119 +1,181 @@
-//! One operation as an action, or the reason why it is none.
+//! Turns one operation into an action, or into the reason why it is left out.
 //!
-//! The order is that of cheapness: what the document says about security, server, path and body decides before a schema is
-//! written. Then the schema of the arguments is written in one plan after the other until the daemon's compiler takes it.
+//! Cheap checks come first: security, server, path and body are checked before a schema is written. The input schema is
+//! then written under one [`Plan`](crate::schema::Plan) after the other until the daemon's schema compiler accepts it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::{Schema, SchemaRole, show};
+use toolgate_admission::{Schema, show};
 
 use crate::arguments::{self, Argument};
-use crate::body::{self, Body, Writing};
+use crate::body::{self, Body, BodyFormat};
 use crate::document::Document;
-use crate::import::Wanted;
 use crate::operations::Operation;
-use crate::parameters::{self, Meaning, Parameter, Place, is_json};
+use crate::options::ImportOptions;
+use crate::parameters::{self, Location, ParamEncoding, Parameter, ValueSchema, is_json};
 use crate::paths::{self, Template};
-use crate::schema::{Direction, PLANS, Patterns, TooLarge, Writer, count_uses};
+use crate::schema::{Direction, PLANS, Patterns, RefCounts, TooLarge, Writer};
 use crate::security::Security;
 use crate::servers::Server;
 use crate::text::{clean, clean_line, cut};
 
-/// Longest description of a tool, in characters. The daemon takes four times as much, but models read all of them.
+/// Longest description of a tool, in characters. The daemon accepts four times as much, but models read all descriptions.
 const DESCRIPTION_CHARS: usize = 1_024;
 /// Longest usage, in characters.
 const USAGE_CHARS: usize = 8_192;
-/// Longest schema of one action, as JSON text: what a model can follow, and a thousand of which the daemon would not take.
+/// Longest schema of one action, as JSON text: a model cannot follow more, and a thousand larger ones exceed the daemon's limit.
 const SCHEMA_BYTES: usize = 32 * 1024;
-/// Steps that compiling a byte of a schema takes.
-const COMPILED: usize = 5;
+/// Work steps counted for compiling one byte of a schema.
+const COMPILE_STEPS_PER_BYTE: usize = 5;
 /// Longest description of an argument, in characters.
 const ARGUMENT_CHARS: usize = 500;
-/// Tags of one action, and characters of one.
+/// Most tags of one action, and characters of one tag.
 const TAGS: usize = 20;
 const TAG_CHARS: usize = 100;
-/// Arguments that logs must not show, how deep they are looked for, and the longest pointer to one, in bytes.
-const REDACTED: usize = 20;
-const REDACTED_DEPTH: usize = 4;
-/// Places that are looked at for them.
-const REDACTED_STEPS: usize = 5_000;
+/// Most `redact` pointers of one action, levels and subschemas searched for them, and bytes of one pointer.
+const REDACT_POINTERS: usize = 20;
+const REDACT_DEPTH: usize = 4;
+const REDACT_STEPS: usize = 5_000;
 const POINTER_BYTES: usize = 500;
-/// What a described tool has beside the action, in bytes: for itself, and for each argument.
+/// Estimated bytes of a tool's description beside the action itself: per tool, and per argument.
 const TOOL_BYTES: usize = 700;
 const ARGUMENT_BYTES: usize = 100;
 
-/// An action, and what it takes.
+/// An action, its notes, and its share of the definition's limits.
 pub(crate) struct Action {
     pub(crate) value: Value,
     pub(crate) notes: Vec<String>,
-    /// As JSON text.
+    /// Length as JSON text.
     pub(crate) bytes: usize,
-    /// About what its tool takes in the description of the plugin.
+    /// Estimated length of its tool in the plugin's description.
     pub(crate) described_bytes: usize,
-    /// Subschemas that the daemon will hold for it.
+    /// Subschemas that the daemon compiles for it.
     pub(crate) nodes: u64,
 }
 
-/// What all actions are made with.
-pub(crate) struct Workshop<'a> {
-    document: &'a Document,
-    wanted: &'a Wanted<'a>,
-    server: &'a Server,
-    security: &'a Security,
-    patterns: Patterns,
+/// Builds actions; holds the inputs that all operations share, and the cache of checked patterns.
+pub(crate) struct ActionBuilder<'a> {
+    pub(crate) document: &'a Document,
+    pub(crate) options: &'a ImportOptions<'a>,
+    pub(crate) server: &'a Server,
+    pub(crate) security: &'a Security,
+    pub(crate) patterns: Patterns,
 }
 
-impl<'a> Workshop<'a> {
-    pub(crate) fn new(
-        document: &'a Document,
-        wanted: &'a Wanted<'a>,
-        server: &'a Server,
-        security: &'a Security,
-    ) -> Self {
-        Self { document, wanted, server, security, patterns: Patterns::default() }
+impl<'a> ActionBuilder<'a> {
+    /// Builds the action of an operation; the error says why the operation is left out.
+    pub(crate) fn build(&mut self, operation: &Operation<'a>) -> Result<Action, String> {
+        let mut notes = Vec::new();
+        let document = self.document;
+        let template = paths::parse(operation.path)?;
+        if template.has_fragment {
+            notes.push("the part of its path after `#` is not sent".to_owned());
+        }
+        self.check(operation, &template)?;
+        let parameters = parameters::read(document, operation, self.security.location(), &mut notes)?;
+        let parameters = match_path_variables(&template, parameters, &mut notes);
+        let body = body::read(document, operation, &mut notes)?;
+        let arguments =
+            arguments::collect(document, operation.method, parameters, body.as_ref(), &mut notes)?;
+        let input = self.input_schema(&arguments)?;
+        notes.extend(input.notes);
+        let output = self.options.output_schemas.then(|| self.output_schema(operation)).flatten();
+        let nodes = input.nodes + output.as_ref().map_or(0, |output| output.nodes);
+        let value = action_json(operation, &template, &arguments, body.as_ref(), input.schema, output);
+        let bytes = serde_json::to_string(&value).map_or(usize::MAX, |text| text.len());
+        let repeated = value.get("description").and_then(Value::as_str).map_or(0, |text| 2 * text.len());
+        let described_bytes = bytes.saturating_add(repeated + TOOL_BYTES + ARGUMENT_BYTES * arguments.len());
+        Ok(Action { value, notes, bytes, described_bytes, nodes })
+    }
+
+    /// The checks that need no schema: credential, server and path.
+    fn check(&self, operation: &Operation<'_>, template: &Template<'_>) -> Result<(), String> {
+        self.security.check(self.document, operation)?;
+        let servers = operation.body.get("servers").or_else(|| operation.item.get("servers"));
+        self.server.check_operation_servers(servers)?;
+        // A placeholder fills the variables: this validates the fixed parts of the path.
+        self.server.check_path(&template.write(|_| "x".to_owned()), operation.method)
+    }
+
+    fn input_schema(&mut self, arguments: &[Argument<'a>]) -> Result<CompiledSchema, String> {
+        let declared = |argument: &Argument<'a>| match argument.schema {
+            ValueSchema::Declared(schema) => Some(schema),
+            ValueSchema::AnyText => None,
+        };
+        let roots = arguments.iter().filter_map(declared).collect();
+        self.write_schema(Direction::Request, roots, |writer| {
+            let mut properties = Map::new();
+            for argument in arguments {
+                properties.insert(argument.name.clone(), property(writer, argument)?);
+            }
+            let required = arguments.iter().filter(|argument| argument.is_required);
+            let required: Vec<&str> = required.map(|argument| argument.name.as_str()).collect();
+            let mut schema = json!({"type": "object", "properties": properties});
+            if !required.is_empty() {
+                schema["required"] = json!(required);
+            }
+            schema["additionalProperties"] = json!(false);
+            Ok(schema)
+        })
+    }
+
+    /// The schema of the JSON response, if exactly one successful response is declared and its schema says anything.
+    fn output_schema(&mut self, operation: &Operation<'a>) -> Option<CompiledSchema> {
+        let document = self.document;
+        let responses = operation.body.get("responses")?.as_object()?;
+        let mut successes = responses.iter().filter(|(status, _)| status.starts_with('2'));
+        // With several successful responses, the schema of one would reject the others.
+        let (Some((_, response)), None) = (successes.next(), successes.next()) else { return None };
+        let content = document.resolve(response).ok()?.get("content")?.as_object()?;
+        let schema = content.iter().find(|(media_type, _)| is_json(media_type))?.1.get("schema")?;
+        let written = self.write_schema(Direction::Response, vec![schema], |writer| {
+            let written = writer.write(schema)?;
+            Ok(if written.is_object() { written } else { json!({}) })
+        });
+        written.ok().filter(|written| written.schema != json!({}))
+    }
+
+    /// Writes a schema under the first plan whose result the daemon's compiler accepts.
+    fn write_schema(
+        &mut self,
+        direction: Direction,
+        roots: Vec<&'a Value>,
+        write: impl Fn(&mut Writer<'a, '_>) -> Result<Value, TooLarge>,
+    ) -> Result<CompiledSchema, String> {
+        let document = self.document;
+        let counts = RefCounts::count(document, roots);
+        let mut reason = "its arguments are too many to be described".to_owned();
+        for plan in PLANS.into_iter().filter(|plan| counts.is_complete() || plan.levels.is_some()) {
+            let mut writer = Writer::new(document, direction, plan, &counts, &mut self.patterns);
+            let written = write(&mut writer);
+            let Ok(schema) = written.and_then(|schema| writer.add_definitions(schema)) else { continue };
+            let bytes = serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len());
+            if bytes > SCHEMA_BYTES {
+                reason = format!("its arguments take more than {SCHEMA_BYTES} bytes to describe");
+                continue;
+            }
+            let notes = writer.finish();
+            document.spend(COMPILE_STEPS_PER_BYTE * bytes);
+            match Schema::compile(&schema, direction.role()) {
+                Ok(compiled) => return Ok(CompiledSchema { schema, nodes: compiled.nodes(), notes }),
+                Err(error) => reason = format!("its arguments cannot be described: {error}"),
+            }
+        }
+        Err(reason)
     }
 }
 
-/// Makes an action of an operation; an error is why it cannot be one.
-pub(crate) fn build<'a>(workshop: &mut Workshop<'a>, operation: &Operation<'a>) -> Result<Action, String> {
-    let mut notes = Vec::new();
-    let document = workshop.document;
-    let template = paths::read(operation.path)?;
-    if template.has_fragment {
-        notes.push("what follows `#` in its path is not sent".to_owned());
-    }
-    check_place(workshop, operation, &template)?;
-    let parameters = parameters::read(document, operation, workshop.security.place(), &mut notes)?;
-    let parameters = fit_path(&template, parameters, &mut notes);
-    let body = body::read(document, operation, &mut notes)?;
-    let arguments = arguments::arrange(document, operation.method, parameters, body.as_ref(), &mut notes)?;
-    let input = input_schema(workshop, &arguments)?;
-    notes.extend(input.notes);
-    let output = workshop.wanted.output_schemas.then(|| output_schema(workshop, operation)).flatten();
-    let nodes = input.nodes + output.as_ref().map_or(0, |output| output.nodes);
-    let value = assemble(operation, &template, &arguments, body.as_ref(), input.schema, output);
-    let bytes = serde_json::to_string(&value).map_or(usize::MAX, |text| text.len());
-    let repeated = value.get("description").and_then(Value::as_str).map_or(0, |text| 2 * text.len());
-    let described_bytes = bytes.saturating_add(repeated + TOOL_BYTES + ARGUMENT_BYTES * arguments.len());
-    Ok(Action { value, notes, bytes, described_bytes, nodes })
+/// A schema that the daemon's compiler accepts.
+struct CompiledSchema {
+    schema: Value,
+    nodes: u64,
+    notes: BTreeSet<String>,
 }
 
-fn check_place(
-    workshop: &Workshop<'_>,
-    operation: &Operation<'_>,
-    template: &Template<'_>,
-) -> Result<(), String> {
-    workshop.security.check(workshop.document, operation)?;
-    let own = operation.body.get("servers").or_else(|| operation.item.get("servers"));
-    workshop.server.check_own(own)?;
-    // Whatever stands for a variable later: here the path around it is judged.
-    workshop.server.check_path(&template.write(|_| "x".to_owned()), operation.method)
-}
-
-/// One parameter for each variable of the path.
-fn fit_path<'a>(
+/// Keeps the parameters that the path template allows, and adds a text parameter for each undescribed path variable.
+fn match_path_variables<'a>(
     template: &Template<'a>,
     parameters: Vec<Parameter<'a>>,
     notes: &mut Vec<String>,
@@ -121,28 +183,28 @@ fn fit_path<'a>(
     let mut fitting = Vec::new();
     for parameter in parameters {
         let shown = show(parameter.name, 80);
-        match parameter.place {
-            Place::Path if !template.variables().any(|variable| variable == parameter.name) => {
+        match parameter.location {
+            Location::Path if !template.variables().any(|variable| variable == parameter.name) => {
                 notes.push(format!("`{shown}` is left out: it is not in the path"));
             }
-            Place::Query if template.query_names().any(|name| name == parameter.sent_as) => {
-                notes.push(format!("`{shown}` is left out: the path says it already"));
+            Location::Query if template.query_names().any(|name| name == parameter.sent_as) => {
+                notes.push(format!("`{shown}` is left out: the path sets it already"));
             }
             _ => fitting.push(parameter),
         }
     }
     for name in template.variables() {
-        if fitting.iter().any(|parameter| parameter.place == Place::Path && parameter.name == name) {
+        if fitting.iter().any(|parameter| parameter.location == Location::Path && parameter.name == name) {
             continue;
         }
-        notes.push(format!("`{}` of the path is not described, and is any text", show(name, 80)));
+        notes.push(format!("`{}` of the path is not described: any text is accepted", show(name, 80)));
         fitting.push(Parameter {
             name,
             sent_as: Cow::Borrowed(name),
-            place: Place::Path,
-            style: None,
+            location: Location::Path,
+            encoding: ParamEncoding::Default,
             is_required: true,
-            meaning: Meaning::Text,
+            schema: ValueSchema::AnyText,
             description: None,
             is_deprecated: false,
         });
@@ -150,47 +212,10 @@ fn fit_path<'a>(
     fitting
 }
 
-/// A schema that the daemon takes.
-struct Written {
-    schema: Value,
-    nodes: u64,
-    notes: BTreeSet<String>,
-}
-
-fn input_schema<'a>(workshop: &mut Workshop<'a>, arguments: &[Argument<'a>]) -> Result<Written, String> {
-    write_in_some_plan(workshop, Direction::Request, SchemaRole::Input, schemas(arguments), |writer| {
-        let mut properties = Map::new();
-        for argument in arguments {
-            properties.insert(argument.name.clone(), property(writer, argument)?);
-        }
-        let required: Vec<&str> = arguments
-            .iter()
-            .filter(|argument| argument.is_required)
-            .map(|argument| argument.name.as_str())
-            .collect();
-        let mut schema = Map::new();
-        schema.insert("type".to_owned(), json!("object"));
-        schema.insert("properties".to_owned(), Value::Object(properties));
-        if !required.is_empty() {
-            schema.insert("required".to_owned(), json!(required));
-        }
-        schema.insert("additionalProperties".to_owned(), json!(false));
-        Ok(schema)
-    })
-}
-
-fn schemas<'a>(arguments: &[Argument<'a>]) -> Vec<&'a Value> {
-    let schema = |argument: &Argument<'a>| match argument.meaning {
-        Meaning::Schema(schema) => Some(schema),
-        Meaning::Text => None,
-    };
-    arguments.iter().filter_map(schema).collect()
-}
-
 fn property<'a>(writer: &mut Writer<'a, '_>, argument: &Argument<'a>) -> Result<Value, TooLarge> {
-    let mut property = match argument.meaning {
-        Meaning::Schema(schema) => writer.write(schema)?,
-        Meaning::Text => json!({"type": "string"}),
+    let mut property = match argument.schema {
+        ValueSchema::Declared(schema) => writer.write(schema)?,
+        ValueSchema::AnyText => json!({"type": "string"}),
     };
     let Value::Object(map) = &mut property else { return Ok(property) };
     let description = argument.description.map(|text| clean(text, ARGUMENT_CHARS)).unwrap_or_default();
@@ -203,96 +228,41 @@ fn property<'a>(writer: &mut Writer<'a, '_>, argument: &Argument<'a>) -> Result<
     Ok(property)
 }
 
-/// Writes a schema in the first plan under which the daemon's compiler takes it.
-fn write_in_some_plan<'a>(
-    workshop: &mut Workshop<'a>,
-    direction: Direction,
-    role: SchemaRole,
-    roots: Vec<&'a Value>,
-    write: impl Fn(&mut Writer<'a, '_>) -> Result<Map<String, Value>, TooLarge>,
-) -> Result<Written, String> {
-    let document = workshop.document;
-    let uses = count_uses(document, roots.into_iter());
-    let mut why = "its arguments are too many to be described".to_owned();
-    for plan in PLANS.into_iter().filter(|plan| uses.is_whole() || plan.levels.is_some()) {
-        let mut writer = Writer::new(document, direction, plan, &uses, &mut workshop.patterns);
-        let written = try_plan(&mut writer, &write);
-        let Ok(schema) = written else { continue };
-        let bytes = serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len());
-        if bytes > SCHEMA_BYTES {
-            why = format!("its arguments take more than {SCHEMA_BYTES} bytes to describe");
-            continue;
-        }
-        let notes = writer.finish();
-        document.spend(COMPILED * bytes);
-        match Schema::compile(&schema, role) {
-            Ok(compiled) => return Ok(Written { schema, nodes: compiled.nodes(), notes }),
-            Err(error) => why = format!("its arguments cannot be described: {error}"),
-        }
-    }
-    Err(why)
-}
-
-fn try_plan<'a>(
-    writer: &mut Writer<'a, '_>,
-    write: impl Fn(&mut Writer<'a, '_>) -> Result<Map<String, Value>, TooLarge>,
-) -> Result<Value, TooLarge> {
-    let mut schema = write(writer)?;
-    let definitions = writer.definitions()?;
-    if !definitions.is_empty() {
-        schema.insert("$defs".to_owned(), Value::Object(definitions));
-    }
-    Ok(Value::Object(schema))
-}
-
-/// The schema of the first good answer in JSON; none where nothing useful is said of it.
-fn output_schema<'a>(workshop: &mut Workshop<'a>, operation: &Operation<'a>) -> Option<Written> {
-    let document = workshop.document;
-    let answers = operation.body.get("responses")?.as_object()?;
-    let good: Vec<&Value> =
-        answers.iter().filter(|(status, _)| status.starts_with('2')).map(|(_, answer)| answer).collect();
-    // With several good answers the schema of one would refuse the others.
-    let [answer] = good.as_slice() else { return None };
-    let content = document.resolve(answer).ok()?.get("content")?.as_object()?;
-    let schema = content.iter().find(|(media_type, _)| is_json(media_type))?.1.get("schema")?;
-    let written =
-        write_in_some_plan(workshop, Direction::Answer, SchemaRole::Output, vec![schema], |writer| {
-            match writer.write(schema)? {
-                Value::Object(map) => Ok(map),
-                _ => Ok(Map::new()),
-            }
-        });
-    written.ok().filter(|written| written.schema != json!({}))
-}
-
-fn assemble(
+fn action_json(
     operation: &Operation<'_>,
     template: &Template<'_>,
     arguments: &[Argument<'_>],
     body: Option<&Body<'_>>,
     input_schema: Value,
-    output: Option<Written>,
+    output: Option<CompiledSchema>,
 ) -> Value {
     let mut action = Map::new();
     let mut set = |name: &str, value: Value| drop(action.insert(name.to_owned(), value));
-    let (description, usage) = texts(operation);
+    let (description, usage) = description_and_usage(operation);
     set("name", json!(operation.original));
     set("description", json!(description));
     if let Some(usage) = usage {
         set("usage", json!(usage));
     }
     set("method", json!(operation.method));
-    set("path", json!(template.write(|variable| format!("{{{}}}", named(arguments, variable)))));
-    let places = places(arguments);
-    if !places.is_empty() {
-        set("arguments", Value::Object(places));
+    let variable_name = |variable: &str| {
+        let argument = arguments.iter().find(|argument| argument.variable == Some(variable));
+        format!("{{{}}}", argument.map_or("", |argument| argument.name.as_str()))
+    };
+    set("path", json!(template.write(variable_name)));
+    let locations: Map<String, Value> = arguments
+        .iter()
+        .filter_map(|argument| Some((argument.name.clone(), argument.location.clone()?)))
+        .collect();
+    if !locations.is_empty() {
+        set("arguments", Value::Object(locations));
     }
-    // Without an argument in it, nothing is sent, and how it would be written has no meaning.
-    let body = body.filter(|_| arguments.iter().any(|argument| argument.is_content));
-    match body.map(|body| body.form) {
-        Some(Writing::Form) => set("body", json!("form")),
-        Some(Writing::Text) => set("body", json!("text")),
-        Some(Writing::Json) | None => {}
+    // Without an argument in the body no body is sent, so its format has no meaning.
+    let body = body.filter(|_| arguments.iter().any(|argument| argument.is_in_body));
+    match body.map(|body| body.format) {
+        Some(BodyFormat::Form) => set("body", json!("form")),
+        Some(BodyFormat::Text) => set("body", json!("text")),
+        Some(BodyFormat::Json) | None => {}
     }
     if let Some(content_type) = body.and_then(|body| body.content_type) {
         set("content_type", json!(content_type));
@@ -304,7 +274,7 @@ fn assemble(
     if !tags.is_empty() {
         set("tags", json!(tags));
     }
-    let redact = redact(&input_schema);
+    let redact = redact_pointers(&input_schema);
     set("input_schema", input_schema);
     if !redact.is_empty() {
         set("redact", json!(redact));
@@ -312,19 +282,8 @@ fn assemble(
     Value::Object(action)
 }
 
-fn named<'a>(arguments: &'a [Argument<'_>], variable: &str) -> &'a str {
-    let argument = arguments.iter().find(|argument| argument.variable == Some(variable));
-    argument.map_or("", |argument| argument.name.as_str())
-}
-
-fn places(arguments: &[Argument<'_>]) -> Map<String, Value> {
-    let places =
-        arguments.iter().filter_map(|argument| Some((argument.name.clone(), argument.place.clone()?)));
-    places.collect()
-}
-
-/// What the tool does, and where that is cut, the whole for a model that has chosen it.
-fn texts(operation: &Operation<'_>) -> (String, Option<String>) {
+/// The description of the tool, and where that had to be cut, the full text as its usage.
+fn description_and_usage(operation: &Operation<'_>) -> (String, Option<String>) {
     let text = |name: &str| operation.body.get(name).and_then(Value::as_str).unwrap_or_default();
     let summary = clean_line(text("summary"), DESCRIPTION_CHARS);
     let description = clean(text("description"), USAGE_CHARS);
@@ -351,8 +310,8 @@ fn tags(operation: &Operation<'_>) -> Vec<String> {
     tags
 }
 
-/// Arguments that logs must not show: those that the document calls passwords, wherever they have a name.
-fn redact(schema: &Value) -> Vec<String> {
+/// JSON pointers to the arguments that the document marks as passwords, and that logs must not show.
+fn redact_pointers(schema: &Value) -> Vec<String> {
     let mut pointers = Vec::new();
     find_passwords(schema, schema, String::new(), &mut 0, &mut pointers);
     pointers
@@ -362,13 +321,13 @@ fn find_passwords(root: &Value, schema: &Value, pointer: String, steps: &mut usi
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
     let schema = target.and_then(|target| root.pointer(target)).unwrap_or(schema);
     *steps += 1;
-    if found.len() == REDACTED || *steps > REDACTED_STEPS || pointer.len() > POINTER_BYTES {
+    if found.len() == REDACT_POINTERS || *steps > REDACT_STEPS || pointer.len() > POINTER_BYTES {
         return;
     }
     if schema.get("format") == Some(&json!("password")) {
         return found.push(pointer);
     }
-    let is_deep = pointer.matches('/').count() == REDACTED_DEPTH;
+    let is_deep = pointer.matches('/').count() == REDACT_DEPTH;
     let properties = schema.get("properties").filter(|_| !is_deep).and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         let escaped = name.replace('~', "~0").replace('/', "~1");

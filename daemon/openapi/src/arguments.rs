@@ -1,92 +1,88 @@
-//! The arguments of an action: what each is called, what it may be, and where it goes.
+//! Turns parameters and body into the arguments of an action: name, schema and location of each.
 //!
-//! Names become what every model provider takes (letters, digits, `_`, `-`, `.`, at most 64). Parameters keep their names
-//! before members of the body do; a body whose members would clash with them is one argument instead.
+//! Argument names keep to what every model provider accepts (letters, digits, `_`, `-`, `.`; at most 64). Parameters are
+//! named before members of the body; a JSON body whose member names would clash with them stays one argument.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use toolgate_admission::show;
 
-use crate::body::{Body, Writing};
+use crate::body::{Body, BodyFormat};
 use crate::document::Document;
-use crate::forms::{self, Field};
-use crate::parameters::{Meaning, Parameter, Place};
+use crate::form_body::{self, Field};
+use crate::parameters::{Location, ParamEncoding, Parameter, ValueSchema};
 use crate::schema::{Direction, Members};
 
-/// Longest name of an argument, in bytes: the least of what model providers allow.
+/// Longest argument name, in bytes: the lowest limit of any model provider.
 const NAME_BYTES: usize = 64;
-/// Most arguments of one action, as the component behind definitions has it.
+/// Most arguments of one action; the built-in plugin `api`, which reads the definition, has the same limit.
 const ARGUMENTS: usize = 200;
 
-/// An argument.
 pub(crate) struct Argument<'a> {
     pub(crate) name: String,
     pub(crate) is_required: bool,
-    pub(crate) meaning: Meaning<'a>,
+    pub(crate) schema: ValueSchema<'a>,
     pub(crate) description: Option<&'a str>,
     pub(crate) is_deprecated: bool,
-    /// Where it goes, where that does not follow from its name.
-    pub(crate) place: Option<Value>,
-    /// Whether it goes into the body.
-    pub(crate) is_content: bool,
-    /// For one in the path, its name there.
+    /// Its entry in `arguments` of the definition; none where location and name are the default ones.
+    pub(crate) location: Option<Value>,
+    pub(crate) is_in_body: bool,
+    /// The path variable that it fills.
     pub(crate) variable: Option<&'a str>,
 }
 
-/// The arguments that parameters and body make.
-pub(crate) fn arrange<'a>(
+/// Names all arguments and locates each in the request; the error says why the operation is left out.
+pub(crate) fn collect<'a>(
     document: &'a Document,
     method: &str,
-    parameters: Vec<Parameter<'a>>,
+    mut parameters: Vec<Parameter<'a>>,
     body: Option<&Body<'a>>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Argument<'a>>, String> {
-    let mut names = Names::default();
+    let mut names = NameAllocator::default();
     let mut arguments = Vec::new();
-    let mut parameters = parameters;
-    // Names in the path count first, since the path itself shows them.
-    parameters.sort_by_key(|parameter| parameter.place);
+    // Path variables are named first, since the path shows their names.
+    parameters.sort_by_key(|parameter| parameter.location);
     for parameter in parameters {
-        let name = names.give(parameter.name, parameter.place);
-        let default = if has_no_body(method) { Place::Query } else { Place::Body };
-        let place = place(&parameter, &name, default);
+        let name = names.allocate(parameter.name, parameter.location);
+        let default = if defaults_to_query(method) { Location::Query } else { Location::Body };
         arguments.push(Argument {
             is_required: parameter.is_required,
-            meaning: parameter.meaning,
+            schema: parameter.schema,
             description: parameter.description,
             is_deprecated: parameter.is_deprecated,
-            place,
-            is_content: false,
-            variable: (parameter.place == Place::Path).then_some(parameter.name),
+            location: parameter_location(&parameter, &name, default),
+            is_in_body: false,
+            variable: (parameter.location == Location::Path).then_some(parameter.name),
             name,
         });
     }
     if let Some(body) = body {
-        of_body(document, method, body, &mut names, &mut arguments, notes)?;
+        arguments.extend(body_arguments(document, method, body, &mut names, notes)?);
     }
     match arguments.len() > ARGUMENTS {
         true => Err(format!("it has more than {ARGUMENTS} arguments")),
-        false => without_rivals(arguments, method, notes),
+        false => remove_conflicts(arguments, method, notes),
     }
 }
 
-/// Each place once: of arguments that would go to the same one the first stays.
-fn without_rivals<'a>(
+/// Keeps the first of several arguments that would be written to the same destination.
+fn remove_conflicts<'a>(
     arguments: Vec<Argument<'a>>,
     method: &str,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Argument<'a>>, String> {
     let mut kept: Vec<Argument<'a>> = Vec::new();
-    let mut taken: Vec<Target> = Vec::new();
+    let mut taken: Vec<Destination> = Vec::new();
     for argument in arguments {
-        let target = Target::of(&argument, method);
-        if !taken.iter().any(|other| other.overlaps(&target)) {
-            taken.push(target);
+        let destination = Destination::of(&argument, method);
+        if !taken.iter().any(|other| other.overlaps(&destination)) {
+            taken.push(destination);
             kept.push(argument);
             continue;
         }
-        let shown = show(&target.name, 80);
+        let shown = show(&destination.name, 80);
         if argument.is_required {
             return Err(format!("two of its arguments go to `{shown}`"));
         }
@@ -95,105 +91,102 @@ fn without_rivals<'a>(
     Ok(kept)
 }
 
-/// Where an argument stands in the request.
-struct Target {
-    place: String,
+/// Location and name under which an argument is written into the request.
+struct Destination {
+    location: String,
     name: String,
     is_deep: bool,
 }
 
-impl Target {
+impl Destination {
     fn of(argument: &Argument<'_>, method: &str) -> Self {
-        let usual = match argument.variable {
+        let default = match argument.variable {
             Some(_) => "path",
-            None if has_no_body(method) => "query",
+            None if defaults_to_query(method) => "query",
             None => "body",
         };
-        let text = |name: &str| argument.place.as_ref().and_then(|place| place.get(name)?.as_str());
-        let word = argument.place.as_ref().and_then(Value::as_str);
-        let place = word.or_else(|| text("in")).unwrap_or(usual);
+        let text = |name: &str| argument.location.as_ref().and_then(|location| location.get(name)?.as_str());
+        let word = argument.location.as_ref().and_then(Value::as_str);
+        let location = word.or_else(|| text("in")).unwrap_or(default);
         let name = text("name").unwrap_or(&argument.name);
-        // Names of header fields are the same in either case of letters.
-        let name = if place == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
-        Self { place: place.to_owned(), name, is_deep: text("style") == Some("deep_object") }
+        // Header field names are case-insensitive (RFC 9110, 5.1).
+        let name = if location == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
+        Self { location: location.to_owned(), name, is_deep: text("style") == Some("deep_object") }
     }
 
-    /// Whether both would write the same name. An object has all names that begin with its own and a bracket.
+    /// Whether both write the same name. A `deepObject` parameter writes every name that begins with its own and a bracket.
     fn overlaps(&self, other: &Self) -> bool {
         let holds = |whole: &Self, part: &Self| {
             whole.is_deep && part.name.strip_prefix(&whole.name).is_some_and(|rest| rest.starts_with('['))
         };
         let is_same = self.name == other.name || holds(self, other) || holds(other, self);
-        self.place == other.place && is_same
+        self.location == other.location && is_same
     }
 }
 
-/// Whether arguments go to the query where nothing is said.
-fn has_no_body(method: &str) -> bool {
+/// Whether arguments without a stated location go into the query.
+fn defaults_to_query(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS")
 }
 
-fn place(parameter: &Parameter<'_>, name: &str, default: Place) -> Option<Value> {
-    let Parameter { place, style, .. } = parameter;
-    let is_called_so = name == parameter.sent_as;
-    if *place == Place::Path || *place == default && style.is_none() && is_called_so {
+/// The entry of a parameter in `arguments` of the definition; none where nothing differs from the default.
+fn parameter_location(parameter: &Parameter<'_>, name: &str, default: Location) -> Option<Value> {
+    let Parameter { location, encoding, .. } = parameter;
+    let is_plain = *encoding == ParamEncoding::Default && name == parameter.sent_as;
+    if *location == Location::Path || is_plain && *location == default {
         return None;
     }
-    if style.is_none() && is_called_so {
-        return Some(json!(place.as_str()));
+    if is_plain {
+        return Some(json!(location.as_str()));
     }
-    let mut written = Map::new();
-    written.insert("in".to_owned(), json!(place.as_str()));
-    if !is_called_so {
-        written.insert("name".to_owned(), json!(parameter.sent_as));
+    let mut entry = Map::new();
+    entry.insert("in".to_owned(), json!(location.as_str()));
+    if name != parameter.sent_as {
+        entry.insert("name".to_owned(), json!(parameter.sent_as));
     }
-    written.extend(style.map(|style| ("style".to_owned(), json!(style))));
-    Some(Value::Object(written))
+    entry.extend(encoding.style().map(|style| ("style".to_owned(), json!(style))));
+    Some(Value::Object(entry))
 }
 
-fn of_body<'a>(
+fn body_arguments<'a>(
     document: &'a Document,
     method: &str,
     body: &Body<'a>,
-    names: &mut Names,
-    arguments: &mut Vec<Argument<'a>>,
+    names: &mut NameAllocator,
     notes: &mut Vec<String>,
-) -> Result<(), String> {
-    let members = match &body.members {
-        Some(members) => members,
-        None => return whole(body, names, arguments),
+) -> Result<Vec<Argument<'a>>, String> {
+    let fields = match (&body.members, body.format) {
+        (None, _) => return Ok(vec![whole_body(body, names)]),
+        (Some(members), BodyFormat::Form) => form_body::fields(document, members, body.encoding, notes)?,
+        (Some(members), _) => json_fields(document, members),
     };
-    let fields = match body.form {
-        Writing::Form => forms::fields(document, members, body.encoding, notes)?,
-        Writing::Json | Writing::Text => plain_fields(document, members),
-    };
-    if body.form == Writing::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
-        return whole(body, names, arguments);
+    if body.format == BodyFormat::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
+        return Ok(vec![whole_body(body, names)]);
     }
-    for field in fields {
-        let name = names.give(&field.name, Place::Body);
-        let place = match (name == field.sent_as, has_no_body(method)) {
+    let argument = |field: Field<'a>| {
+        let name = names.allocate(&field.name, Location::Body);
+        let location = match (name == field.sent_as, defaults_to_query(method)) {
             _ if field.is_open => Some(json!({"in": "body", "name": field.sent_as, "style": "deep_object"})),
             (true, false) => None,
             (true, true) => Some(json!("body")),
             (false, _) => Some(json!({"in": "body", "name": field.sent_as})),
         };
-        arguments.push(Argument {
+        Argument {
             name,
             is_required: body.is_required && field.is_required,
-            meaning: Meaning::Schema(field.schema),
+            schema: ValueSchema::Declared(field.schema),
             description: None,
             is_deprecated: false,
-            place,
-            is_content: true,
+            location,
+            is_in_body: true,
             variable: None,
-        });
-    }
-    Ok(())
+        }
+    };
+    Ok(fields.into_iter().map(argument).collect())
 }
 
-/// Members of a JSON body, which holds anything.
-fn plain_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<'a>> {
+/// The members of a JSON body as fields; JSON can hold any value, so none is left out.
+fn json_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<'a>> {
     let sent = members.properties.iter();
     let sent = sent.filter(|(_, schema)| !Direction::Request.is_hidden(document, schema));
     sent.map(|(name, schema)| Field {
@@ -206,57 +199,54 @@ fn plain_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<
     .collect()
 }
 
-fn whole<'a>(body: &Body<'a>, names: &mut Names, arguments: &mut Vec<Argument<'a>>) -> Result<(), String> {
-    let meaning = match (body.form, body.schema) {
-        (Writing::Text, _) => Meaning::Text,
-        (_, Some(schema)) => Meaning::Schema(schema),
-        (_, None) => Meaning::Schema(&Value::Null),
-    };
-    arguments.push(Argument {
-        name: names.give("body", Place::Body),
+fn whole_body<'a>(body: &Body<'a>, names: &mut NameAllocator) -> Argument<'a> {
+    Argument {
+        name: names.allocate("body", Location::Body),
         is_required: body.is_required,
-        meaning,
+        schema: match (body.format, body.schema) {
+            (BodyFormat::Text, _) => ValueSchema::AnyText,
+            (_, schema) => ValueSchema::Declared(schema.unwrap_or(&Value::Null)),
+        },
         description: body.description,
         is_deprecated: false,
-        place: Some(json!({"in": "body", "whole": true})),
-        is_content: true,
+        location: Some(json!({"in": "body", "whole": true})),
+        is_in_body: true,
         variable: None,
-    });
-    Ok(())
+    }
 }
 
-/// Names that are given.
+/// Gives each argument a name of its own.
 #[derive(Default)]
-struct Names {
-    given: BTreeSet<String>,
+struct NameAllocator {
+    used: BTreeSet<String>,
 }
 
-impl Names {
-    /// A name like the original that nobody has: with its place before it, or else with a number behind.
-    fn give(&mut self, original: &str, place: Place) -> String {
-        let plain = sendable(original);
-        let placed = sendable(&format!("{}_{plain}", place.as_str()));
+impl NameAllocator {
+    /// Returns the original name if it is free, else the name behind its location, else the name with a number.
+    fn allocate(&mut self, original: &str, location: Location) -> String {
+        let plain = argument_name(original);
+        let placed = argument_name(&format!("{}_{plain}", location.as_str()));
         let numbered = (2..).map(|number| {
             let end = format!("_{number}");
             let start = plain.get(..plain.len().min(NAME_BYTES - end.len())).unwrap_or_default();
             format!("{start}{end}")
         });
         let mut names = [plain.clone(), placed].into_iter().chain(numbered);
-        let name = names.find(|name| !self.given.contains(name)).unwrap_or_default();
-        self.given.insert(name.clone());
+        let name = names.find(|name| !self.used.contains(name)).unwrap_or_default();
+        self.used.insert(name.clone());
         name
     }
 
-    /// Whether all of these could be given as they are.
+    /// Whether all of these names are free and distinct.
     fn are_free<'a>(&self, originals: impl Iterator<Item = &'a str>) -> bool {
         let mut own = BTreeSet::new();
-        let mut originals = originals.map(sendable);
-        originals.all(|name| !self.given.contains(&name) && own.insert(name))
+        let mut originals = originals.map(argument_name);
+        originals.all(|name| !self.used.contains(&name) && own.insert(name))
     }
 }
 
-/// A name of letters that every model provider takes.
-fn sendable(original: &str) -> String {
+/// The original with every run of characters that a model provider might reject replaced by `_`.
+fn argument_name(original: &str) -> String {
     let mut name = String::new();
     for letter in original.chars() {
         match letter {
@@ -267,8 +257,7 @@ fn sendable(original: &str) -> String {
             _ => name.push('_'),
         }
     }
-    let is_other = name != original;
-    let name = if is_other { name.trim_end_matches('_') } else { name.as_str() };
+    let name = if name == original { name.as_str() } else { name.trim_end_matches('_') };
     let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or_default();
     if name.is_empty() { "argument".to_owned() } else { name.to_owned() }
 }
@@ -288,15 +277,16 @@ mod tests {
             ("日本", "argument"),
             ("_x_", "_x_"),
         ] {
-            assert_eq!(sendable(original), name, "{original}");
+            assert_eq!(argument_name(original), name, "{original}");
         }
-        assert_eq!(sendable(&"a".repeat(90)).len(), 64);
+        assert_eq!(argument_name(&"a".repeat(90)).len(), 64);
     }
 
     #[test]
-    fn who_comes_second_is_called_after_its_place_and_then_by_number() {
-        let mut names = Names::default();
-        let given = [Place::Path, Place::Query, Place::Query].map(|place| names.give("id", place));
+    fn a_repeated_name_gets_its_location_as_a_prefix_and_then_a_number() {
+        let mut names = NameAllocator::default();
+        let locations = [Location::Path, Location::Query, Location::Query];
+        let given = locations.map(|location| names.allocate("id", location));
         assert_eq!(given, ["id", "query_id", "id_2"]);
     }
 }

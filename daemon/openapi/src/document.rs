@@ -1,64 +1,55 @@
-//! The document as a tree: read within bounds, of a version that is known, and its references followed.
+//! The document as a tree: read within limits, checked for its version, with `$ref` resolution.
 //!
-//! JSON and YAML give the same tree. Of what a few bytes of YAML may unfold to the reader's budget decides; of what a few
-//! bytes of JSON may take in memory, a count of its brackets before it is read.
+//! JSON and YAML give the same tree. The YAML parser's budget limits what aliases expand to; for JSON, the brackets are
+//! counted before parsing, since each container takes far more memory than its text.
 
 use std::cell::Cell;
 
 use serde_json::{Map, Value};
 use toolgate_admission::{percent_decode, show};
 
-use crate::import::ImportError;
+use crate::report::ImportError;
 
-/// Longest document. The largest that is published for one API has 20 MB.
+/// Longest document. The largest published for one API has 20 MB.
 const DOCUMENT_BYTES: usize = 32 * 1024 * 1024;
-/// Objects and arrays of one document, which take some hundred bytes each. GitHub's has 0.3 million.
+/// Objects and arrays of one document, which take some hundred bytes each. GitHub's document has 0.3 million.
 const CONTAINERS: usize = 1_000_000;
-/// All values of one document, aliases of YAML unfolded.
+/// Values of one YAML document, with aliases expanded.
 const NODES: usize = 4_000_000;
-/// Nodes that aliases of YAML may add: ten times what is seen.
+/// Nodes that YAML aliases may add: ten times what published documents use.
 const REPEATED_NODES: usize = 200_000;
-/// Nesting; `serde_json` has the same bound.
+/// Nesting depth; `serde_json` has the same limit.
 const DEPTH: usize = 127;
-/// Steps of one import, of some ten nanoseconds each. The largest published documents take a twentieth, so this is for those
-/// that were made to be slow.
-const WORK: u64 = 400_000_000;
-/// Steps of looking at a value, and of following a reference.
-const RESOLVED: usize = 1;
-const FOLLOWED: usize = 20;
-/// References that lead from one to the next.
+/// Work steps of one import, some ten nanoseconds each. The largest published documents take a twentieth, so only documents
+/// made to be slow reach the limit.
+const WORK_STEPS: u64 = 400_000_000;
+/// Work steps of looking at a value, and of following a reference.
+const RESOLVE_STEPS: usize = 1;
+const FOLLOW_STEPS: usize = 20;
+/// Longest chain of references that lead from one to the next.
 const CHAIN: usize = 16;
 
-/// A document that was read.
+const RESEND_HINT: &str = "send the document as it was published, in JSON or YAML";
+
 pub(crate) struct Document {
     root: Value,
-    /// What reading it took so far. All that follows references counts here, since references are what multiplies.
-    effort: Cell<u64>,
+    /// Work steps taken so far. Everything that follows references counts here, since references multiply work.
+    work_steps: Cell<u64>,
 }
 
-/// Why a reference has no target here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unresolved {
-    /// It names a place outside of the document.
-    Elsewhere(String),
-    /// There is nothing at the place.
-    Nowhere(String),
-    /// It leads to itself, or too far.
-    Circle(String),
-}
-
-impl std::fmt::Display for Unresolved {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Elsewhere(reference) => write!(formatter, "`{reference}` is in another document"),
-            Self::Nowhere(reference) => write!(formatter, "`{reference}` leads nowhere"),
-            Self::Circle(reference) => write!(formatter, "`{reference}` leads to itself"),
-        }
-    }
+/// Why a `$ref` cannot be resolved; each variant holds the reference as it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReferenceError {
+    #[error("`{0}` is in another document")]
+    External(String),
+    #[error("`{0}` has no target")]
+    NotFound(String),
+    #[error("`{0}` refers to itself")]
+    Cycle(String),
 }
 
 impl Document {
-    /// Reads JSON, or YAML where the text does not begin like JSON.
+    /// Parses JSON, or YAML if the text does not begin like JSON.
     pub(crate) fn read(text: &str) -> Result<Self, ImportError> {
         if text.len() > DOCUMENT_BYTES {
             let message =
@@ -68,54 +59,54 @@ impl Document {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root = if text.starts_with('{') { read_json(text)? } else { read_yaml(text)? };
         check_version(&root)?;
-        Ok(Self { root, effort: Cell::new(0) })
+        Ok(Self { root, work_steps: Cell::new(0) })
     }
 
-    /// The whole.
     pub(crate) fn root(&self) -> &Value {
         &self.root
     }
 
     /// Counts work, in steps of some ten nanoseconds.
     pub(crate) fn spend(&self, steps: usize) {
-        self.effort.set(self.effort.get().saturating_add(steps as u64));
+        self.work_steps.set(self.work_steps.get().saturating_add(steps as u64));
     }
 
-    /// Whether the work is done that one document may take.
+    /// Whether the work limit of one import is reached.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.effort.get() > WORK
+        self.work_steps.get() > WORK_STEPS
     }
 
-    /// The object of that name at the top; none where there is no such, or it is no object.
+    /// The top-level object of that name, if there is one.
     pub(crate) fn object(&self, name: &str) -> Option<&Map<String, Value>> {
         self.root.get(name)?.as_object()
     }
 
-    /// What a value means: itself, or what its `$ref` leads to.
-    pub(crate) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, Unresolved> {
+    /// Follows `$ref` until a value without one.
+    pub(crate) fn resolve<'a>(&'a self, value: &'a Value) -> Result<&'a Value, ReferenceError> {
         let mut at = value;
-        self.spend(RESOLVED);
+        self.spend(RESOLVE_STEPS);
         for _ in 0..CHAIN {
             let Some(reference) = reference(at) else { return Ok(at) };
             at = self.target(reference)?;
         }
-        Err(Unresolved::Circle(show(reference(value).unwrap_or_default(), 100)))
+        Err(ReferenceError::Cycle(show(reference(value).unwrap_or_default(), 100)))
     }
 
-    /// What a reference names.
-    pub(crate) fn target(&self, reference: &str) -> Result<&Value, Unresolved> {
-        self.spend(FOLLOWED);
+    /// The value at a reference, which may be a reference again.
+    pub(crate) fn target(&self, reference: &str) -> Result<&Value, ReferenceError> {
+        self.spend(FOLLOW_STEPS);
         let shown = || show(reference, 100);
         let Some(fragment) = reference.strip_prefix('#') else {
-            return Err(Unresolved::Elsewhere(shown()));
+            return Err(ReferenceError::External(shown()));
         };
-        // A target is asked for by its path; names given by `$anchor` are not looked for.
+        // Only JSON pointers are resolved; `$anchor` names are not supported.
         let pointer = percent_decode(fragment).filter(|pointer| pointer.starts_with('/'));
-        pointer.and_then(|pointer| self.root.pointer(&pointer)).ok_or_else(|| Unresolved::Nowhere(shown()))
+        let target = pointer.and_then(|pointer| self.root.pointer(&pointer));
+        target.ok_or_else(|| ReferenceError::NotFound(shown()))
     }
 }
 
-/// How much stands in an object itself: what goes through its lists takes as many steps.
+/// The entries of an object and of its direct children: the work steps of iterating over them.
 pub(crate) fn breadth(map: &Map<String, Value>) -> usize {
     let size = |value: &Value| match value {
         Value::Array(items) => items.len(),
@@ -125,16 +116,13 @@ pub(crate) fn breadth(map: &Map<String, Value>) -> usize {
     map.values().map(size).sum::<usize>() + map.len()
 }
 
-/// The reference that a value is, if it is one.
+/// The target of a `$ref` object.
 pub(crate) fn reference(value: &Value) -> Option<&str> {
     value.get("$ref")?.as_str()
 }
 
 fn read_json(text: &str) -> Result<Value, ImportError> {
-    let refuse = |message: String| {
-        let hint = "send the document as it was published, in JSON or YAML";
-        ImportError::new("", message, hint)
-    };
+    let refuse = |message: String| ImportError::new("", message, RESEND_HINT);
     let containers = containers(text);
     if containers > CONTAINERS {
         return Err(refuse(format!(
@@ -145,7 +133,7 @@ fn read_json(text: &str) -> Result<Value, ImportError> {
         .map_err(|error| refuse(format!("the document is not JSON: {}", show(&error.to_string(), 200))))
 }
 
-/// How many objects and arrays a text of JSON opens.
+/// The number of objects and arrays that a JSON text opens.
 fn containers(text: &str) -> usize {
     let (mut count, mut in_string, mut escaped) = (0, false, false);
     for byte in text.bytes() {
@@ -178,7 +166,7 @@ fn read_yaml(text: &str) -> Result<Value, ImportError> {
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = format!("the document is not YAML that can be read: {}", show(&error.to_string(), 200));
-        ImportError::new("", message, "send the document as it was published, in JSON or YAML")
+        ImportError::new("", message, RESEND_HINT)
     })
 }
 
@@ -192,16 +180,16 @@ fn check_version(root: &Value) -> Result<(), ImportError> {
     match (version("openapi"), version("swagger")) {
         (Some(version), _) if is_of(&version, "3.0") || is_of(&version, "3.1") => Ok(()),
         (Some(version), _) => {
-            let message = format!("OpenAPI {} is not known", show(&version, 20));
-            Err(ImportError::new("/openapi", message, "documents of versions 3.0 and 3.1 are read"))
+            let message = format!("OpenAPI {} is not supported", show(&version, 20));
+            Err(ImportError::new("/openapi", message, "versions 3.0 and 3.1 are supported"))
         }
         (None, Some(version)) => {
-            let message = format!("Swagger {} is not read", show(&version, 20));
+            let message = format!("Swagger {} is not supported", show(&version, 20));
             let hint = "convert the document to OpenAPI 3 first, for example with `npx swagger2openapi`";
             Err(ImportError::new("/swagger", message, hint))
         }
         (None, None) => {
-            let hint = "an OpenAPI document says `\"openapi\": \"3.1.0\"` or the like at its top";
+            let hint = "an OpenAPI document has a field like `\"openapi\": \"3.1.0\"` at its top";
             Err(ImportError::new("", "the text is no OpenAPI document", hint))
         }
     }

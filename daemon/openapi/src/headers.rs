@@ -1,9 +1,9 @@
-//! Which header fields are no arguments: those that lend authority, and those that say how a message travels.
+//! Header fields that cannot be arguments: those that carry credentials, and those that control message framing.
 //!
-//! The component behind definitions refuses a definition that sets one of them, so an action that needs one is left out
-//! here, with the reason. What it refuses decides; this list only has to be as long.
+//! The built-in plugin `api` refuses a definition that sets one of them. An action that requires one is left out here with
+//! the reason; this list must be at least as long as that of the plugin.
 
-/// Fields that the host sets, or that are about one connection.
+/// Fields that the host sets, or that concern one connection (RFC 9110, 7.6.1).
 const FRAMING: [&str; 19] = [
     "accept-encoding",
     "connection",
@@ -26,7 +26,7 @@ const FRAMING: [&str; 19] = [
     "via",
 ];
 
-/// Fields by which a proxy says for whom it asks, or which path, host or method it means.
+/// Fields in which a proxy states the original client, or which override path, host or method.
 const FORWARDING: [&str; 16] = [
     "cf-connecting-ip",
     "client-ip",
@@ -46,12 +46,12 @@ const FORWARDING: [&str; 16] = [
     "x-rewrite-url",
 ];
 
-/// Fields that lend authority.
-const AUTHORITY: [&str; 8] =
+/// Fields that carry a credential.
+const CREDENTIALS: [&str; 8] =
     ["cookie", "cookie2", "set-cookie", "token", "apikey", "authentication", "auth", "x-csrf"];
 
-/// Parts of the names of others that do.
-const AUTHORITY_PARTS: [&str; 12] = [
+/// Substrings of the names of further fields that carry a credential.
+const CREDENTIAL_PARTS: [&str; 12] = [
     "authorization",
     "api-key",
     "apikey",
@@ -66,37 +66,36 @@ const AUTHORITY_PARTS: [&str; 12] = [
     "signature",
 ];
 
-/// Longest name of a field.
 const NAME_BYTES: usize = 100;
 
-/// Why a header field is no argument; none where it can be.
-pub(crate) fn refused(name: &str) -> Option<&'static str> {
+/// Why a header field cannot be an argument; none if it can.
+pub(crate) fn refusal_reason(name: &str) -> Option<&'static str> {
     let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    // Some servers read an underscore as a hyphen.
+    // Some servers treat an underscore as a hyphen.
     let plain = name.to_ascii_lowercase().replace('_', "-");
     if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(is_sign) {
-        Some("its name is no name of a header field")
-    } else if lends_authority(&plain) {
-        Some("such a field lends authority, which is the credential's to do")
+        Some("its name is not a valid header name")
+    } else if carries_credential(&plain) {
+        Some("such a header carries a credential, which only the host sets")
     } else if FRAMING.contains(&plain.as_str()) || plain.starts_with("proxy-") {
-        Some("such a field says how a message travels, which the host does")
+        Some("such a header controls message framing, which only the host sets")
     } else if FORWARDING.contains(&plain.as_str()) || plain.starts_with("x-forwarded-") {
-        Some("such a field would make the server take the request for another one")
+        Some("such a header makes the server treat the request as a different one")
     } else {
         None
     }
 }
 
-/// Whether a field of that name is nothing but the credential of the request.
-pub(crate) fn is_credential(name: &str) -> bool {
+/// Whether a header of that name only repeats the credential of the request.
+pub(crate) fn repeats_credential(name: &str) -> bool {
     ["token", "auth", "authentication", "access_token", "access-token"]
         .contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Whether what is called so, in small letters with hyphens, is a secret.
-pub(crate) fn lends_authority(plain: &str) -> bool {
-    AUTHORITY.contains(&plain)
-        || AUTHORITY_PARTS.iter().any(|part| plain.contains(part))
+/// Whether a name, in lower case with hyphens, is that of a secret.
+pub(crate) fn carries_credential(plain: &str) -> bool {
+    CREDENTIALS.contains(&plain)
+        || CREDENTIAL_PARTS.iter().any(|part| plain.contains(part))
         || plain.ends_with("-token")
         || plain.starts_with("x-auth")
         || plain.ends_with("-auth")
@@ -107,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lends_authority_or_frames_a_message_is_refused_in_every_spelling() {
+    fn credential_and_framing_headers_are_refused_in_every_spelling() {
         for name in [
             "Authorization",
             "X-API-Key",
@@ -119,10 +118,10 @@ mod tests {
             "é",
             "",
         ] {
-            assert!(refused(name).is_some(), "{name}");
+            assert!(refusal_reason(name).is_some(), "{name}");
         }
         for name in ["X-Trace", "Accept-Language", "Idempotency-Key", "If-Match", "X-GitHub-Api-Version"] {
-            assert_eq!(refused(name), None, "{name}");
+            assert_eq!(refusal_reason(name), None, "{name}");
         }
     }
 }

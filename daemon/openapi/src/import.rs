@@ -1,220 +1,75 @@
-//! The sequence: read, name, select, then one action after the other until something is full.
-//!
-//! What is wanted is a value of its own ([`Wanted`]), and all that could not be taken is told beside the result, never in a
-//! log. The totals of a plugin are kept here: when one is reached, the rest of the operations are left out whole, in their
-//! order, since half an action helps nobody.
-
-use std::fmt;
+//! The steps of an import: read the document, name and select its operations, then build one action after the other until a
+//! limit of the definition is reached. The operations after that are left out whole, in their order.
 
 use serde_json::{Map, Value, json};
 use toolgate_admission::{Namespace, show};
 
-use crate::action::{self, Action, Workshop};
+use crate::action::{Action, ActionBuilder};
 use crate::document::Document;
 use crate::operations::{self, Operation};
+use crate::options::{ACTIONS, ImportOptions};
+use crate::report::{ImportError, Imported, Report};
+use crate::schema::Patterns;
 use crate::security::{self, Security};
-use crate::select::{self, Selector};
+use crate::select;
 use crate::servers::{self, Server};
 use crate::text::{clean, clean_line};
 
-/// Most actions of one definition: a plugin has no more tools.
-const ACTIONS: usize = 1_000;
-/// Longest definition as JSON text. The component behind it takes 2 MiB with what the daemon writes around it.
+/// Longest definition as JSON text. The built-in plugin `api` accepts 2 MiB, with what the daemon writes around it.
 const DEFINITION_BYTES: usize = 2 * 1024 * 1024 - 4 * 1024;
-/// Longest description that a plugin made of it may give, with room for what is around the tools: the daemon takes 4 MiB.
+/// Bytes of the definition around its actions.
+const HEAD_BYTES: usize = 8 * 1024;
+/// Longest description of the resulting plugin's tools. The daemon accepts 4 MiB, with what surrounds the tools.
 const DESCRIBED_BYTES: usize = 3_900_000;
-/// Subschemas of all actions, references replaced: the daemon takes 100,000 of one plugin.
+/// Subschemas of all actions, references expanded: the daemon accepts 100,000 of one plugin.
 const SCHEMA_NODES: u64 = 100_000;
-/// Notes that are kept; the last one says how many more there were.
-const NOTES: usize = 2_000;
-
-/// What to take from a document, and for whom.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// The plugin's namespace: names of tools fit it, and the credential is asked for under its name.
-    pub namespace: &'a str,
-    /// Where the API is, instead of what the document says. Needed where the document says nothing or a mere path.
-    pub base_url: Option<&'a str>,
-    /// Which operations; none means all.
-    pub select: &'a [Selector],
-    /// Most actions to take, at most a thousand.
-    pub limit: usize,
-    /// Take operations that the document advises against, too.
-    pub deprecated: bool,
-    /// The security scheme to use, by its name in the document, where there are several.
-    pub scheme: Option<&'a str>,
-    /// Say in the definition that the API keeps to HTTP: `GET`, `HEAD` and `OPTIONS` change nothing.
-    pub safe_methods: bool,
-    /// Describe answers as well. Documents are often wrong about them, and an answer that does not fit is refused.
-    pub output_schemas: bool,
-}
-
-impl<'a> Wanted<'a> {
-    /// All operations that are not deprecated, at the server that the document names.
-    pub fn all(namespace: &'a str) -> Self {
-        Self {
-            namespace,
-            base_url: None,
-            select: &[],
-            limit: ACTIONS,
-            deprecated: false,
-            scheme: None,
-            safe_methods: false,
-            output_schemas: false,
-        }
-    }
-}
-
-/// A document as a definition.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// The definition, of kind `http`.
-    pub definition: Value,
-    /// Operations of the document, selected or not.
-    pub operations: usize,
-    /// Operations that were selected.
-    pub selected: usize,
-    /// What was selected and is not in the definition.
-    pub left_out: Vec<LeftOut>,
-    /// What is in the definition and differs from the document.
-    pub notes: Vec<Note>,
-}
-
-/// Something of the document that did not become part of the definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
-    /// An operation like `GET /users`, or a path.
-    pub what: String,
-    /// The reason, and where there is one the way out.
-    pub why: String,
-}
-
-/// Something that was taken otherwise than the document says it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// An operation like `GET /users`, or the part of the document.
-    pub about: String,
-    /// What is otherwise.
-    pub text: String,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.what, self.why)
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.about, self.text)
-    }
-}
-
-/// Why no definition was made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ImportError {
-    /// JSON pointer into the document; empty for the whole.
-    pub pointer: String,
-    /// What is wrong.
-    pub message: String,
-    /// What to do instead.
-    pub hint: String,
-    /// Where no operation could be taken: why, for each.
-    pub left_out: Vec<LeftOut>,
-}
-
-impl ImportError {
-    pub(crate) fn new(
-        pointer: impl Into<String>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) -> Self {
-        Self { pointer: pointer.into(), message: message.into(), hint: hint.into(), left_out: Vec::new() }
-    }
-}
-
-/// What is told beside the definition.
-#[derive(Default)]
-pub(crate) struct Report {
-    left_out: Vec<LeftOut>,
-    notes: Vec<Note>,
-    untold: usize,
-}
-
-impl Report {
-    pub(crate) fn leave_out(&mut self, what: impl Into<String>, why: impl Into<String>) {
-        self.left_out.push(LeftOut { what: what.into(), why: why.into() });
-    }
-
-    pub(crate) fn note(&mut self, about: impl Into<String>, text: impl Into<String>) {
-        if self.notes.len() == NOTES {
-            self.untold += 1;
-            return;
-        }
-        self.notes.push(Note { about: about.into(), text: text.into() });
-    }
-
-    fn finish(mut self) -> (Vec<LeftOut>, Vec<Note>) {
-        if self.untold > 0 {
-            let text = format!("{} more notes are not shown: select fewer operations", self.untold);
-            self.notes.push(Note { about: "notes".to_owned(), text });
-        }
-        (self.left_out, self.notes)
-    }
-}
 
 /// Reads an OpenAPI document, 3.0 or 3.1, in JSON or YAML, into a definition of kind `http`.
 ///
-/// What the definition's schemas say, the daemon's compiler accepts. An error means that there is no definition at all; what
-/// is merely not taken is in [`Imported::left_out`].
-pub fn import(text: &str, wanted: &Wanted<'_>) -> Result<Imported, ImportError> {
-    Namespace::parse(wanted.namespace).map_err(|error| ImportError::new("", error.message, error.hint))?;
+/// The daemon's compiler accepts every schema of the definition. An error means that there is no definition at all; what was
+/// merely skipped is in [`Imported::left_out`].
+pub fn import(text: &str, options: &ImportOptions<'_>) -> Result<Imported, ImportError> {
+    Namespace::parse(options.namespace).map_err(|error| ImportError::new("", error.message, error.hint))?;
     let document = Document::read(text)?;
     let mut report = Report::default();
-    let all = operations::all(&document, wanted.namespace, &mut report);
+    let all = operations::all(&document, options.namespace, &mut report);
     let selected: Vec<&Operation<'_>> =
-        all.iter().filter(|operation| select::wants(wanted.select, operation)).collect();
-    if !wanted.select.is_empty() {
-        // What no selector can have meant is not missing.
+        all.iter().filter(|operation| select::matches(options.select, operation)).collect();
+    if !options.select.is_empty() {
+        // Operations that could not be read cannot be selected either, so they are not missing.
         report = Report::default();
     }
-    tell_of_webhooks(&document, &mut report);
-    let server = servers::choose(&document, wanted.base_url, &mut report)?;
-    let security = security::choose(&document, &selected, wanted, &server, &mut report)?;
-    let actions = take_all(&document, wanted, &selected, &server, &security, &mut report);
-    if actions.is_empty() {
-        return Err(nothing(selected.len(), all.len(), report));
-    }
-    let definition = assemble(&document, wanted, &server, &security, actions);
-    let (left_out, notes) = report.finish();
-    Ok(Imported { definition, operations: all.len(), selected: selected.len(), left_out, notes })
-}
-
-fn tell_of_webhooks(document: &Document, report: &mut Report) {
     if document.object("webhooks").is_some_and(|webhooks| !webhooks.is_empty()) {
         report.note("/webhooks", "these are requests that the API sends, and no actions");
     }
+    let server = servers::choose(&document, options.base_url, &mut report)?;
+    let security = security::choose(&document, &selected, options, &server, &mut report)?;
+    let actions = build_actions(&document, options, &selected, &server, &security, &mut report);
+    if actions.is_empty() {
+        return Err(empty_import_error(selected.len(), all.len(), report));
+    }
+    let definition = definition_json(&document, options, &server, &security, actions);
+    let (left_out, notes) = report.finish();
 }
 
-fn nothing(selected: usize, all: usize, report: Report) -> ImportError {
+fn empty_import_error(selected: usize, all: usize, report: Report) -> ImportError {
     let (left_out, _) = report.finish();
     let first =
         left_out.first().map(|first| format!(", the first because {}", first.why)).unwrap_or_default();
     let error = match selected {
         0 => {
-            let hint = "leave the selection out to take all, or see the document for its tags and paths";
+            let hint = "leave the selection out to take all, or read the document for its tags and paths";
             ImportError::new("/paths", format!("none of the {all} operations is selected"), hint)
         }
         selected => {
-            let message = format!("none of the {selected} operations selected can be taken{first}");
-            ImportError::new("/paths", message, "see the reasons of each, and select others")
+            let message = format!("none of the {selected} selected operations can be taken{first}");
+            ImportError::new("/paths", message, "read the reason of each, and select others")
         }
     };
     ImportError { left_out, ..error }
 }
 
-/// What all actions take together.
+/// Sums over the actions built so far, each with a limit.
 #[derive(Default)]
 struct Totals {
     actions: usize,
@@ -224,7 +79,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts an action in, or says what it would be too much for.
+    /// Adds an action; the error names the limit that it would exceed.
     fn add(&mut self, action: &Action) -> Result<(), String> {
         let bytes = self.bytes + action.bytes;
         let described_bytes = self.described_bytes + action.described_bytes;
@@ -240,30 +95,29 @@ impl Totals {
     }
 }
 
-fn take_all(
+fn build_actions(
     document: &Document,
-    wanted: &Wanted<'_>,
+    options: &ImportOptions<'_>,
     selected: &[&Operation<'_>],
     server: &Server,
     security: &Security,
     report: &mut Report,
 ) -> Vec<Value> {
-    let limit = wanted.limit.min(ACTIONS);
-    let mut workshop = Workshop::new(document, wanted, server, security);
-    let mut totals = Totals { bytes: 8 * 1024, ..Totals::default() };
+    let limit = options.limit.min(ACTIONS);
+    let mut builder = ActionBuilder { document, options, server, security, patterns: Patterns::default() };
+    let mut totals = Totals { bytes: HEAD_BYTES, ..Totals::default() };
     let mut actions = Vec::new();
-    let mut taken: Vec<&Operation<'_>> = Vec::new();
+    let mut built: Vec<&Operation<'_>> = Vec::new();
     let mut full: Option<String> = None;
-    let is_wanted = |operation: &Operation<'_>| wanted.deprecated || !operation.is_deprecated();
-    let names =
-        selected.iter().filter(|operation| is_wanted(operation)).map(|operation| &*operation.original);
-    let colliding = toolgate_naming::collisions(names);
+    let is_allowed = |operation: &Operation<'_>| options.deprecated || !operation.is_deprecated();
+    let allowed = selected.iter().filter(|operation| is_allowed(operation));
+    let collisions = toolgate_naming::collisions(allowed.map(|operation| &*operation.original));
     for operation in selected {
-        if !is_wanted(operation) {
+        if !is_allowed(operation) {
             report.leave_out(operation.label(), "it is deprecated; ask for deprecated ones to take it");
             continue;
         }
-        if let Some(name) = colliding.get(&*operation.original) {
+        if let Some(name) = collisions.get(&*operation.original) {
             let why = format!("it and another operation would both be the tool `{name}`: select one of them");
             report.leave_out(operation.label(), why);
             continue;
@@ -272,13 +126,13 @@ fn take_all(
             full = Some(format!("{limit} actions are taken already"));
         }
         if full.is_none() && document.is_exhausted() {
-            full = Some("the operations before took all the work that an import may be".to_owned());
+            full = Some("the operations before it used up the work limit of one import".to_owned());
         }
         if let Some(why) = &full {
             report.leave_out(operation.label(), format!("{why}: select fewer operations"));
             continue;
         }
-        match action::build(&mut workshop, operation) {
+        match builder.build(operation) {
             Err(why) => report.leave_out(operation.label(), why),
             Ok(action) => match totals.add(&action) {
                 Err(why) => {
@@ -288,18 +142,18 @@ fn take_all(
                 Ok(()) => {
                     action.notes.iter().for_each(|note| report.note(operation.label(), note));
                     actions.push(action.value);
-                    taken.push(operation);
+                    built.push(operation);
                 }
             },
         }
     }
-    security.tell_of_open(document, &taken, report);
+    security.note_unauthenticated(document, &built, report);
     actions
 }
 
-fn assemble(
+fn definition_json(
     document: &Document,
-    wanted: &Wanted<'_>,
+    options: &ImportOptions<'_>,
     server: &Server,
     security: &Security,
     actions: Vec<Value>,
@@ -318,12 +172,12 @@ fn assemble(
     definition.extend(version(info).map(|version| ("version".to_owned(), json!(version))));
     definition.insert("base_url".to_owned(), json!(server.base_url()));
     definition.insert("authentication".to_owned(), security.authentication());
-    definition.extend(wanted.safe_methods.then(|| ("safe_methods".to_owned(), json!(true))));
+    definition.extend(options.safe_methods.then(|| ("safe_methods".to_owned(), json!(true))));
     definition.insert("actions".to_owned(), Value::Array(actions));
     Value::Object(definition)
 }
 
-/// The version as one word.
+/// The version without spaces, as `describe` requires it.
 fn version(info: &Map<String, Value>) -> Option<String> {
     let version = match info.get("version")? {
         Value::String(text) => text.clone(),

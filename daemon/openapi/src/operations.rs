@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 use toolgate_admission::show;
 
 use crate::document::Document;
-use crate::import::Report;
+use crate::report::Report;
 use crate::text::is_visible;
 
-/// Operations of one document. The largest published ones have some fifteen thousand.
+/// Most operations of one document. The largest published documents have some fifteen thousand.
 const OPERATIONS: usize = 20_000;
-/// Longest `operationId` that names an action.
+/// Longest `operationId` that becomes the name of an action.
 const NAME_CHARS: usize = 256;
-/// Methods as documents write them and requests say them.
+/// HTTP methods: key in the document, and name in a request.
 const METHODS: [(&str, &str); 7] = [
     ("get", "GET"),
     ("head", "HEAD"),
@@ -21,40 +21,38 @@ const METHODS: [(&str, &str); 7] = [
     ("patch", "PATCH"),
     ("delete", "DELETE"),
 ];
-/// Methods that no action has.
+/// Methods that actions do not support.
 const OTHER_METHODS: [&str; 2] = ["trace", "query"];
 
 /// One method of one path.
 pub(crate) struct Operation<'a> {
     pub(crate) path: &'a str,
     pub(crate) method: &'static str,
-    /// What the document says of the path.
+    /// The path item object.
     pub(crate) item: &'a Map<String, Value>,
-    /// What it says of the method there.
+    /// The operation object in it.
     pub(crate) body: &'a Map<String, Value>,
-    /// As an action: its `operationId`, or method and path where it has none that a name could be made of.
+    /// The name of the action: its `operationId`, or the tool name of method and path where that cannot be a name.
     pub(crate) original: String,
-    /// As a tool.
+    /// The name of the tool.
     pub(crate) name: String,
 }
 
 impl<'a> Operation<'a> {
-    /// `GET /users`, as reports name it.
+    /// Method and path, like `GET /users`, as reports name it.
     pub(crate) fn label(&self) -> String {
         label(self.method, self.path)
     }
 
-    /// Its name in the document.
+    /// The `operationId`.
     pub(crate) fn id(&self) -> Option<&'a str> {
         self.body.get("operationId")?.as_str().filter(|id| !id.trim().is_empty())
     }
 
-    /// Its tags.
     pub(crate) fn tags(&self) -> impl Iterator<Item = &'a str> {
         self.body.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Whether the document advises against it.
     pub(crate) fn is_deprecated(&self) -> bool {
         self.body.get("deprecated") == Some(&Value::Bool(true))
     }
@@ -64,28 +62,28 @@ impl<'a> Operation<'a> {
 pub(crate) fn all<'a>(document: &'a Document, namespace: &str, report: &mut Report) -> Vec<Operation<'a>> {
     let paths = document.object("paths").into_iter().flatten();
     let mut paths: Vec<_> = paths.filter(|(path, _)| !path.starts_with("x-")).collect();
-    // Whatever a map of the JSON library keeps them in.
+    // `serde_json` keeps keys in either order, depending on its features.
     paths.sort_by_key(|(path, _)| path.as_str());
     let mut operations = Vec::new();
     for (path, item) in paths {
-        of_path(document, path, item, &mut operations, report);
+        add_path_item(document, path, item, &mut operations, report);
     }
     for operation in &mut operations {
-        let by_place =
+        let fallback =
             || toolgate_naming::tool(namespace, &format!("{} {}", operation.method, operation.path));
-        operation.original = operation.id().filter(|id| is_name(id)).map_or_else(by_place, str::to_owned);
+        operation.original = operation.id().filter(|id| is_name(id)).map_or_else(fallback, str::to_owned);
         operation.name = toolgate_naming::tool(namespace, &operation.original);
     }
     operations
 }
 
-/// Whether an action can be called so, and words for a tool can be found in it.
+/// Whether an `operationId` can name an action, and has ASCII letters or digits for the name of the tool.
 fn is_name(id: &str) -> bool {
     let is_line = id.trim() == id && !id.contains(['\n', '\t']) && is_visible(id);
     is_line && id.chars().nth(NAME_CHARS).is_none() && id.contains(|sign: char| sign.is_ascii_alphanumeric())
 }
 
-fn of_path<'a>(
+fn add_path_item<'a>(
     document: &'a Document,
     path: &'a str,
     item: &'a Value,
@@ -94,7 +92,7 @@ fn of_path<'a>(
 ) {
     let item = match document.resolve(item) {
         Ok(Value::Object(item)) => item,
-        Ok(_) => return report.leave_out(show(path, 200), "it is no object"),
+        Ok(_) => return report.leave_out(show(path, 200), "it is not an object"),
         Err(why) => return report.leave_out(show(path, 200), why.to_string()),
     };
     for (key, method) in METHODS {
@@ -108,12 +106,12 @@ fn of_path<'a>(
                 let (original, name) = Default::default();
                 operations.push(Operation { path, method, item, body, original, name });
             }
-            Some(_) => report.leave_out(label(method, path), "it is no object"),
+            Some(_) => report.leave_out(label(method, path), "it is not an object"),
         }
     }
     for key in OTHER_METHODS.into_iter().filter(|key| item.contains_key(*key)) {
         let method = key.to_uppercase();
-        report.leave_out(label(&method, path), format!("no action has the method `{method}`"));
+        report.leave_out(label(&method, path), format!("actions do not support the method `{method}`"));
     }
 }
 

@@ -1,8 +1,8 @@
-//! The parameters of an operation, and how each is written into a request.
+//! The parameters of an operation, and how each is encoded in a request.
 //!
-//! What cannot be written as the document wants it is dropped where it is optional, and is the end of the action where it is
-//! required. Secrets are no arguments: a parameter into which the host puts the credential is dropped with a note, and so are
-//! header fields that carry authority or framing (`headers.rs`).
+//! A parameter that an action cannot encode is dropped if it is optional; if it is required, the operation is left out.
+//! Parameters into which the host writes the credential are dropped with a note, and so are header fields that carry
+//! credentials or control message framing (`headers.rs`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,30 +13,26 @@ use toolgate_admission::show;
 use crate::document::Document;
 use crate::headers;
 use crate::operations::Operation;
-use crate::security::SecretPlace;
+use crate::security::SecretLocation;
 use crate::text::is_visible;
 
-/// Parameters of one operation.
+/// Most parameters of one operation.
 const PARAMETERS: usize = 300;
-/// How far alternatives and references of a schema are followed to learn what kind of value it is.
-const KIND_DEPTH: usize = 6;
-/// Schemas that are looked at for that, since alternatives multiply.
-const KIND_STEPS: usize = 200;
+/// Levels of alternatives and references that are followed to learn the shape of a value.
+const SHAPE_DEPTH: usize = 6;
+/// Subschemas visited for that, since alternatives multiply.
+const SHAPE_STEPS: usize = 200;
 
-/// How lists are written where `deepObject` is asked for, of which OpenAPI says nothing: `id[]=1&id[]=2`.
-const BRACKETS: &str = "brackets";
-
-/// Where an argument goes.
+/// The `in` of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     Path,
     Query,
     Header,
     Body,
 }
 
-impl Place {
-    /// As definitions write it.
+impl Location {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Path => "path",
@@ -47,86 +43,119 @@ impl Place {
     }
 }
 
-/// What an argument may be.
+/// How a list or an object is written into the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParamEncoding {
+    /// Repeated: `id=1&id=2`.
+    Default,
+    /// `id=1,2`
+    Comma,
+    /// `id=1%202`
+    Space,
+    /// `id=1|2`
+    Pipe,
+    /// `id[]=1&id[]=2`; OpenAPI leaves lists with `deepObject` undefined, and most servers parse this.
+    Brackets,
+    /// `id[a]=1&id[b]=2`
+    DeepObject,
+    /// The value as JSON text.
+    Json,
+}
+
+impl ParamEncoding {
+    /// The `style` in the definition. Brackets need none: they are part of the name that is sent.
+    pub(crate) fn style(self) -> Option<&'static str> {
+        match self {
+            Self::Default | Self::Brackets => None,
+            Self::Comma => Some("comma"),
+            Self::Space => Some("space"),
+            Self::Pipe => Some("pipe"),
+            Self::DeepObject => Some("deep_object"),
+            Self::Json => Some("json"),
+        }
+    }
+}
+
+/// The values that an argument accepts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Meaning<'a> {
-    /// What the schema says.
-    Schema(&'a Value),
-    /// A text: the document says nothing, or the place holds only text.
-    Text,
+pub(crate) enum ValueSchema<'a> {
+    /// Those of the document's schema.
+    Declared(&'a Value),
+    /// Any text: the document has no schema, or the location holds only text.
+    AnyText,
 }
 
 /// A parameter that becomes an argument.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter<'a> {
     pub(crate) name: &'a str,
-    /// As it is called in the request.
+    /// Its name in the request.
     pub(crate) sent_as: Cow<'a, str>,
-    pub(crate) place: Place,
-    /// How a value with parts is written; none means the usual way.
-    pub(crate) style: Option<&'static str>,
+    pub(crate) location: Location,
+    pub(crate) encoding: ParamEncoding,
     pub(crate) is_required: bool,
-    pub(crate) meaning: Meaning<'a>,
+    pub(crate) schema: ValueSchema<'a>,
     pub(crate) description: Option<&'a str>,
     pub(crate) is_deprecated: bool,
 }
 
-/// The parameters of an operation; an error is why it cannot be an action.
+/// Reads the parameters of an operation; the error says why the operation is left out.
 pub(crate) fn read<'a>(
     document: &'a Document,
     operation: &Operation<'a>,
-    secret: Option<&SecretPlace>,
+    secret: Option<&SecretLocation>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Parameter<'a>>, String> {
     let mut parameters = Vec::new();
-    for parameter in listed(document, operation)? {
-        let read = Read { document, parameter, secret };
-        match read.parameter() {
+    for parameter in declared_parameters(document, operation)? {
+        let reader = ParameterReader { document, parameter, secret };
+        match reader.read() {
             Ok(Some(parameter)) => parameters.push(parameter),
             Ok(None) => {}
-            Err(why) if read.is_required() => return Err(format!("it needs {}: {why}", read.label())),
-            Err(why) => notes.push(format!("{} is left out: {why}", read.label())),
+            Err(why) if reader.is_required() => return Err(format!("it needs {}: {why}", reader.label())),
+            Err(why) => notes.push(format!("{} is left out: {why}", reader.label())),
         }
     }
     Ok(parameters)
 }
 
-/// The parameters of the path and of the operation, of which those of the operation count, in their order.
-fn listed<'a>(
+/// The parameters of path item and operation, in their order; those of the operation override those of the path item.
+fn declared_parameters<'a>(
     document: &'a Document,
     operation: &Operation<'a>,
 ) -> Result<Vec<&'a Map<String, Value>>, String> {
-    let mut places: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let mut listed: Vec<&Map<String, Value>> = Vec::new();
+    let mut positions: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut declared: Vec<&Map<String, Value>> = Vec::new();
     for parameters in [operation.item.get("parameters"), operation.body.get("parameters")] {
         for parameter in parameters.and_then(Value::as_array).into_iter().flatten() {
-            let parameter =
-                document.resolve(parameter).map_err(|why| format!("a parameter is not known: {why}"))?;
+            let parameter = document
+                .resolve(parameter)
+                .map_err(|why| format!("a parameter cannot be resolved: {why}"))?;
             let Value::Object(parameter) = parameter else { continue };
             let text = |name: &str| parameter.get(name).and_then(Value::as_str).unwrap_or_default();
             let key = (text("in"), text("name"));
-            if let Some(known) = places.get(&key).and_then(|at| listed.get_mut(*at)) {
-                *known = parameter;
+            if let Some(overridden) = positions.get(&key).and_then(|at| declared.get_mut(*at)) {
+                *overridden = parameter;
                 continue;
             }
-            if listed.len() == PARAMETERS {
+            if declared.len() == PARAMETERS {
                 return Err(format!("it has more than {PARAMETERS} parameters"));
             }
-            places.insert(key, listed.len());
-            listed.push(parameter);
+            positions.insert(key, declared.len());
+            declared.push(parameter);
         }
     }
-    Ok(listed)
+    Ok(declared)
 }
 
-/// One parameter while it is read.
-struct Read<'a, 's> {
+/// Reads one parameter object.
+struct ParameterReader<'a, 's> {
     document: &'a Document,
     parameter: &'a Map<String, Value>,
-    secret: Option<&'s SecretPlace>,
+    secret: Option<&'s SecretLocation>,
 }
 
-impl<'a> Read<'a, '_> {
+impl<'a> ParameterReader<'a, '_> {
     fn text(&self, name: &str) -> &'a str {
         self.parameter.get(name).and_then(Value::as_str).unwrap_or_default()
     }
@@ -136,23 +165,18 @@ impl<'a> Read<'a, '_> {
     }
 
     fn is_required(&self) -> bool {
-        self.text("in") == "path" || self.flag("required") == Some(true) && !self.is_the_hosts()
+        self.text("in") == "path" || self.flag("required") == Some(true) && !self.is_set_by_host()
     }
 
-    /// Whether the host puts it into the request, so that nobody misses it.
-    fn is_the_hosts(&self) -> bool {
+    /// Whether the host sets it, so that an action works without it even if it is required.
+    fn is_set_by_host(&self) -> bool {
         let name = self.text("name");
         match (self.text("in"), self.secret) {
-            // Some documents describe the credential as a security scheme, and again as a field.
-            ("header", Some(_)) if headers::is_credential(name) => true,
-            ("header", _)
-                if ["accept", "authorization", "content-type"]
-                    .contains(&name.to_ascii_lowercase().as_str()) =>
-            {
-                true
-            }
-            ("header", Some(SecretPlace::Header(secret))) => secret.eq_ignore_ascii_case(name),
-            ("query", Some(SecretPlace::Query(secret))) => secret == name,
+            // Some documents describe the credential as a security scheme, and again as a header parameter.
+            ("header", Some(_)) if headers::repeats_credential(name) => true,
+            ("header", _) if is_any_of(name, &["accept", "authorization", "content-type"]) => true,
+            ("header", Some(SecretLocation::Header(secret))) => secret.eq_ignore_ascii_case(name),
+            ("query", Some(SecretLocation::Query(secret))) => secret == name,
             _ => false,
         }
     }
@@ -160,106 +184,95 @@ impl<'a> Read<'a, '_> {
     fn label(&self) -> String {
         match self.text("in") {
             "path" | "query" => format!("the parameter `{}`", show(self.text("name"), 80)),
-            place => format!("the {} `{}`", show(place, 20), show(self.text("name"), 80)),
+            location => format!("the {} `{}`", show(location, 20), show(self.text("name"), 80)),
         }
     }
 
-    /// The parameter; none where the document itself says that it is to be ignored.
-    fn parameter(&self) -> Result<Option<Parameter<'a>>, String> {
+    /// Returns the parameter, none if OpenAPI says to ignore it, or an error that says why it cannot be encoded.
+    fn read(&self) -> Result<Option<Parameter<'a>>, String> {
         let name = self.text("name");
         if name.is_empty() || !is_visible(name) || name.len() > 200 {
             return Err("its name cannot be sent".to_owned());
         }
-        let mut sent_as = Cow::Borrowed(name);
-        let (place, style, meaning) = match self.text("in") {
-            "path" => (Place::Path, None, self.path()?),
-            "query" => {
-                let (style, meaning) = self.query()?;
-                if style == Some(BRACKETS) {
-                    sent_as = format!("{name}[]").into();
-                }
-                (Place::Query, style.filter(|style| *style != BRACKETS), meaning)
-            }
-            // OpenAPI itself says that these two are described elsewhere.
-            "header" if ["accept", "content-type"].contains(&name.to_ascii_lowercase().as_str()) => {
-                return Ok(None);
-            }
-            "header" => (Place::Header, None, self.header()?),
+        let (location, (encoding, schema)) = match self.text("in") {
+            "path" => (Location::Path, (ParamEncoding::Default, self.path()?)),
+            "query" => (Location::Query, self.query()?),
+            // OpenAPI ignores these two as parameters: media types are described elsewhere.
+            "header" if is_any_of(name, &["accept", "content-type"]) => return Ok(None),
+            "header" => (Location::Header, (ParamEncoding::Default, self.header()?)),
             "cookie" => return Err("cookies are not sent".to_owned()),
-            other => return Err(format!("`{}` is no place of a parameter", show(other, 40))),
+            other => return Err(format!("`{}` is not a location of parameters", show(other, 40))),
         };
+        let has_brackets = encoding == ParamEncoding::Brackets;
         let description = self.parameter.get("description").and_then(Value::as_str);
         Ok(Some(Parameter {
             name,
-            sent_as,
-            place,
-            style,
+            sent_as: if has_brackets { format!("{name}[]").into() } else { Cow::Borrowed(name) },
+            location,
+            encoding,
             is_required: self.is_required(),
-            meaning,
+            schema,
             description,
             is_deprecated: self.flag("deprecated") == Some(true),
         }))
     }
 
-    fn path(&self) -> Result<Meaning<'a>, String> {
+    fn path(&self) -> Result<ValueSchema<'a>, String> {
         match self.text("style") {
-            "" | "simple" => self.in_one_text(),
-            other => Err(format!("values in the style `{}` are not written", show(other, 40))),
+            "" | "simple" => self.scalar_or_list(),
+            other => Err(format!("the style `{}` is not supported in a path", show(other, 40))),
         }
     }
 
-    fn header(&self) -> Result<Meaning<'a>, String> {
+    fn header(&self) -> Result<ValueSchema<'a>, String> {
         let name = self.text("name").to_ascii_lowercase();
-        if self.is_the_hosts() {
+        if self.is_set_by_host() {
             return Err("the host puts the credential there".to_owned());
         }
-        match headers::refused(&name) {
+        match headers::refusal_reason(&name) {
             Some(why) => Err(why.to_owned()),
-            None => self.in_one_text(),
+            None => self.scalar_or_list(),
         }
     }
 
-    /// What stands in a path or a header: one text.
-    fn in_one_text(&self) -> Result<Meaning<'a>, String> {
-        let Some(schema) = self.parameter.get("schema") else { return Ok(Meaning::Text) };
-        match kind(self.document, schema) {
-            // The items of a list stand with commas between them.
-            Kind::Single | Kind::List => Ok(Meaning::Schema(schema)),
-            Kind::Nested => Err("its value has parts of parts, which no such place holds".to_owned()),
+    /// The schema of a path variable or header field, whose value is one text.
+    fn scalar_or_list(&self) -> Result<ValueSchema<'a>, String> {
+        let Some(schema) = self.parameter.get("schema") else { return Ok(ValueSchema::AnyText) };
+        match shape(self.document, schema) {
+            // List items are joined with commas.
+            Shape::Single | Shape::List => Ok(ValueSchema::Declared(schema)),
+            Shape::Nested => Err("its value is nested, which a path or header cannot hold".to_owned()),
         }
     }
 
-    fn query(&self) -> Result<(Option<&'static str>, Meaning<'a>), String> {
-        if self.is_the_hosts() {
+    fn query(&self) -> Result<(ParamEncoding, ValueSchema<'a>), String> {
+        if self.is_set_by_host() {
             return Err("the host puts the credential there".to_owned());
         }
         let Some(schema) = self.parameter.get("schema") else { return self.content() };
-        let kind = kind(self.document, schema);
-        let style = match self.text("style") {
-            "" => "form",
-            style => style,
-        };
+        let style = Some(self.text("style")).filter(|style| !style.is_empty()).unwrap_or("form");
         let explodes = self.flag("explode").unwrap_or(style == "form");
-        let style = match (style, kind) {
-            ("form" | "spaceDelimited" | "pipeDelimited" | "deepObject", Kind::Single) => None,
-            ("form", Kind::List) if explodes => None,
-            ("form", Kind::List) => Some("comma"),
-            ("spaceDelimited", Kind::List) if !explodes => Some("space"),
-            ("pipeDelimited", Kind::List) if !explodes => Some("pipe"),
-            ("spaceDelimited" | "pipeDelimited", Kind::List) => None,
-            ("deepObject", Kind::List) => Some(BRACKETS),
-            ("deepObject", Kind::Nested) if self.is_list() => {
-                return Err("its value is a list of things with parts".to_owned());
+        let encoding = match (style, shape(self.document, schema)) {
+            ("form" | "spaceDelimited" | "pipeDelimited" | "deepObject", Shape::Single) => {
+                ParamEncoding::Default
             }
-            ("deepObject", Kind::Nested) => Some("deep_object"),
+            ("form" | "spaceDelimited" | "pipeDelimited", Shape::List) if explodes => ParamEncoding::Default,
+            ("form", Shape::List) => ParamEncoding::Comma,
+            ("spaceDelimited", Shape::List) => ParamEncoding::Space,
+            ("pipeDelimited", Shape::List) => ParamEncoding::Pipe,
+            ("deepObject", Shape::List) => ParamEncoding::Brackets,
+            ("deepObject", Shape::Nested) if self.is_list() => {
+                return Err("its value is a list of nested values".to_owned());
+            }
+            ("deepObject", Shape::Nested) => ParamEncoding::DeepObject,
             (style, _) => {
+                let style = show(style, 40);
                 return Err(format!(
-                    "its value has parts, which the style `{}` does not write in one way",
-                    show(style, 40)
+                    "its value is nested, and the style `{style}` does not define how to write it"
                 ));
             }
         };
-        Ok((style, Meaning::Schema(schema)))
+        Ok((encoding, ValueSchema::Declared(schema)))
     }
 
     fn is_list(&self) -> bool {
@@ -267,48 +280,52 @@ impl<'a> Read<'a, '_> {
         schema.is_some_and(|schema| schema.get("type") == Some(&Value::from("array")))
     }
 
-    /// A parameter of the query that is a document of its own.
-    fn content(&self) -> Result<(Option<&'static str>, Meaning<'a>), String> {
+    /// The encoding of a query parameter that is described by a media type.
+    fn content(&self) -> Result<(ParamEncoding, ValueSchema<'a>), String> {
         let content = self.parameter.get("content").and_then(Value::as_object);
         let Some((media_type, media)) = content.and_then(|content| content.iter().next()) else {
-            return Ok((None, Meaning::Text));
+            return Ok((ParamEncoding::Default, ValueSchema::AnyText));
         };
         match (is_json(media_type), media.get("schema")) {
-            (true, Some(schema)) => Ok((Some("json"), Meaning::Schema(schema))),
-            (true, None) => Ok((None, Meaning::Text)),
+            (true, Some(schema)) => Ok((ParamEncoding::Json, ValueSchema::Declared(schema))),
+            (true, None) => Ok((ParamEncoding::Default, ValueSchema::AnyText)),
             (false, _) => Err(format!("its value is written as `{}`", show(media_type, 60))),
         }
     }
 }
 
-/// Whether a media type is JSON.
+/// Whether a media type is JSON (RFC 6839 for the suffix `+json`).
 pub(crate) fn is_json(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
 }
 
-/// What a value is made of.
+fn is_any_of(name: &str, lower_case: &[&str]) -> bool {
+    lower_case.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// The nesting of a value, as far as it matters for its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    /// A text, a number or the like.
+pub(crate) enum Shape {
+    /// A scalar.
     Single,
-    /// Some of these.
+    /// A list of scalars.
     List,
-    /// What has names, or lists in lists.
+    /// An object, or a list of lists or objects.
     Nested,
 }
 
-/// What kind of value a schema describes, of alternatives the widest.
-pub(crate) fn kind(document: &Document, schema: &Value) -> Kind {
-    kind_within(document, schema, 0, &mut 0)
+/// The most nested shape that a schema allows.
+pub(crate) fn shape(document: &Document, schema: &Value) -> Shape {
+    shape_within(document, schema, 0, &mut 0)
 }
 
-fn kind_within(document: &Document, schema: &Value, depth: usize, steps: &mut usize) -> Kind {
+fn shape_within(document: &Document, schema: &Value, depth: usize, steps: &mut usize) -> Shape {
     *steps += 1;
-    if depth > KIND_DEPTH || *steps > KIND_STEPS {
-        return Kind::Single;
+    if depth > SHAPE_DEPTH || *steps > SHAPE_STEPS {
+        return Shape::Single;
     }
-    let Ok(Value::Object(map)) = document.resolve(schema) else { return Kind::Single };
+    let Ok(Value::Object(map)) = document.resolve(schema) else { return Shape::Single };
     let is_type = |name: &str| match map.get("type") {
         Some(Value::String(kind)) => kind == name,
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == name),
@@ -316,14 +333,14 @@ fn kind_within(document: &Document, schema: &Value, depth: usize, steps: &mut us
     };
     let has = |keyword: &str| map.contains_key(keyword);
     if is_type("object") || !has("type") && (has("properties") || has("additionalProperties")) {
-        return Kind::Nested;
+        return Shape::Nested;
     }
     if is_type("array") || !has("type") && has("items") {
         let items = map.get("items");
-        let items = items.map_or(Kind::Single, |items| kind_within(document, items, depth + 1, steps));
-        return if items == Kind::Single { Kind::List } else { Kind::Nested };
+        let items = items.map_or(Shape::Single, |items| shape_within(document, items, depth + 1, steps));
+        return if items == Shape::Single { Shape::List } else { Shape::Nested };
     }
     let alternatives = ["allOf", "anyOf", "oneOf"].into_iter().filter_map(|keyword| map.get(keyword));
-    let alternatives = alternatives.filter_map(Value::as_array).flatten().take(KIND_STEPS);
-    alternatives.map(|schema| kind_within(document, schema, depth + 1, steps)).max().unwrap_or(Kind::Single)
+    let alternatives = alternatives.filter_map(Value::as_array).flatten().take(SHAPE_STEPS);
+    alternatives.map(|schema| shape_within(document, schema, depth + 1, steps)).max().unwrap_or(Shape::Single)
 }

@@ -1,17 +1,16 @@
-//! Path templates: `/points/{lat},{lon}?format=json` as what stands there and what is put in.
+//! Path templates like `/points/{lat},{lon}?format=json`: literal text, variables, and a fixed query.
 
 use crate::headers::lends_authority;
 
-/// Longest path. Servers take some thousand bytes in all.
+/// Longest path. Servers accept some thousand bytes in all.
 const PATH_BYTES: usize = 2_000;
 
-/// The path of an operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Template<'a> {
     pieces: Vec<Piece<'a>>,
-    /// What is always the same behind `?`; empty where there is none.
+    /// The fixed part after `?`; empty if there is none.
     query: &'a str,
-    /// Whether there was something behind `#`, by which documents tell operations of one path apart.
+    /// Whether it had a part after `#`, with which documents distinguish operations of one path.
     pub(crate) has_fragment: bool,
 }
 
@@ -22,7 +21,7 @@ enum Piece<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// The names of what is put in.
+    /// The names of its variables.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'a str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Variable(name) => Some(*name),
@@ -30,12 +29,12 @@ impl<'a> Template<'a> {
         })
     }
 
-    /// The names in the query that is always the same.
+    /// The parameter names in its fixed query.
     pub(crate) fn query_names(&self) -> impl Iterator<Item = &'a str> {
         self.query.split('&').filter_map(|pair| pair.split('=').next()).filter(|name| !name.is_empty())
     }
 
-    /// The path with each variable replaced, and its query.
+    /// The path with each variable replaced, and its fixed query.
     pub(crate) fn write(&self, mut variable: impl FnMut(&str) -> String) -> String {
         let mut written = String::new();
         for piece in &self.pieces {
@@ -49,8 +48,8 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Reads a path; an error is why no action can have it.
-pub(crate) fn read(path: &str) -> Result<Template<'_>, String> {
+/// Parses a path; the error says why the operation is left out.
+pub(crate) fn parse(path: &str) -> Result<Template<'_>, String> {
     if !path.starts_with('/') {
         return Err("its path does not begin with `/`".to_owned());
     }
@@ -69,12 +68,12 @@ fn check_query(query: &str) -> Result<(), String> {
     }
     let is_sent = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$'()*,;:@/?=&[]+".contains(&byte);
     if !query.bytes().all(is_sent) {
-        return Err("the query in its path has signs that are not sent so".to_owned());
+        return Err("the query in its path has characters that must be percent-encoded".to_owned());
     }
     let names = query.split('&').filter_map(|pair| pair.split('=').next());
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
     match names.map(plain).any(|name| lends_authority(&name)) {
-        true => Err("the query in its path lends authority".to_owned()),
+        true => Err("the query in its path carries a credential".to_owned()),
         false => Ok(()),
     }
 }
@@ -83,18 +82,18 @@ fn pieces(path: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = path;
     while let Some((before, after)) = rest.split_once('{') {
-        let (name, behind) = after.split_once('}').ok_or("a `{` of its path is not closed")?;
+        let (name, behind) = after.split_once('}').ok_or("a `{` in its path is not closed")?;
         if before.contains('}') || name.is_empty() || name.contains('{') {
-            return Err("the braces of its path are no variables".to_owned());
+            return Err("the braces in its path are not variables".to_owned());
         }
         if pieces.contains(&Piece::Variable(name)) {
-            return Err(format!("`{name}` stands in its path twice"));
+            return Err(format!("`{name}` is in its path twice"));
         }
         pieces.extend([Piece::Text(before), Piece::Variable(name)]);
         rest = behind;
     }
     if rest.contains('}') {
-        return Err("the braces of its path are no variables".to_owned());
+        return Err("the braces in its path are not variables".to_owned());
     }
     pieces.push(Piece::Text(rest));
     Ok(pieces)
@@ -106,19 +105,19 @@ mod tests {
 
     #[test]
     fn a_template_reads_as_text_variables_and_query() {
-        let template = read("/points/{lat},{lon}/x?format=json&v=2#two").expect("a template");
+        let template = parse("/points/{lat},{lon}/x?format=json&v=2#two").expect("a template");
         assert_eq!(template.write(|name| format!("<{name}>")), "/points/<lat>,<lon>/x?format=json&v=2");
         assert_eq!(template.variables().collect::<Vec<_>>(), ["lat", "lon"]);
         assert_eq!(template.query_names().collect::<Vec<_>>(), ["format", "v"]);
-        assert!(template.has_fragment && !read("/a").expect("plain").has_fragment);
+        assert!(template.has_fragment && !parse("/a").expect("plain").has_fragment);
     }
 
     #[test]
-    fn what_cannot_be_filled_is_refused() {
+    fn a_template_that_cannot_be_filled_is_refused() {
         for path in
             ["a", "/a?b={c}", "/a?api_key=1", "/a?b= ", "/{", "/}", "/{}", "/{a{b}}", "/{a}/{a}", "/a}b{c}"]
         {
-            assert!(read(path).is_err(), "{path}");
+            assert!(parse(path).is_err(), "{path}");
         }
     }
 }

@@ -1,48 +1,49 @@
-//! Schemas of the document, written anew as JSON Schema 2020-12 that the daemon's compiler takes.
+//! Writes the document's schemas anew, as JSON Schema 2020-12 that the daemon's compiler accepts.
 //!
-//! A keyword that is known is written if its value is what it should be, and everything else is left away, so what comes out
-//! is valid whatever came in. `oneOf` becomes `anyOf`: documents use it for alternatives that overlap, and the API decides
-//! anyway. What a request may not set (`readOnly`) is not in it.
+//! A known keyword with a valid value is written; everything else is dropped, so the result is valid for any input. `oneOf`
+//! becomes `anyOf`: documents use it for alternatives that overlap, and the API validates anyway. A property that requests
+//! cannot set (`readOnly`) is dropped.
 //!
-//! References are written where they stand if they stand there once, else into `$defs`. Schemas of published APIs can be far
-//! larger than a model reads, or the daemon holds; what is too large is tried again in a smaller [`Plan`], down to bare
-//! types, and what was cut is accepted as it comes.
+//! A reference that is used once is inlined, and one that is used more often goes into `$defs`. Schemas of published APIs
+//! can exceed what a model can follow or the daemon's limits; a schema that is too large is written again under a smaller
+//! [`Plan`], down to bare types, and any value is accepted for the parts that were cut.
 
 mod keywords;
 mod objects;
 mod patterns;
-mod uses;
+mod ref_counts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value, json};
+use toolgate_admission::SchemaRole;
 
 use crate::document::{Document, breadth, reference};
 use crate::text::clean;
 
-pub(crate) use objects::{Members, gather};
+pub(crate) use objects::{Members, object_members};
 pub(crate) use patterns::Patterns;
-use uses::Uses;
+pub(crate) use ref_counts::RefCounts;
 
 /// Subschemas that are written for one action. The largest that a model can follow have some hundreds.
 const WRITTEN_NODES: usize = 3_000;
-/// Steps of writing a subschema.
-const WRITTEN: usize = 100;
-/// Subschemas inside each other; the daemon's compiler takes 32, and some are around.
+/// Work steps of writing a subschema.
+const WRITE_STEPS: usize = 100;
+/// Nesting of subschemas; the daemon's compiler accepts 32, and the input schema adds some.
 const NESTING: usize = 26;
 /// Longest description of a part, in characters.
 const DESCRIPTION_CHARS: usize = 500;
 
-/// How much of a schema is kept.
+/// Which parts of a schema are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Levels of objects and arrays that are described; none means all.
+    /// Levels of objects and arrays that are described; none for all.
     pub(crate) levels: Option<usize>,
-    /// Whether patterns and uniqueness are checked: the daemon takes few of them.
+    /// Whether `pattern` and `uniqueItems` are kept, of which the daemon accepts few.
     pub(crate) is_checking: bool,
 }
 
-/// From everything to the bare types of the arguments.
+/// In order: from the complete schema to the bare types of the arguments.
 pub(crate) const PLANS: [Plan; 8] = [
     Plan { levels: None, is_checking: true },
     Plan { levels: None, is_checking: false },
@@ -54,29 +55,33 @@ pub(crate) const PLANS: [Plan; 8] = [
     Plan { levels: Some(0), is_checking: false },
 ];
 
-/// Whether a schema is for what is sent or for what is answered.
+/// Whether a schema describes a request or a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Request,
-    Answer,
+    Response,
 }
 
 impl Direction {
-    /// The keyword of properties that do not travel this way.
-    fn hides(self) -> &'static str {
+    pub(crate) fn role(self) -> SchemaRole {
         match self {
-            Self::Request => "readOnly",
-            Self::Answer => "writeOnly",
+            Self::Request => SchemaRole::Input,
+            Self::Response => SchemaRole::Output,
         }
     }
 
-    /// Whether a property does not travel this way.
+    /// Whether a property, or the target of its reference, is absent in this direction (`readOnly`, `writeOnly`).
     pub(crate) fn is_hidden(self, document: &Document, property: &Value) -> bool {
-        keywords::is_marked(document, property, self.hides())
+        let flag = match self {
+            Self::Request => "readOnly",
+            Self::Response => "writeOnly",
+        };
+        let has_flag = |schema: &Value| schema.get(flag) == Some(&Value::Bool(true));
+        has_flag(property) || document.resolve(property).is_ok_and(has_flag)
     }
 }
 
-/// The plan has no room for the schema.
+/// The schema exceeds a limit under this plan.
 #[derive(Debug)]
 pub(crate) struct TooLarge;
 
@@ -85,21 +90,16 @@ pub(crate) struct Writer<'a, 'p> {
     document: &'a Document,
     direction: Direction,
     plan: Plan,
-    uses: &'p Uses<'a>,
+    counts: &'p RefCounts<'a>,
     patterns: &'p mut Patterns,
-    /// Names in `$defs` by reference.
+    /// The name of each referenced schema in `$defs`.
     names: BTreeMap<&'a str, String>,
-    /// References that are being written out, each with the level at which it stands.
-    written_out: Vec<(usize, &'a str)>,
+    /// References that are being inlined, each with the level of the value at which it occurs.
+    inlining: Vec<(usize, &'a str)>,
     /// References whose definition is still to be written.
-    open: VecDeque<&'a str>,
+    pending: VecDeque<&'a str>,
     nodes: usize,
     notes: BTreeSet<String>,
-}
-
-/// How often the schemas of one action refer to what.
-pub(crate) fn count_uses<'a>(document: &'a Document, schemas: impl Iterator<Item = &'a Value>) -> Uses<'a> {
-    Uses::count(document, schemas)
 }
 
 impl<'a, 'p> Writer<'a, 'p> {
@@ -107,43 +107,45 @@ impl<'a, 'p> Writer<'a, 'p> {
         document: &'a Document,
         direction: Direction,
         plan: Plan,
-        uses: &'p Uses<'a>,
+        counts: &'p RefCounts<'a>,
         patterns: &'p mut Patterns,
     ) -> Self {
         Self {
             document,
             direction,
             plan,
-            uses,
+            counts,
             patterns,
             names: BTreeMap::new(),
-            written_out: Vec::new(),
-            open: VecDeque::new(),
+            inlining: Vec::new(),
+            pending: VecDeque::new(),
             nodes: 0,
             notes: BTreeSet::new(),
         }
     }
 
-    /// The schema of one argument, or of a whole.
     pub(crate) fn write(&mut self, schema: &'a Value) -> Result<Value, TooLarge> {
         self.schema(schema, Depth::default())
     }
 
-    /// What the schemas written so far refer to, for `$defs`.
-    pub(crate) fn definitions(&mut self) -> Result<Map<String, Value>, TooLarge> {
+    /// Adds `$defs` with the definitions that the schemas written so far refer to.
+    pub(crate) fn add_definitions(&mut self, mut schema: Value) -> Result<Value, TooLarge> {
         let mut definitions = Map::new();
-        while let Some(reference) = self.open.pop_front() {
+        while let Some(reference) = self.pending.pop_front() {
             let name = self.names.get(reference).cloned().unwrap_or_default();
             let written = match self.document.target(reference) {
-                Ok(target) => self.written_out(reference, target, Depth::default())?,
+                Ok(target) => self.inline(reference, target, Depth::default())?,
                 Err(_) => json!({}),
             };
             definitions.insert(name, written);
         }
-        Ok(definitions)
+        if !definitions.is_empty() {
+            schema["$defs"] = Value::Object(definitions);
+        }
+        Ok(schema)
     }
 
-    /// What is otherwise than the document says.
+    /// The differences from the document, as notes.
     pub(crate) fn finish(mut self) -> BTreeSet<String> {
         if self.plan.levels.is_none() && !self.plan.is_checking {
             self.notes.insert("its arguments are not checked for patterns and uniqueness".to_owned());
@@ -157,7 +159,7 @@ impl<'a, 'p> Writer<'a, 'p> {
 
     fn schema(&mut self, schema: &'a Value, depth: Depth) -> Result<Value, TooLarge> {
         self.nodes += 1;
-        self.document.spend(WRITTEN + schema.as_object().map_or(0, breadth));
+        self.document.spend(WRITE_STEPS + schema.as_object().map_or(0, breadth));
         if self.nodes > WRITTEN_NODES || self.document.is_exhausted() {
             return Err(TooLarge);
         }
@@ -167,21 +169,16 @@ impl<'a, 'p> Writer<'a, 'p> {
         match schema {
             Value::Bool(false) => Ok(json!(false)),
             Value::Object(map) => match reference(schema) {
-                Some(reference) => self.referred(reference, map, depth),
-                None if self.is_below(depth) => Ok(self.outline(map)),
+                Some(reference) => self.reference(reference, map, depth),
+                None if self.plan.levels.is_some_and(|levels| depth.level >= levels) => Ok(self.outline(map)),
                 None => self.keywords(schema, map, depth),
             },
             _ => Ok(json!({})),
         }
     }
 
-    /// Whether the plan ends above this level.
-    fn is_below(&self, depth: Depth) -> bool {
-        self.plan.levels.is_some_and(|levels| depth.level >= levels)
-    }
-
-    /// A `$ref`, and what stands beside it.
-    fn referred(
+    /// Writes a `$ref` and the annotations beside it.
+    fn reference(
         &mut self,
         reference: &'a str,
         map: &'a Map<String, Value>,
@@ -195,8 +192,8 @@ impl<'a, 'p> Writer<'a, 'p> {
             }
         };
         let mut written = match self.plan.levels {
-            None if self.uses.is_shared(reference) => json!({"$ref": self.definition(reference)}),
-            _ => self.written_out(reference, target, depth.deeper())?,
+            None if self.counts.is_shared(reference) => json!({"$ref": self.definition(reference)}),
+            _ => self.inline(reference, target, depth.deeper())?,
         };
         let beside = self.annotations(map);
         if let Value::Object(written) = &mut written {
@@ -205,40 +202,37 @@ impl<'a, 'p> Writer<'a, 'p> {
         Ok(if keywords::is_nullable(map) { keywords::or_null(written) } else { written })
     }
 
-    /// What a reference leads to. One that leads to itself at the same place describes nothing.
-    fn written_out(
-        &mut self,
-        reference: &'a str,
-        target: &'a Value,
-        depth: Depth,
-    ) -> Result<Value, TooLarge> {
-        if self.written_out.contains(&(depth.level, reference)) {
-            self.note("a schema is defined by itself, so anything is accepted there");
+    /// Writes the target of a reference in its place. A reference to itself at the same level describes nothing.
+    fn inline(&mut self, reference: &'a str, target: &'a Value, depth: Depth) -> Result<Value, TooLarge> {
+        if self.inlining.contains(&(depth.level, reference)) {
+            self.note("a schema refers to itself, so anything is accepted there");
             return Ok(json!({}));
         }
-        self.written_out.push((depth.level, reference));
+        self.inlining.push((depth.level, reference));
         let written = self.schema(target, depth);
-        self.written_out.pop();
+        self.inlining.pop();
         written
     }
 
+    /// The reference into `$defs`; on first use the definition gets a name and becomes pending.
     fn definition(&mut self, reference: &'a str) -> String {
         if let Some(name) = self.names.get(reference) {
             return format!("#/$defs/{name}");
         }
         let last = reference.rsplit('/').next().unwrap_or_default();
-        let base: String = last.chars().filter(|letter| is_name_letter(*letter)).take(60).collect();
+        let is_letter = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+        let base: String = last.chars().filter(is_letter).take(60).collect();
         let base = if base.is_empty() { "part".to_owned() } else { base };
         let is_taken = |name: &String| self.names.values().any(|other| other == name);
         let numbered = (2..).map(|number| format!("{base}_{number}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !is_taken(name));
         let name = name.unwrap_or(base);
         self.names.insert(reference, name.clone());
-        self.open.push_back(reference);
+        self.pending.push_back(reference);
         format!("#/$defs/{name}")
     }
 
-    /// What is left of a schema below the last level: its type, and what it is.
+    /// The type and the annotations: what is kept of a schema below the last level.
     fn outline(&mut self, map: &'a Map<String, Value>) -> Value {
         let mut outline = self.annotations(map);
         let types = keywords::types(map);
@@ -262,7 +256,7 @@ impl<'a, 'p> Writer<'a, 'p> {
     }
 }
 
-/// How deep a schema lies: in levels of a value, and in subschemas.
+/// Depth in levels of the value, and in nested subschemas.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     level: usize,
@@ -270,17 +264,13 @@ struct Depth {
 }
 
 impl Depth {
-    /// Further in, at a part of the value.
+    /// For a part of the value.
     fn inward(self) -> Self {
         Self { level: self.level + 1, nesting: self.nesting + 1 }
     }
 
-    /// Further in, at the same value.
+    /// For another schema of the same value.
     fn deeper(self) -> Self {
         Self { nesting: self.nesting + 1, ..self }
     }
-}
-
-fn is_name_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.')
 }

@@ -1,7 +1,7 @@
-//! How requests prove who sends them: one of the document's security schemes, as the `authentication` of the definition.
+//! Chooses one of the document's security schemes as the `authentication` of the definition.
 //!
-//! A definition has one credential. So the scheme is taken that suffices for most of the selected operations; those for
-//! which it does not are left out. The secret itself is never here: the host has it, and puts it into requests.
+//! A definition has one credential. The chosen scheme suffices for most of the selected operations; the others are left out.
+//! The secret itself never occurs here: the host stores it and puts it into requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,52 +9,53 @@ use serde_json::{Map, Value, json};
 use toolgate_admission::show;
 
 use crate::document::Document;
-use crate::import::{ImportError, Report, Wanted};
 use crate::operations::Operation;
+use crate::options::ImportOptions;
+use crate::report::{ImportError, Report};
 use crate::servers::Server;
 use crate::text::is_visible;
 
-/// Scopes that are named; a request for more is no longer read by anybody.
+/// Most OAuth scopes that are requested; no person reads a consent page with more.
 const SCOPES: usize = 100;
-/// Alternatives that a reason names, and schemes of each.
+/// Alternatives, and schemes of each, that a message names.
 const NAMED: usize = 4;
-/// Schemes of one document.
+/// Most schemes of one document.
 const SCHEMES: usize = 100;
-/// Alternatives of one operation that are looked at, and schemes of each.
+/// Alternatives of one operation that are read, and schemes of each.
 const ALTERNATIVES: usize = 20;
 
-/// The security of a definition.
+/// The authentication of a definition.
 pub(crate) struct Security {
-    /// The name of the scheme in the document; none where nothing is needed.
+    /// The name of the chosen scheme; none if calls go without a credential.
     name: Option<String>,
     authentication: Value,
-    place: Option<SecretPlace>,
-    /// Where each scheme that can be used has its secret.
-    places: Places,
+    location: Option<SecretLocation>,
+    /// The location of the secret of each usable scheme.
+    locations: Locations,
 }
 
-type Places = BTreeMap<String, SecretPlace>;
+type Locations = BTreeMap<String, SecretLocation>;
 
-/// The place that all of these schemes have in common: two secrets cannot stand there, so they are one, named twice.
-fn one_secret<'a>(places: &'a Places, schemes: &[(&str, &Value)]) -> Option<&'a SecretPlace> {
-    let mut needed = schemes.iter().map(|(name, _)| places.get(*name));
+/// The location that all of these schemes share. Two secrets cannot be in one location, so they are the same secret.
+fn shared_location<'a>(locations: &'a Locations, schemes: &[(&str, &Value)]) -> Option<&'a SecretLocation> {
+    let mut needed = schemes.iter().map(|(name, _)| locations.get(*name));
     let first = needed.next()??;
-    needed.all(|place| place == Some(first)).then_some(first)
+    needed.all(|location| location == Some(first)).then_some(first)
 }
 
-/// Where the host puts the secret: what stands there is no argument.
+/// Where the host puts the secret; a parameter there is not an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SecretPlace {
+pub(crate) enum SecretLocation {
     Header(String),
     Query(String),
 }
 
-/// A scheme that the host can use.
+/// A scheme that the host supports.
 struct Scheme {
     authentication: Map<String, Value>,
-    place: SecretPlace,
-    /// Whether it is a bearer token in place of what the host cannot do.
-    is_stopgap: bool,
+    location: SecretLocation,
+    /// Whether it is a bearer token in place of a flow that the host does not support.
+    is_fallback: bool,
     notes: Vec<String>,
 }
 
@@ -66,22 +67,26 @@ impl Scheme {
 }
 
 impl Security {
-    /// As the definition says it.
+    /// The `authentication` of the definition.
     pub(crate) fn authentication(&self) -> Value {
         self.authentication.clone()
     }
 
-    /// Where its secret goes.
-    pub(crate) fn place(&self) -> Option<&SecretPlace> {
-        self.place.as_ref()
+    pub(crate) fn location(&self) -> Option<&SecretLocation> {
+        self.location.as_ref()
     }
 
-    /// Tells of the operations that need no credential: an action cannot say so, and theirs are sent with it too.
-    pub(crate) fn tell_of_open(&self, document: &Document, taken: &[&Operation<'_>], report: &mut Report) {
+    /// Notes the operations that need no credential: an action cannot say so, and is sent with it too.
+    pub(crate) fn note_unauthenticated(
+        &self,
+        document: &Document,
+        built: &[&Operation<'_>],
+        report: &mut Report,
+    ) {
         let Some(name) = &self.name else { return };
         let is_open =
             |operation: &&&Operation<'_>| alternatives(document, operation).iter().all(Vec::is_empty);
-        let open: Vec<&Operation<'_>> = taken.iter().filter(is_open).copied().collect();
+        let open: Vec<&Operation<'_>> = built.iter().filter(is_open).copied().collect();
         let mut named: Vec<String> = open.iter().take(NAMED).map(|operation| operation.label()).collect();
         if open.len() > NAMED {
             named.push(format!("{} others", open.len() - NAMED));
@@ -96,25 +101,21 @@ impl Security {
         report.note(pointer(name), text);
     }
 
-    /// Why the credential does not suffice for an operation.
+    /// Checks that the credential suffices for an operation.
     pub(crate) fn check(&self, document: &Document, operation: &Operation<'_>) -> Result<(), String> {
         let alternatives = alternatives(document, operation);
         let suffices = |schemes: &Vec<(&str, &Value)>| {
             let has_chosen = schemes.iter().any(|(name, _)| self.name.as_deref() == Some(*name));
-            schemes.is_empty() || has_chosen && one_secret(&self.places, schemes).is_some()
+            schemes.is_empty() || has_chosen && shared_location(&self.locations, schemes).is_some()
         };
         if alternatives.is_empty() || alternatives.iter().any(suffices) {
             return Ok(());
         }
-        let needed: Vec<String> = alternatives
-            .iter()
-            .map(|schemes| {
-                let names: Vec<String> =
-                    schemes.iter().take(NAMED).map(|(name, _)| format!("`{}`", show(name, 60))).collect();
-                names.join(" with ")
-            })
-            .take(NAMED)
-            .collect();
+        let names = |schemes: &Vec<(&str, &Value)>| -> Vec<String> {
+            schemes.iter().take(NAMED).map(|(name, _)| format!("`{}`", show(name, 60))).collect()
+        };
+        let needed: Vec<String> =
+            alternatives.iter().take(NAMED).map(|schemes| names(schemes).join(" with ")).collect();
         let has = match &self.name {
             Some(name) => format!("the definition has one credential, for `{}`", show(name, 60)),
             None => "no such credential can be put into requests".to_owned(),
@@ -123,47 +124,49 @@ impl Security {
     }
 }
 
-/// The scheme that was asked for, or the one that suffices for most of the operations.
+/// Chooses the requested scheme, or the one that suffices for most of the operations.
 pub(crate) fn choose(
     document: &Document,
     selected: &[&Operation<'_>],
-    wanted: &Wanted<'_>,
+    options: &ImportOptions<'_>,
     server: &Server,
     report: &mut Report,
 ) -> Result<Security, ImportError> {
     let schemes = schemes(document);
-    let places: Places = schemes
+    let locations: Locations = schemes
         .iter()
-        .filter_map(|(name, scheme)| Some((name.clone(), scheme.as_ref().ok()?.place.clone())))
+        .filter_map(|(name, scheme)| Some((name.clone(), scheme.as_ref().ok()?.location.clone())))
         .collect();
-    let uses = uses(document, selected, &schemes, &places);
-    let name = match wanted.scheme {
-        Some(asked) => Some(check_asked(asked, &schemes)?),
+    let uses = count_uses(document, selected, &schemes, &locations);
+    let name = match options.scheme {
+        Some(requested) => Some(check_requested(requested, &schemes)?),
         None => most_used(&schemes, &uses),
     };
-    tell_of_others(&schemes, &uses, name, report);
+    note_other_schemes(&schemes, &uses, name, report);
     if schemes.is_empty() {
-        let text = "the document says nothing of credentials; if the API takes one, add `authentication` to the definition";
+        let text = "the document declares no security scheme; if the API needs a credential, add `authentication` to the definition";
         report.note("/components/securitySchemes", text);
     }
     let Some((name, Ok(scheme))) = name.and_then(|name| schemes.get_key_value(name)) else {
-        return Ok(Security { name: None, authentication: json!({"kind": "none"}), place: None, places });
+        let authentication = json!({"kind": "none"});
+        return Ok(Security { name: None, authentication, location: None, locations });
     };
     if !server.is_tls() {
         let message =
             format!("calls need a credential, which is not sent to `{}` without TLS", server.base_url());
-        return Err(ImportError::new("/servers", message, "give `base_url`, the address with `https`"));
+        return Err(ImportError::new("/servers", message, "give `base_url`, the URL with `https`"));
     }
     let mut authentication = scheme.authentication.clone();
-    authentication.insert("provider".to_owned(), json!(wanted.namespace));
+    authentication.insert("provider".to_owned(), json!(options.namespace));
     if scheme.is_oauth() {
         let scopes = scopes(document, selected, name);
         authentication.insert("scopes".to_owned(), json!(scopes));
     }
     scheme.notes.iter().for_each(|note| report.note(pointer(name), note));
-    report.note(pointer(name), how_to_connect(scheme, wanted.namespace));
-    let place = Some(scheme.place.clone());
-    Ok(Security { name: Some(name.clone()), authentication: Value::Object(authentication), place, places })
+    report.note(pointer(name), credential_note(scheme, options.namespace));
+    let location = Some(scheme.location.clone());
+    let authentication = Value::Object(authentication);
+    Ok(Security { name: Some(name.clone()), authentication, location, locations })
 }
 
 fn pointer(name: &str) -> String {
@@ -171,36 +174,36 @@ fn pointer(name: &str) -> String {
     format!("/components/securitySchemes/{}", show(&escaped, 80))
 }
 
-fn how_to_connect(scheme: &Scheme, provider: &str) -> String {
+fn credential_note(scheme: &Scheme, provider: &str) -> String {
     let kind = scheme.authentication.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let place = match &scheme.place {
-        SecretPlace::Header(name) if kind == "api_key" => {
+    let place = match &scheme.location {
+        SecretLocation::Header(name) if kind == "api_key" => {
             format!(", which goes into the header `{}`", show(name, 60))
         }
-        SecretPlace::Query(name) => {
-            format!(", which goes into the parameter `{}` of the query", show(name, 60))
+        SecretLocation::Query(name) => {
+            format!(", which goes into the query parameter `{}`", show(name, 60))
         }
-        SecretPlace::Header(_) => String::new(),
+        SecretLocation::Header(_) => String::new(),
     };
     format!("calls need a credential of the provider `{provider}`, of kind `{kind}`{place}")
 }
 
-fn check_asked<'a>(
-    asked: &'a str,
+fn check_requested<'a>(
+    requested: &'a str,
     schemes: &BTreeMap<String, Result<Scheme, String>>,
 ) -> Result<&'a str, ImportError> {
-    match schemes.get(asked) {
-        Some(Ok(_)) => Ok(asked),
+    match schemes.get(requested) {
+        Some(Ok(_)) => Ok(requested),
         Some(Err(why)) => {
-            let message = format!("the security scheme `{}` cannot be used: {why}", show(asked, 60));
-            Err(ImportError::new(pointer(asked), message, "name another scheme, or none"))
+            let message = format!("the security scheme `{}` cannot be used: {why}", show(requested, 60));
+            Err(ImportError::new(pointer(requested), message, "name another scheme, or none"))
         }
         None => {
             let names: Vec<String> =
                 schemes.keys().take(12).map(|name| format!("`{}`", show(name, 60))).collect();
-            let message = format!("the document has no security scheme `{}`", show(asked, 60));
+            let message = format!("the document has no security scheme `{}`", show(requested, 60));
             let hint = match names.is_empty() {
-                true => "it has none at all: name none".to_owned(),
+                true => "the document declares none: leave `scheme` out".to_owned(),
                 false => format!("it has {}", names.join(", ")),
             };
             Err(ImportError::new("/components/securitySchemes", message, hint))
@@ -208,21 +211,21 @@ fn check_asked<'a>(
     }
 }
 
-/// How many operations each scheme suffices for, those first that are named first.
-fn uses<'a>(
+/// How many operations each scheme suffices for, in the order in which operations name them.
+fn count_uses<'a>(
     document: &'a Document,
     selected: &[&Operation<'a>],
     schemes: &BTreeMap<String, Result<Scheme, String>>,
-    places: &Places,
+    locations: &Locations,
 ) -> Vec<(&'a str, usize)> {
-    let is_whole = |name: &str| matches!(schemes.get(name), Some(Ok(scheme)) if !scheme.is_stopgap);
+    let is_full = |name: &str| matches!(schemes.get(name), Some(Ok(scheme)) if !scheme.is_fallback);
     let mut uses: Vec<(&str, usize)> = Vec::new();
     for operation in selected {
         for alternative in alternatives(document, operation) {
-            if alternative.len() > 1 && one_secret(places, &alternative).is_none() {
+            if alternative.len() > 1 && shared_location(locations, &alternative).is_none() {
                 continue;
             }
-            let best = alternative.iter().find(|(name, _)| is_whole(name)).or(alternative.first());
+            let best = alternative.iter().find(|(name, _)| is_full(name)).or(alternative.first());
             let Some((name, _)) = best else { continue };
             if let Some((_, count)) = uses.iter_mut().find(|(known, _)| known == name) {
                 *count += 1;
@@ -239,11 +242,11 @@ fn most_used<'a>(
     uses: &[(&'a str, usize)],
 ) -> Option<&'a str> {
     let usable = uses.iter().filter(|(name, _)| matches!(schemes.get(*name), Some(Ok(_))));
-    // Of equal ones `max_by_key` takes the last, and the first is meant.
+    // `max_by_key` returns the last of equal ones; reversed, that is the first.
     usable.rev().max_by_key(|(_, count)| *count).map(|(name, _)| *name)
 }
 
-fn tell_of_others(
+fn note_other_schemes(
     schemes: &BTreeMap<String, Result<Scheme, String>>,
     uses: &[(&str, usize)],
     chosen: Option<&str>,
@@ -268,7 +271,7 @@ fn tell_of_others(
     }
 }
 
-/// The schemes that an operation needs: lists of which one must be there whole. None at all means nothing is needed.
+/// The alternatives of an operation, each a list of schemes that are needed together. An empty list means none is needed.
 fn alternatives<'a>(document: &'a Document, operation: &Operation<'a>) -> Vec<Vec<(&'a str, &'a Value)>> {
     let security = operation.body.get("security").or_else(|| document.root().get("security"));
     let security = security.and_then(Value::as_array).into_iter().flatten().take(ALTERNATIVES);
@@ -280,17 +283,17 @@ fn alternatives<'a>(document: &'a Document, operation: &Operation<'a>) -> Vec<Ve
         .collect()
 }
 
-/// What the selected operations ask for under that scheme.
+/// The scopes that the selected operations list for a scheme.
 fn scopes(document: &Document, selected: &[&Operation<'_>], name: &str) -> Vec<String> {
     let mut scopes = BTreeSet::new();
     for operation in selected {
         let alternatives = alternatives(document, operation);
-        let asked = alternatives.iter().flatten().filter(|(scheme, _)| *scheme == name);
-        let asked = asked.filter_map(|(_, scopes)| scopes.as_array()).flatten().filter_map(Value::as_str);
+        let listed = alternatives.iter().flatten().filter(|(scheme, _)| *scheme == name);
+        let listed = listed.filter_map(|(_, scopes)| scopes.as_array()).flatten().filter_map(Value::as_str);
         let is_scope = |scope: &&str| {
             !scope.is_empty() && scope.len() <= 100 && scope.bytes().all(|byte| byte.is_ascii_graphic())
         };
-        scopes.extend(asked.filter(is_scope).map(str::to_owned));
+        scopes.extend(listed.filter(is_scope).map(str::to_owned));
     }
     scopes.into_iter().take(SCOPES).collect()
 }
@@ -316,24 +319,24 @@ fn read(scheme: &Value) -> Result<Scheme, String> {
         "http" => match text("scheme").to_ascii_lowercase().as_str() {
             "bearer" => Ok(in_authorization("bearer")),
             "basic" => Ok(in_authorization("basic")),
-            other => Err(format!("HTTP authentication `{}` is not known", show(other, 40))),
+            other => Err(format!("HTTP authentication `{}` is not supported", show(other, 40))),
         },
         "oauth2" => oauth2(scheme.get("flows").unwrap_or(&Value::Null)),
-        "openIdConnect" => Ok(a_token("its token, got elsewhere, is sent as a bearer token")),
-        other => Err(format!("security of type `{}` is not known", show(other, 40))),
+        "openIdConnect" => Ok(bearer_fallback("obtain its token elsewhere; it is sent as a bearer token")),
+        other => Err(format!("security of type `{}` is not supported", show(other, 40))),
     }
 }
 
-fn api_key(place: &str, name: &str) -> Result<Scheme, String> {
+fn api_key(location: &str, name: &str) -> Result<Scheme, String> {
     if name.is_empty() || !is_visible(name) {
         return Err("its key has no name".to_owned());
     }
-    let place = match place {
-        "header" => SecretPlace::Header(name.to_owned()),
-        "query" => SecretPlace::Query(name.to_owned()),
-        other => return Err(format!("a key in `{}` is not put into requests", show(other, 40))),
+    let location = match location {
+        "header" => SecretLocation::Header(name.to_owned()),
+        "query" => SecretLocation::Query(name.to_owned()),
+        other => return Err(format!("a key in `{}` is not supported", show(other, 40))),
     };
-    Ok(Scheme { place, ..in_authorization("api_key") })
+    Ok(Scheme { location, ..in_authorization("api_key") })
 }
 
 fn oauth2(flows: &Value) -> Result<Scheme, String> {
@@ -347,19 +350,23 @@ fn oauth2(flows: &Value) -> Result<Scheme, String> {
         let is_word = token_url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
         match token_url.starts_with("https://") && is_word && token_url.len() < 2_000 {
             true => drop(scheme.authentication.insert("token_url".to_owned(), json!(token_url))),
-            false => scheme.notes.push("its token address is none with `https`, and is left out".to_owned()),
+            false => {
+                scheme.notes.push("its token URL is left out: it does not begin with `https://`".to_owned())
+            }
         }
         return Ok(scheme);
     }
-    Ok(a_token("no flow without a browser is offered; a token got elsewhere is sent as a bearer token"))
+    Ok(bearer_fallback(
+        "no supported flow is declared: obtain a token elsewhere; it is sent as a bearer token",
+    ))
 }
 
-fn a_token(note: &str) -> Scheme {
-    Scheme { is_stopgap: true, notes: vec![note.to_owned()], ..in_authorization("bearer") }
+fn bearer_fallback(note: &str) -> Scheme {
+    Scheme { is_fallback: true, notes: vec![note.to_owned()], ..in_authorization("bearer") }
 }
 
 fn in_authorization(kind: &str) -> Scheme {
     let authentication = Map::from_iter([("kind".to_owned(), json!(kind))]);
-    let place = SecretPlace::Header("Authorization".to_owned());
-    Scheme { authentication, place, is_stopgap: false, notes: Vec::new() }
+    let location = SecretLocation::Header("Authorization".to_owned());
+    Scheme { authentication, location, is_fallback: false, notes: Vec::new() }
 }

@@ -1,7 +1,7 @@
-//! Which operations are wanted.
+//! Selects operations.
 //!
-//! Selectors of one kind widen each other, selectors of different kinds narrow: `tag:pets tag:users method:GET` is what reads
-//! pets and what reads users. None at all means every operation.
+//! An operation is selected if, for each kind of selector given, at least one matches: `tag:pets tag:users method:GET`
+//! selects the `GET` operations that have either tag. No selector selects every operation.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,32 +10,32 @@ use toolgate_admission::show;
 
 use crate::operations::Operation;
 
-/// Some of the operations of a document.
+/// Selects some of the operations of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// Those with this tag, in either case of letters.
+    /// Operations with this tag, ignoring case.
     Tag(String),
-    /// Those whose path is this or lies below: `/users` has `/users/{id}` and not `/userspace`.
+    /// Operations on this path or below: `/users` includes `/users/{id}` but not `/userspace`.
     Path(String),
-    /// Those whose `operationId`, or name as a tool, fits; `*` stands for any text.
+    /// Operations whose `operationId` or tool name matches; `*` stands for any text.
     Operation(String),
-    /// Those with this method.
+    /// Operations with this method, ignoring case.
     Method(String),
 }
 
-/// A text that is no selector.
+/// The text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{shown}` selects nothing")]
+#[error("`{shown}` is not a selector")]
 pub struct SelectorError {
     shown: String,
-    /// What a selector looks like.
+    /// The accepted forms.
     pub hint: &'static str,
 }
 
 impl FromStr for Selector {
     type Err = SelectorError;
 
-    /// Reads `tag:pets`, `path:/users`, `operation:users.*` or `method:GET`.
+    /// Parses `tag:pets`, `path:/users`, `operation:users.*` or `method:GET`.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let hint = "write `tag:pets`, `path:/users`, `operation:users.*` or `method:GET`";
         let refuse = || SelectorError { shown: show(text, 80), hint };
@@ -61,17 +61,17 @@ impl fmt::Display for Selector {
     }
 }
 
-/// Whether the selectors, taken together, want the operation.
-pub(crate) fn wants(selectors: &[Selector], operation: &Operation<'_>) -> bool {
+/// Whether an operation is selected.
+pub(crate) fn matches(selectors: &[Selector], operation: &Operation<'_>) -> bool {
     selectors.iter().all(|one| {
         let same_kind =
             selectors.iter().filter(|other| std::mem::discriminant(*other) == std::mem::discriminant(one));
-        same_kind.into_iter().any(|selector| selector.fits(operation))
+        same_kind.into_iter().any(|selector| selector.matches(operation))
     })
 }
 
 impl Selector {
-    fn fits(&self, operation: &Operation<'_>) -> bool {
+    fn matches(&self, operation: &Operation<'_>) -> bool {
         match self {
             Self::Tag(tag) => operation.tags().any(|own| own.to_lowercase() == tag.to_lowercase()),
             Self::Path(prefix) => is_below(operation.path, prefix),
@@ -88,7 +88,7 @@ fn is_below(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a text fits a pattern in which `*` stands for any text. Linear but for the last star, to which it goes back.
+/// Whether a text matches a pattern in which `*` stands for any text. Backtracks only to the last star.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut read) = (0, 0);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_what_lies_below_it_and_not_what_begins_like_it() {
+    fn a_path_selects_itself_and_what_is_below_but_no_longer_name() {
         for path in ["/users", "/users/{id}", "/users/"] {
             assert!(is_below(path, "/users") && is_below(path, "/"), "{path}");
         }

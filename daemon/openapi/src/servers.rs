@@ -1,99 +1,96 @@
-//! Where the API is.
+//! Chooses the server of the API.
 
 use serde_json::Value;
 use toolgate_admission::{Target, show};
 
 use crate::document::Document;
-use crate::import::{ImportError, Report};
+use crate::report::{ImportError, Report};
 
-/// Servers and variables of them that are looked at.
+/// Servers of one list, and variables of one server, that are read.
 const SERVERS: usize = 100;
 
 /// Longest path of a base URL.
 const PATH_BYTES: usize = 1_000;
 
-/// The server that actions are sent to.
+/// The server to which actions are sent.
 pub(crate) struct Server {
     scheme: &'static str,
     authority: String,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     path: String,
-    /// What the document says at its top, to tell when an operation says something else.
-    own: Vec<String>,
+    /// The URLs that the document lists, to detect operations with another server.
+    declared: Vec<String>,
 }
 
 impl Server {
-    /// As the definition says it.
     pub(crate) fn base_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.authority, self.path)
     }
 
-    /// Whether requests to it are encrypted.
     pub(crate) fn is_tls(&self) -> bool {
         self.scheme == "https"
     }
 
-    /// The host, and the port where it is not that of the scheme.
+    /// The host, and the port unless it is the default one.
     pub(crate) fn host(&self) -> &str {
         &self.authority
     }
 
-    /// Whether requests to this path can be sent; `path` has no variables.
+    /// Checks that a request to this path can be sent; `path` has no variables.
     pub(crate) fn check_path(&self, path: &str, method: &str) -> Result<(), String> {
         let whole = format!("{}{path}", self.path);
         Target::parse(self.scheme, &self.authority, &whole, method)
             .map(drop)
-            .map_err(|error| format!("no request can be made of its path: {}", error.message))
+            .map_err(|error| format!("its path cannot be requested: {}", error.message))
     }
 
-    /// Why an operation with servers of its own does not belong to this definition.
-    pub(crate) fn check_own(&self, servers: Option<&Value>) -> Result<(), String> {
+    /// Checks that an operation's `servers` include one of the document's.
+    pub(crate) fn check_operation_servers(&self, servers: Option<&Value>) -> Result<(), String> {
         let urls = urls(servers);
-        if urls.is_empty() || urls.iter().any(|url| self.own.contains(url)) {
+        if urls.is_empty() || urls.iter().any(|url| self.declared.contains(url)) {
             return Ok(());
         }
-        let named = urls.first().map(|url| show(url, 100)).unwrap_or_default();
-        Err(format!("it has a server of its own, `{named}`, and a definition has one"))
+        let first = urls.first().map(|url| show(url, 100)).unwrap_or_default();
+        Err(format!("it has a server of its own, `{first}`, and a definition has one server"))
     }
 }
 
-/// The server that was asked for, or the first of the document with TLS, or its first.
+/// Chooses the requested base URL, else the first declared URL with TLS, else the first.
 pub(crate) fn choose(
     document: &Document,
-    asked: Option<&str>,
+    requested: Option<&str>,
     report: &mut Report,
 ) -> Result<Server, ImportError> {
-    let own = urls(document.root().get("servers"));
-    if let Some(asked) = asked {
-        let server = read(asked, own.clone()).map_err(|why| {
-            let message = format!("`{}` cannot be a base URL: {why}", show(asked, 100));
+    let declared = urls(document.root().get("servers"));
+    if let Some(requested) = requested {
+        return parse(requested, declared).map_err(|why| {
+            let message = format!("`{}` cannot be a base URL: {why}", show(requested, 100));
             ImportError::new("", message, "write it like `https://api.example.com/v1`")
-        })?;
-        return Ok(server);
+        });
     }
-    let absolute: Vec<&String> = own.iter().filter(|url| url.contains("://")).collect();
-    let chosen = absolute.iter().find(|url| url.starts_with("https:")).or(absolute.first());
-    let Some(chosen) = chosen else {
-        let message = match own.first().filter(|url| url.as_str() != "/") {
+    let mut absolute = declared.iter().filter(|url| url.contains("://"));
+    let with_tls = absolute.clone().find(|url| url.starts_with("https:"));
+    let Some(chosen) = with_tls.or_else(|| absolute.next()) else {
+        let message = match declared.first().filter(|url| url.as_str() != "/") {
             Some(path) => format!("the document names no host: its server is `{}`", show(path, 100)),
             None => "the document names no server".to_owned(),
         };
-        let hint = "give `base_url`, the address with host and path, like `https://api.example.com/v1`";
+        let hint = "give `base_url`, the URL with host and path, like `https://api.example.com/v1`";
         return Err(ImportError::new("/servers", message, hint));
     };
-    if own.len() > 1 {
-        report.note("/servers", format!("of {} servers `{}` was taken", own.len(), show(chosen, 100)));
+    if declared.len() > 1 {
+        report.note("/servers", format!("of {} servers, `{}` is used", declared.len(), show(chosen, 100)));
     }
     if chosen.starts_with("http:") {
-        report.note("/servers", format!("`{}` is without TLS", show(chosen, 100)));
+        report.note("/servers", format!("requests to `{}` are sent without TLS", show(chosen, 100)));
     }
-    read(chosen, own.clone()).map_err(|why| {
+    parse(chosen, declared.clone()).map_err(|why| {
         let message = format!("the server `{}` cannot be used: {why}", show(chosen, 100));
         ImportError::new("/servers", message, "give `base_url` instead")
     })
 }
 
-fn read(url: &str, own: Vec<String>) -> Result<Server, String> {
+fn parse(url: &str, declared: Vec<String>) -> Result<Server, String> {
     let (scheme, rest) = url.split_once("://").ok_or("it does not begin with `https://`")?;
     if rest.contains(['?', '#']) {
         return Err("it has a query or a fragment".to_owned());
@@ -104,10 +101,11 @@ fn read(url: &str, own: Vec<String>) -> Result<Server, String> {
         return Err(format!("its path has more than {PATH_BYTES} bytes"));
     }
     let target = Target::parse(scheme, authority, path, "GET").map_err(|error| error.message)?;
-    Ok(Server { scheme: target.scheme().as_str(), authority: target.authority(), path: path.to_owned(), own })
+    let (scheme, authority) = (target.scheme().as_str(), target.authority());
+    Ok(Server { scheme, authority, path: path.to_owned(), declared })
 }
 
-/// The addresses of a list of servers, their variables replaced by what they are by default.
+/// The URLs of a server list, with the defaults of their variables filled in.
 fn urls(servers: Option<&Value>) -> Vec<String> {
     let servers = servers.and_then(Value::as_array).into_iter().flatten().take(SERVERS);
     servers.filter_map(url).collect()
@@ -122,11 +120,11 @@ fn url(server: &Value) -> Option<String> {
             Some(Value::Number(number)) => number.to_string(),
             _ => continue,
         };
-        // What a variable holds is not read for variables again.
+        // A default is not searched for variables again.
         if default.len() + url.len() < 2_000 && !default.contains('{') {
             url = url.replace(&format!("{{{name}}}"), &default);
         }
     }
-    // Without a scheme it is that by which the document came, and documents come over TLS.
+    // A relative scheme is that of the document, and documents are served over TLS.
     Some(if url.starts_with("//") { format!("https:{url}") } else { url })
 }

@@ -1,9 +1,8 @@
-//! Texts of the document as a model may read them: without what a person cannot see, and not longer than it helps.
+//! Cleans texts of the document for models: without hidden characters, and cut to a limit.
 
 use toolgate_admission::is_hidden;
 
-/// A text without hidden characters and without space around it, of at most `most_chars` characters; empty lines in a row
-/// become one.
+/// Removes hidden characters, surrounding space and repeated empty lines, and cuts to `most_chars` characters.
 pub(crate) fn clean(text: &str, most_chars: usize) -> String {
     let mut cleaned = String::new();
     let mut lines_ended = 0;
@@ -16,24 +15,24 @@ pub(crate) fn clean(text: &str, most_chars: usize) -> String {
     cut(cleaned.trim(), most_chars)
 }
 
-/// The same on one line.
+/// The same, on one line.
 pub(crate) fn clean_line(text: &str, most_chars: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     clean(&words.join(" "), most_chars)
 }
 
-/// The beginning of a text, up to the end of a word, with a sign that there was more.
+/// Cuts at the end of a word, and marks the cut with ` …`.
 pub(crate) fn cut(text: &str, most_chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most_chars) else { return text.to_owned() };
-    let room = text.char_indices().nth(most_chars.saturating_sub(2)).map_or(end, |(at, _)| at);
-    let start = text.get(..room).unwrap_or_default();
-    // A cut at the end of a word, unless the last word is most of the text.
+    let limit = text.char_indices().nth(most_chars.saturating_sub(2)).map_or(end, |(at, _)| at);
+    let start = text.get(..limit).unwrap_or_default();
+    // Inside the last word, if that word is most of the text.
     let at_word = start.rfind(char::is_whitespace).filter(|at| *at > start.len() / 2);
     let kept = start.get(..at_word.unwrap_or(start.len())).unwrap_or_default();
     format!("{} …", kept.trim_end())
 }
 
-/// Whether a text holds something that the daemon would refuse to show.
+/// Whether a text has no hidden characters, which the daemon would refuse.
 pub(crate) fn is_visible(text: &str) -> bool {
     !text.chars().any(is_hidden)
 }
@@ -43,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_characters_and_piles_of_empty_lines_are_gone() {
+    fn hidden_characters_and_repeated_empty_lines_are_removed() {
         assert_eq!(clean("  a\r\n\r\n\r\n\r\nb\u{202e}c\u{200b} \n", 80), "a\n\nbc");
         assert_eq!(clean_line("a\n b\tc", 80), "a b c");
         assert!(is_visible(&clean("\u{feff}\u{0}x", 9)) && !is_visible("\u{0}"));
     }
 
     #[test]
-    fn a_long_text_ends_after_a_word_and_says_so() {
+    fn a_long_text_is_cut_after_a_word_with_a_mark() {
         assert_eq!(cut("one two three", 11), "one two …");
         assert_eq!(cut("one two three", 13), "one two three");
         assert_eq!(cut("abcdefghij", 5), "abc …");

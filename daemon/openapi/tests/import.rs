@@ -1,4 +1,4 @@
-//! Documents as definitions, one construct at a time. Whatever is imported, the daemon's own reader takes it.
+//! Imports documents, one construct at a time, and validates every definition with the daemon's own parser.
 
 #![allow(
     clippy::expect_used,
@@ -20,33 +20,33 @@ mod snapshot;
 
 use serde_json::{Value, json};
 use toolgate_admission::{Descriptor, Schema, SchemaRole};
-use toolgate_openapi::{ImportError, Imported, Wanted, import};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, import};
 
-/// Imports a text, and holds what comes out to the daemon's reader.
-fn imported(text: &str, wanted: &Wanted<'_>) -> Result<Imported, ImportError> {
-    let imported = import(text, wanted)?;
-    if let Err(error) = Descriptor::parse(&described(wanted.namespace, &imported.definition)) {
+/// Imports a text twice; the daemon must accept the definition, and both must be equal.
+fn import_checked(text: &str, options: &ImportOptions<'_>) -> Result<Imported, ImportError> {
+    let imported = import(text, options)?;
+    if let Err(error) = Descriptor::parse(&describe_json(options.namespace, &imported.definition)) {
         panic!("the daemon refuses it: {error}; {}", error.hint);
     }
-    let again = import(text, wanted).expect("the same again");
+    let again = import(text, options).expect("the same again");
     assert_eq!(again.definition, imported.definition, "the same text gives the same definition");
     Ok(imported)
 }
 
-/// A description of the plugin that a definition makes, as its component would answer it.
-fn described(namespace: &str, definition: &Value) -> String {
+/// The plugin description that the `api` plugin returns for a definition.
+fn describe_json(namespace: &str, definition: &Value) -> String {
     let tools: Vec<Value> = definition["actions"]
         .as_array()
         .expect("actions")
         .iter()
-        .map(|action| described_tool(namespace, action))
+        .map(|action| tool_json(namespace, action))
         .collect();
     let version = definition.get("version").cloned().unwrap_or(json!("1"));
     json!({"name": namespace, "version": version, "purpose": definition["description"], "tools": tools})
         .to_string()
 }
 
-fn described_tool(namespace: &str, action: &Value) -> Value {
+fn tool_json(namespace: &str, action: &Value) -> Value {
     let original = action["name"].as_str().expect("a name");
     let name = toolgate_naming::tool(namespace, original);
     let usage = action.get("usage").unwrap_or(&action["description"]);
@@ -59,7 +59,7 @@ fn described_tool(namespace: &str, action: &Value) -> Value {
     tool
 }
 
-/// A document around some paths and components, in YAML.
+/// A YAML document with these paths and components.
 fn document(paths: &str) -> String {
     let indented: String = paths.lines().map(|line| format!("{line}\n")).collect();
     format!(
@@ -67,12 +67,13 @@ fn document(paths: &str) -> String {
     )
 }
 
-/// All of a document.
+/// Imports all operations of a document.
 fn all(paths: &str) -> Imported {
-    imported(&document(paths), &Wanted::all("t")).unwrap_or_else(|error| panic!("{error}; {}", error.hint))
+    import_checked(&document(paths), &ImportOptions::new("t"))
+        .unwrap_or_else(|error| panic!("{error}; {}", error.hint))
 }
 
-/// The one action of a document.
+/// The only action of a document.
 fn action(paths: &str) -> Value {
     let imported = all(paths);
     let actions = imported.definition["actions"].as_array().expect("actions");
@@ -80,14 +81,14 @@ fn action(paths: &str) -> Value {
     actions[0].clone()
 }
 
-/// Why the one operation of a document is left out.
-fn refused(paths: &str) -> String {
-    let error = imported(&document(paths), &Wanted::all("t")).expect_err("nothing to take");
+/// The reason why the only operation of a document is left out.
+fn skip_reason(paths: &str) -> String {
+    let error = import_checked(&document(paths), &ImportOptions::new("t")).expect_err("nothing to take");
     assert_eq!(error.left_out.len(), 1, "{error}");
     error.left_out[0].why.clone()
 }
 
-/// Whether arguments fit the schema of an action.
+/// Whether the input schema of an action accepts the arguments.
 fn fits(action: &Value, arguments: &Value) -> bool {
     let schema = Schema::compile(&action["input_schema"], SchemaRole::Input).expect("a schema");
     schema.check(arguments).is_ok()

@@ -4,7 +4,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use toolgate_openapi::{ImportError, Imported, Selector, Wanted};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
 use super::document::text_from;
 use super::failure::Failure;
@@ -77,14 +77,14 @@ pub async fn run(command: ImportCommand, client: &Client, printer: &mut Printer<
 
 fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Result<Imported, Failure> {
     let text = text_from(&options.file)?;
-    let wanted = Wanted {
+    let wanted = ImportOptions {
         base_url: options.base_url.as_deref(),
         select: &options.select,
         deprecated: options.deprecated,
         scheme: options.scheme.as_deref(),
         safe_methods: options.safe_methods,
         output_schemas: options.output_schemas,
-        ..Wanted::all(namespace)
+        ..ImportOptions::new(namespace)
     };
     let imported = match toolgate_openapi::import(&text, &wanted) {
         Ok(imported) => imported,

@@ -1,22 +1,22 @@
-//! One schema, keyword by keyword.
+//! Writes one schema, keyword by keyword.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use toolgate_admission::show;
 
-use super::{Depth, Members, TooLarge, Writer, gather};
-use crate::document::{Document, reference};
+use super::{Depth, Members, TooLarge, Writer, object_members};
+use crate::document::reference;
 use crate::text::{clean, clean_line, is_visible};
 
-/// Longest sample or default, as JSON text.
+/// Longest example or default, as JSON text.
 const SAMPLE_BYTES: usize = 200;
-/// Values of an `enum` that are written; a longer list is a table, and the API knows it.
+/// Most values of an `enum`. A longer list is a lookup table, which the API checks.
 const ENUM_VALUES: usize = 500;
-/// Alternatives of one place.
+/// Most alternatives of one `allOf`, `anyOf` or `oneOf`.
 const ALTERNATIVES: usize = 50;
 
-/// Keywords that apply other schemas to the same value.
+/// Keywords that apply further schemas to the same value.
 const COMBINING: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 const COUNTS: [&str; 8] = [
@@ -29,12 +29,12 @@ const COUNTS: [&str; 8] = [
     "minContains",
     "maxContains",
 ];
-/// Formats whose name documents use for something else than JSON Schema does: times without a zone, durations
-/// like `5m`, patterns of another engine.
+/// Formats that documents use for something else than JSON Schema: times without a zone, durations like `5m`, patterns
+/// of another regular expression engine.
 const LOOSE_FORMATS: [&str; 3] = ["time", "duration", "regex"];
 
 impl<'a> Writer<'a, '_> {
-    /// A schema without `$ref`.
+    /// Writes a schema without `$ref`.
     pub(super) fn keywords(
         &mut self,
         schema: &'a Value,
@@ -48,11 +48,11 @@ impl<'a> Writer<'a, '_> {
         numbers(map, &mut written);
         self.texts(map, &mut written);
         self.arrays(map, depth, &mut written)?;
-        match map.contains_key("allOf").then(|| gather(self.document, schema)).flatten() {
-            Some(members) => self.merged(&members, depth, &mut written)?,
+        match map.contains_key("allOf").then(|| object_members(self.document, schema)).flatten() {
+            Some(members) => self.merged_object(&members, depth, &mut written)?,
             None => {
                 self.objects(map, depth, &mut written)?;
-                self.combined(map, depth, &mut written)?;
+                self.combinators(map, depth, &mut written)?;
             }
         }
         let is_combined = COMBINING.iter().any(|keyword| map.contains_key(*keyword));
@@ -60,7 +60,7 @@ impl<'a> Writer<'a, '_> {
         Ok(if is_nullable(map) && types.is_empty() && is_combined { or_null(written) } else { written })
     }
 
-    /// `enum`, `const`, and samples.
+    /// `enum`, `const`, `default` and one example.
     fn values(&mut self, map: &Map<String, Value>, types: &[&str], written: &mut Map<String, Value>) {
         if let Some(values) = map.get("enum").and_then(Value::as_array) {
             let mut kept: Vec<Value> = Vec::new();
@@ -76,7 +76,7 @@ impl<'a> Writer<'a, '_> {
             match kept.len() {
                 0 => {}
                 1..=ENUM_VALUES => drop(written.insert("enum".to_owned(), Value::Array(kept))),
-                _ => self.note("a list of values is too long and is left away"),
+                _ => self.note("a list of values is too long and is dropped"),
             }
         }
         if let Some(value) = map.get("const").filter(|value| is_flat(value)) {
@@ -116,23 +116,20 @@ impl<'a> Writer<'a, '_> {
         written: &mut Map<String, Value>,
     ) -> Result<(), TooLarge> {
         match map.get("items") {
-            Some(Value::Array(items)) => self.prefix(items, depth, written)?,
-            Some(items) => self.part("items", items, depth, written)?,
-            None => {}
+            Some(Value::Array(items)) => self.prefix_items(items, depth, written)?,
+            items => self.part("items", items, depth, written)?,
         }
         if let Some(items) = map.get("prefixItems").and_then(Value::as_array) {
-            self.prefix(items, depth, written)?;
+            self.prefix_items(items, depth, written)?;
         }
-        if let Some(contained) = map.get("contains") {
-            self.part("contains", contained, depth, written)?;
-        }
+        self.part("contains", map.get("contains"), depth, written)?;
         if map.get("uniqueItems") == Some(&Value::Bool(true)) && self.plan.is_checking {
             written.insert("uniqueItems".to_owned(), json!(true));
         }
         Ok(())
     }
 
-    fn prefix(
+    fn prefix_items(
         &mut self,
         items: &'a [Value],
         depth: Depth,
@@ -140,7 +137,7 @@ impl<'a> Writer<'a, '_> {
     ) -> Result<(), TooLarge> {
         let items: Result<Vec<Value>, TooLarge> =
             items.iter().map(|item| self.schema(item, depth.inward())).collect();
-        // An empty list is not allowed there.
+        // JSON Schema does not allow an empty list there.
         let items = items?;
         if !items.is_empty() {
             written.insert("prefixItems".to_owned(), Value::Array(items));
@@ -148,17 +145,17 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
+    /// Writes a keyword whose value is a schema for parts of the value.
     fn part(
         &mut self,
         keyword: &str,
-        schema: &'a Value,
+        schema: Option<&'a Value>,
         depth: Depth,
         written: &mut Map<String, Value>,
     ) -> Result<(), TooLarge> {
-        let part = self.schema(schema, depth.inward())?;
-        if part != json!({}) {
-            written.insert(keyword.to_owned(), part);
-        }
+        let part = schema.map(|schema| self.schema(schema, depth.inward())).transpose()?;
+        let part = part.filter(|part| *part != json!({}));
+        written.extend(part.map(|part| (keyword.to_owned(), part)));
         Ok(())
     }
 
@@ -176,10 +173,8 @@ impl<'a> Writer<'a, '_> {
             depth,
             written,
         )?;
-        self.additional(map.get("additionalProperties"), depth, written)?;
-        if let Some(names) = map.get("propertyNames") {
-            self.part("propertyNames", names, depth, written)?;
-        }
+        self.part("additionalProperties", map.get("additionalProperties"), depth, written)?;
+        self.part("propertyNames", map.get("propertyNames"), depth, written)?;
         self.pattern_properties(map, depth, written)
     }
 
@@ -194,7 +189,7 @@ impl<'a> Writer<'a, '_> {
         for (pattern, schema) in patterns {
             match self.plan.is_checking && self.patterns.is_usable(pattern) {
                 true => drop(kept.insert(pattern.clone(), self.schema(schema, depth.inward())?)),
-                // What the pattern would have let through is not to be refused.
+                // Properties that match a dropped pattern must not be rejected.
                 false => drop(written.remove("additionalProperties")),
             }
         }
@@ -204,7 +199,7 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    /// `properties` and `required`, without what does not travel this way.
+    /// `properties` and `required`, without properties that are absent in this direction.
     fn properties(
         &mut self,
         properties: Vec<(&'a str, &'a Value)>,
@@ -232,20 +227,8 @@ impl<'a> Writer<'a, '_> {
         Ok(())
     }
 
-    fn additional(
-        &mut self,
-        additional: Option<&'a Value>,
-        depth: Depth,
-        written: &mut Map<String, Value>,
-    ) -> Result<(), TooLarge> {
-        match additional {
-            Some(additional) => self.part("additionalProperties", additional, depth, written),
-            None => Ok(()),
-        }
-    }
-
-    /// An object whose parts are one.
-    fn merged(
+    /// Writes an object whose `allOf` parts were merged.
+    fn merged_object(
         &mut self,
         members: &Members<'a>,
         depth: Depth,
@@ -262,11 +245,11 @@ impl<'a> Writer<'a, '_> {
         }
         let properties = members.properties.iter().map(|(name, property)| (*name, *property)).collect();
         self.properties(properties, &members.required, depth, written)?;
-        self.additional(members.additional, depth, written)
+        self.part("additionalProperties", members.additional, depth, written)
     }
 
-    /// Keywords that apply other schemas to the same place.
-    fn combined(
+    /// `allOf`, `anyOf`, `oneOf` and `not`.
+    fn combinators(
         &mut self,
         map: &'a Map<String, Value>,
         depth: Depth,
@@ -277,7 +260,7 @@ impl<'a> Writer<'a, '_> {
         let alternatives = [map.get("anyOf"), map.get("oneOf")];
         for (index, alternatives) in alternatives.into_iter().enumerate() {
             let alternatives = self.list(alternatives, depth)?;
-            // Where anything is one of them, they say nothing.
+            // If one alternative accepts anything, all of them do.
             if alternatives.is_empty() || alternatives.contains(&json!({})) {
                 continue;
             }
@@ -291,7 +274,7 @@ impl<'a> Writer<'a, '_> {
         }
         if let Some(not) = map.get("not") {
             let not = self.schema(not, depth.deeper())?;
-            // What is cut away inside would refuse more than is meant.
+            // Parts that were cut inside `not` would make it reject more than the document does.
             if self.plan.levels.is_none() && not != json!({}) {
                 written.insert("not".to_owned(), not);
             }
@@ -318,7 +301,7 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
-/// The types that a schema names, or that follow from its other keywords.
+/// The types that a schema names, or that its other keywords imply.
 pub(super) fn types(map: &Map<String, Value>) -> Vec<&str> {
     let known = |name: &&str| TYPES.contains(name);
     let mut types: Vec<&str> = match map.get("type") {
@@ -337,7 +320,6 @@ pub(super) fn types(map: &Map<String, Value>) -> Vec<&str> {
     types
 }
 
-/// `type` as it is written.
 pub(super) fn type_value(types: &[&str]) -> Option<Value> {
     match types {
         [] => None,
@@ -346,23 +328,16 @@ pub(super) fn type_value(types: &[&str]) -> Option<Value> {
     }
 }
 
-/// A schema, or null.
 pub(super) fn or_null(schema: Value) -> Value {
     json!({"anyOf": [schema, {"type": "null"}]})
 }
 
-/// Whether OpenAPI 3.0 says that null is a value, too.
+/// Whether OpenAPI 3.0 allows null here.
 pub(super) fn is_nullable(map: &Map<String, Value>) -> bool {
     map.get("nullable") == Some(&Value::Bool(true))
 }
 
-/// Whether a property, or what it refers to, bears a mark like `readOnly`.
-pub(super) fn is_marked(document: &Document, property: &Value, mark: &str) -> bool {
-    let has = |schema: &Value| schema.get(mark) == Some(&Value::Bool(true));
-    has(property) || document.resolve(property).is_ok_and(has)
-}
-
-/// Bounds of numbers and counts. In OpenAPI 3.0 `exclusiveMinimum: true` speaks of the `minimum` beside it.
+/// Bounds of numbers and counts. In OpenAPI 3.0, `exclusiveMinimum: true` modifies the `minimum` beside it.
 fn numbers(map: &Map<String, Value>, written: &mut Map<String, Value>) {
     for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         let value = map.get(bound).filter(|value| value.is_number());
@@ -385,7 +360,7 @@ fn numbers(map: &Map<String, Value>, written: &mut Map<String, Value>) {
     }
 }
 
-/// A value of an `enum` as its type has it: YAML reads `1.0` and `true` as what they look like.
+/// Converts an `enum` value to its text type: YAML reads `1.0` and `true` as number and boolean.
 fn as_typed(value: &Value, types: &[&str]) -> Value {
     let is_text = types.contains(&"string") && types.iter().all(|kind| matches!(*kind, "string" | "null"));
     match value {
@@ -395,7 +370,7 @@ fn as_typed(value: &Value, types: &[&str]) -> Value {
     }
 }
 
-/// Whether a value is small and has nothing inside that has something inside.
+/// Whether a value is a scalar or one level of scalars, without hidden characters.
 fn is_flat(value: &Value) -> bool {
     let is_scalar = |value: &Value| match value {
         Value::String(text) => is_visible(text),

@@ -1,7 +1,7 @@
-//! Objects that are written in parts (`allOf`), as one.
+//! Merges objects that are written in parts (`allOf`).
 //!
-//! `allOf` of objects is how documents inherit. Merged they are shorter, a model reads them better, and a part that says
-//! `additionalProperties: false` does not refuse what the other parts name.
+//! Documents use `allOf` of objects for inheritance. A merged object is shorter and easier for a model, and a part with
+//! `additionalProperties: false` does not reject the properties of the other parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,27 +9,28 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, breadth};
 
-/// Parts inside each other.
+/// Levels of nested parts.
 const DEPTH: usize = 12;
-/// Parts and properties that are looked at, since parts can multiply.
+/// Parts and properties visited, since parts can multiply.
 const STEPS: usize = 5_000;
 
-/// What an object may and must have.
+/// The properties that an object allows and requires.
 #[derive(Default)]
 pub(crate) struct Members<'a> {
     pub(crate) properties: BTreeMap<&'a str, &'a Value>,
     pub(crate) required: BTreeSet<&'a str>,
-    /// What the document says of other properties: `false`, `true` or a schema, of all parts what allows most.
+    /// `additionalProperties`; of several parts, the most permissive.
     pub(crate) additional: Option<&'a Value>,
-    /// What is said of the whole by its outermost part.
+    /// The description of the outermost part that has one.
     pub(crate) description: Option<&'a str>,
-    /// Whether conditions between its properties were left away.
+    /// Whether conditions between properties (`anyOf` of `required`) were dropped.
+    pub(crate) has_conditions: bool,
     pub(crate) is_loosened: bool,
     steps: usize,
 }
 
-/// The members of a schema that is nothing but an object, perhaps in parts; none where it is more than that.
-pub(crate) fn gather<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
+/// The members of a schema that describes only an object, possibly in parts; none if it describes more.
+pub(crate) fn object_members<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
     let mut members = Members::default();
     members.add(document, schema, 0).then_some(members)
 }
@@ -43,11 +44,11 @@ impl<'a> Members<'a> {
         if document.is_exhausted()
             || depth > DEPTH
             || self.steps > STEPS
-            || !map.iter().all(|(key, value)| is_plain(key, value))
+            || !map.iter().all(|(key, value)| is_object_keyword(key, value))
         {
             return false;
         }
-        // What stands beside a reference speaks of this use of it.
+        // A description beside a reference is about this use of it.
         let beside = schema.get("description").and_then(Value::as_str);
         let description = beside.or_else(|| map.get("description").and_then(Value::as_str));
         self.description = self.description.or(description);
@@ -55,16 +56,14 @@ impl<'a> Members<'a> {
         if !parts.into_iter().all(|part| self.add(document, part, depth + 1)) {
             return false;
         }
-        self.is_loosened |= ["anyOf", "oneOf"].iter().any(|keyword| map.contains_key(*keyword));
+        self.has_conditions |= ["anyOf", "oneOf"].iter().any(|keyword| map.contains_key(*keyword));
         self.add_own(map);
         true
     }
 
     fn add_own(&mut self, map: &'a Map<String, Value>) {
         let properties = map.get("properties").and_then(Value::as_object).into_iter().flatten();
-        for (name, property) in properties {
-            self.properties.insert(name, property);
-        }
+        self.properties.extend(properties.map(|(name, property)| (name.as_str(), property)));
         let required = map.get("required").and_then(Value::as_array).into_iter().flatten();
         self.required.extend(required.filter_map(Value::as_str));
         let additional = map.get("additionalProperties");
@@ -75,8 +74,8 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Whether a keyword says nothing but what an object has.
-fn is_plain(key: &str, value: &Value) -> bool {
+/// Whether a keyword only describes an object or annotates it.
+fn is_object_keyword(key: &str, value: &Value) -> bool {
     match key {
         "type" => match value {
             Value::String(kind) => kind == "object",
@@ -112,7 +111,7 @@ fn is_plain(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether alternatives only say which properties go together.
+/// Whether all alternatives only state which properties must occur together.
 fn are_conditions(alternatives: &Value) -> bool {
     let is_condition = |alternative: &Value| {
         let keys = alternative.as_object().into_iter().flatten().map(|(key, _)| key.as_str());

@@ -1,7 +1,7 @@
-//! Which regular expressions of the document the daemon can use.
+//! Regular expressions that the daemon's compiler accepts.
 //!
-//! Documents are written for engines that look around and go back; the daemon's does neither. The answer comes
-//! from its compiler itself, once for each pattern.
+//! Documents are written for engines with look-around and backreferences, which the daemon's engine lacks. Each pattern is
+//! compiled once to find out.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use toolgate_admission::{Schema, SchemaRole};
 
 use crate::text::is_visible;
 
-/// Longest pattern, in bytes. Those that list hundreds of words are better checked by the API.
+/// Longest pattern, in bytes. Patterns that list hundreds of words are left to the API.
 const PATTERN_BYTES: usize = 500;
 
-/// The patterns asked for so far.
+/// Cache of the patterns compiled so far.
 #[derive(Default)]
 pub(crate) struct Patterns {
-    known: BTreeMap<String, bool>,
+    is_usable: BTreeMap<String, bool>,
 }
 
 impl Patterns {
@@ -25,11 +25,11 @@ impl Patterns {
         if pattern.len() > PATTERN_BYTES || !is_visible(pattern) {
             return false;
         }
-        if let Some(known) = self.known.get(pattern) {
+        if let Some(known) = self.is_usable.get(pattern) {
             return *known;
         }
         let usable = Schema::compile(&json!({"pattern": pattern}), SchemaRole::Output).is_ok();
-        self.known.insert(pattern.to_owned(), usable);
+        self.is_usable.insert(pattern.to_owned(), usable);
         usable
     }
 }

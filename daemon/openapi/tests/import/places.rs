@@ -1,14 +1,14 @@
 //! Servers, credentials, names and selection.
 
 use serde_json::json;
-use toolgate_openapi::{Imported, Selector, Wanted};
+use toolgate_openapi::{ImportOptions, Imported, Selector};
 
-use super::{all, document, imported, notes, refused};
+use super::{all, document, import_checked, notes, skip_reason};
 
-fn with(head: &str, wanted: &Wanted<'_>) -> Result<Imported, toolgate_openapi::ImportError> {
-    imported(
+fn with(head: &str, options: &ImportOptions<'_>) -> Result<Imported, toolgate_openapi::ImportError> {
+    import_checked(
         &format!("openapi: 3.0.3\ninfo: {{title: T, version: v 1}}\npaths: {{/a: {{get: {{}}}}}}\n{head}"),
-        wanted,
+        options,
     )
 }
 
@@ -24,7 +24,7 @@ fn c2_the_base_url_is_the_first_server_with_tls() {
             "https://eu.example/2",
         ),
     ] {
-        let imported = with(&format!("servers: {servers}"), &Wanted::all("t")).expect(servers);
+        let imported = with(&format!("servers: {servers}"), &ImportOptions::new("t")).expect(servers);
         assert_eq!(imported.definition["base_url"], base_url);
     }
 }
@@ -40,19 +40,22 @@ fn c2_without_a_host_one_must_be_given() {
         "7",
     ] {
         let servers = format!("servers: {servers}");
-        let error = with(&servers, &Wanted::all("t")).expect_err(&servers);
+        let error = with(&servers, &ImportOptions::new("t")).expect_err(&servers);
         assert!(error.pointer == "/servers" && error.hint.contains("base_url"), "{error:?}");
-        let wanted = Wanted { base_url: Some("https://mine.example/v2/"), ..Wanted::all("t") };
-        assert_eq!(with(&servers, &wanted).expect("given").definition["base_url"], "https://mine.example/v2");
+        let options = ImportOptions { base_url: Some("https://mine.example/v2/"), ..ImportOptions::new("t") };
+        assert_eq!(
+            with(&servers, &options).expect("given").definition["base_url"],
+            "https://mine.example/v2"
+        );
     }
-    let wanted = Wanted { base_url: Some("mine.example"), ..Wanted::all("t") };
-    assert!(with("", &wanted).expect_err("no scheme").message.contains("`mine.example`"));
+    let options = ImportOptions { base_url: Some("mine.example"), ..ImportOptions::new("t") };
+    assert!(with("", &options).expect_err("no scheme").message.contains("`mine.example`"));
 }
 
 #[test]
 fn c2_an_operation_with_another_server_is_left_out() {
     let own = |url: &str| format!("paths: {{/a: {{get: {{servers: [{{url: '{url}'}}]}}}}}}");
-    assert!(refused(&own("https://upload.example.com")).contains("a server of its own"));
+    assert!(skip_reason(&own("https://upload.example.com")).contains("a server of its own"));
     assert!(all(&own("https://api.example.com/v1")).left_out.is_empty());
 }
 
@@ -91,7 +94,7 @@ fn c2_security_schemes_become_authentication() {
         let paths = format!(
             "components: {{securitySchemes: {{s: {scheme}}}}}\nsecurity: [{{s: []}}]\npaths: {{/a: {{get: {{}}}}}}"
         );
-        assert!(refused(&paths).contains("needs `s`"), "{}", refused(&paths));
+        assert!(skip_reason(&paths).contains("needs `s`"), "{}", skip_reason(&paths));
     }
 }
 
@@ -108,21 +111,21 @@ paths:
 ";
 
 #[test]
-fn c2_one_credential_is_chosen_and_what_needs_another_is_left_out() {
+fn c2_one_credential_is_chosen_and_operations_that_need_another_are_left_out() {
     let imported = all(TWO_KEYS);
     let left_out: Vec<&str> = imported.left_out.iter().map(|left_out| left_out.what.as_str()).collect();
     assert_eq!(imported.definition["authentication"]["kind"], "bearer");
     assert_eq!(left_out, ["GET /c", "GET /d"], "`oauth` and `user` are one secret, in one place");
-    let wanted = Wanted { scheme: Some("admin"), ..Wanted::all("t") };
-    let admin = super::imported(&document(TWO_KEYS), &wanted).expect("imported");
+    let options = ImportOptions { scheme: Some("admin"), ..ImportOptions::new("t") };
+    let admin = super::import_checked(&document(TWO_KEYS), &options).expect("imported");
     let left_out: Vec<&str> = admin.left_out.iter().map(|left_out| left_out.what.as_str()).collect();
     assert_eq!(left_out, ["GET /a", "GET /d", "GET /g"]);
-    let unknown = Wanted { scheme: Some("none"), ..Wanted::all("t") };
-    let error = super::imported(&document(TWO_KEYS), &unknown).expect_err("no such scheme");
+    let unknown = ImportOptions { scheme: Some("none"), ..ImportOptions::new("t") };
+    let error = super::import_checked(&document(TWO_KEYS), &unknown).expect_err("no such scheme");
     assert!(error.hint.contains("`admin`") && error.hint.contains("`user`"), "{}", error.hint);
 }
 
-/// An action cannot say that it goes without the credential of its definition.
+/// An action cannot opt out of the credential of its definition.
 #[test]
 fn c2_operations_that_need_no_credential_and_are_sent_with_it_are_named() {
     let scheme =
@@ -143,25 +146,24 @@ fn c2_operations_that_need_no_credential_and_are_sent_with_it_are_named() {
     let many = with(&paths(9));
     let named = "GET /b0, GET /b1, GET /b2, GET /b3 and 5 others need no credential and are sent with it\n";
     assert!(many.contains(named), "{many}");
-    // Where no credential is sent, there is nothing to tell.
     let none = notes(&all("paths: {/a: {get: {security: []}}}"));
     assert!(!none.contains("sent with it"), "{none}");
 }
 
 #[test]
-fn c2_that_an_api_keeps_to_http_is_said_where_it_is_wanted() {
+fn c2_the_definition_states_safe_methods_only_on_request() {
     let document = document("paths: {/a: {get: {}}}");
-    let said = |safe_methods| {
-        let wanted = Wanted { safe_methods, ..Wanted::all("t") };
-        let imported = super::imported(&document, &wanted).expect("imported");
+    let safe_methods_of = |safe_methods| {
+        let options = ImportOptions { safe_methods, ..ImportOptions::new("t") };
+        let imported = super::import_checked(&document, &options).expect("imported");
         imported.definition.get("safe_methods").cloned()
     };
-    assert_eq!(said(true), Some(json!(true)));
-    assert_eq!(said(false), None);
+    assert_eq!(safe_methods_of(true), Some(json!(true)));
+    assert_eq!(safe_methods_of(false), None);
 }
 
 #[test]
-fn c2_where_the_host_puts_the_secret_is_no_argument() {
+fn c2_the_parameter_that_holds_the_secret_is_not_an_argument() {
     let imported = all(
         "components: {securitySchemes: {s: {type: apiKey, in: query, name: key}}}
 security: [{s: []}]
@@ -178,13 +180,13 @@ fn c2_a_field_that_repeats_the_credential_is_no_argument_and_one_without_a_schem
     let scheme = "components: {securitySchemes: {s: {type: http, scheme: bearer}}}\nsecurity: [{s: []}]";
     let imported = all(&format!("{scheme}\n{operation}"));
     assert!(notes(&imported).contains("`token` is left out: the host puts the credential there"));
-    assert!(refused(operation).contains("lends authority"));
+    assert!(skip_reason(operation).contains("carries a credential"));
 }
 
 #[test]
 fn c2_a_credential_is_not_sent_without_tls() {
     let head = "servers: [{url: 'http://a.example'}]\ncomponents: {securitySchemes: {s: {type: http, scheme: basic}}}\nsecurity: [{s: []}]";
-    let error = with(head, &Wanted::all("t")).expect_err("no TLS");
+    let error = with(head, &ImportOptions::new("t")).expect_err("no TLS");
     assert!(error.message.contains("without TLS") && error.hint.contains("https"), "{error}");
 }
 
@@ -208,24 +210,26 @@ fn c2_operations_are_selected_by_tag_path_name_and_method() {
     ] {
         let select: Vec<Selector> =
             select.split_whitespace().map(|text| text.parse().expect("a selector")).collect();
-        let wanted = Wanted { select: &select, ..Wanted::all("t") };
-        let imported = imported(&document(MANY), &wanted).expect("some");
+        let options = ImportOptions { select: &select, ..ImportOptions::new("t") };
+        let imported = import_checked(&document(MANY), &options).expect("some");
         let actions = imported.definition["actions"].as_array().expect("actions");
         let found: Vec<&str> = actions.iter().filter_map(|action| action["name"].as_str()).collect();
         assert_eq!(found.join(" "), names);
     }
     let select = ["tag:none".parse().expect("a selector")];
-    let error = imported(&document(MANY), &Wanted { select: &select, ..Wanted::all("t") }).expect_err("none");
+    let error =
+        import_checked(&document(MANY), &ImportOptions { select: &select, ..ImportOptions::new("t") })
+            .expect_err("none");
     assert!(error.message.contains("none of the 6 operations is selected"), "{error}");
 }
 
 #[test]
-fn c2_what_is_deprecated_is_left_out_unless_it_is_asked_for() {
+fn c2_deprecated_operations_are_left_out_unless_requested() {
     let plain = all(MANY);
     assert_eq!(plain.left_out.len(), 1);
     assert!(plain.left_out[0].to_string().starts_with("DELETE /pets/{id}: it is deprecated"));
-    let wanted = Wanted { deprecated: true, ..Wanted::all("t") };
-    let all = imported(&document(MANY), &wanted).expect("all");
+    let options = ImportOptions { deprecated: true, ..ImportOptions::new("t") };
+    let all = import_checked(&document(MANY), &options).expect("all");
     let removed = all.definition["actions"]
         .as_array()
         .expect("actions")
@@ -236,14 +240,14 @@ fn c2_what_is_deprecated_is_left_out_unless_it_is_asked_for() {
 
 #[test]
 fn c2_beyond_the_limit_whole_operations_are_left_out() {
-    let wanted = Wanted { limit: 2, ..Wanted::all("t") };
-    let imported = imported(&document(MANY), &wanted).expect("some");
+    let options = ImportOptions { limit: 2, ..ImportOptions::new("t") };
+    let imported = import_checked(&document(MANY), &options).expect("some");
     assert_eq!(imported.definition["actions"].as_array().map(Vec::len), Some(2));
     assert_eq!((imported.operations, imported.selected, imported.left_out.len()), (6, 6, 4));
     assert!(imported.left_out[0].why.contains("2 actions are taken already: select fewer"));
 }
 
-/// 9.4: the name in the document is kept, and what is made of it fits the wire name of the namespace.
+/// 9.4: the name in the document is kept, and the tool name made of it fits the namespace's wire name.
 #[test]
 fn c2_an_action_is_called_as_in_the_document() {
     let long = "listEverythingThatThereIsAndMoreThanFitsTheNameOfAnyToolThatAModelCanCall";
@@ -256,14 +260,15 @@ fn c2_an_action_is_called_as_in_the_document() {
         ("''", "get_a_b"),
     ] {
         let text = document(&format!("paths: {{'/a/{{b}}': {{get: {{operationId: {id}}}}}}}"));
-        let imported = imported(&text, &Wanted::all("a-namespace-of-thirty-letters")).expect("imported");
+        let imported =
+            import_checked(&text, &ImportOptions::new("a-namespace-of-thirty-letters")).expect("imported");
         assert_eq!(imported.definition["actions"][0]["name"], name);
     }
     let text = document("paths: {/a: {get: {}}}");
-    assert!(super::imported(&text, &Wanted::all("No Namespace")).is_err());
+    assert!(super::import_checked(&text, &ImportOptions::new("No Namespace")).is_err());
 }
 
-/// 9.4: which of them a policy meant when it allowed the name is not to be guessed.
+/// 9.4: a policy that allows the shared name would be ambiguous.
 #[test]
 fn c2_operations_that_would_be_one_tool_are_left_out_unless_one_is_selected() {
     let text = document(
@@ -272,13 +277,13 @@ fn c2_operations_that_would_be_one_tool_are_left_out_unless_one_is_selected() {
   /b: {get: {operationId: list-users}, put: {operationId: other}}
 ",
     );
-    let names = |wanted: &Wanted<'_>| {
-        let imported = imported(&text, wanted).expect("imported");
+    let names = |options: &ImportOptions<'_>| {
+        let imported = import_checked(&text, options).expect("imported");
         let actions = imported.definition["actions"].as_array().expect("actions").clone();
         let left_out: Vec<String> = imported.left_out.iter().map(ToString::to_string).collect();
         (actions.iter().map(|action| action["name"].clone()).collect::<Vec<_>>(), left_out.join("; "))
     };
-    let (taken, left_out) = names(&Wanted::all("t"));
+    let (taken, left_out) = names(&ImportOptions::new("t"));
     assert_eq!(taken, ["other"]);
     for label in ["GET /a", "GET /b"] {
         assert!(
@@ -287,18 +292,18 @@ fn c2_operations_that_would_be_one_tool_are_left_out_unless_one_is_selected() {
         );
     }
     let select = ["operation:listUsers", "operation:other"].map(|one| one.parse().expect("a selector"));
-    let (taken, _) = names(&Wanted { select: &select, ..Wanted::all("t") });
+    let (taken, _) = names(&ImportOptions { select: &select, ..ImportOptions::new("t") });
     assert_eq!(taken, ["listUsers", "other"]);
-    // What is left out anyhow takes nobody's name.
+    // A deprecated operation, which is left out anyway, reserves no tool name.
     let select = ["path:/a".parse().expect("a selector")];
-    let (taken, left_out) = names(&Wanted { select: &select, ..Wanted::all("t") });
+    let (taken, left_out) = names(&ImportOptions { select: &select, ..ImportOptions::new("t") });
     assert_eq!(taken, ["listUsers"], "{left_out}");
 }
 
 #[test]
 fn c2_the_head_of_the_definition_says_what_the_document_says() {
     let imported =
-        with("servers: [{url: 'https://a.example'}]\ntags: []", &Wanted::all("t")).expect("imported");
+        with("servers: [{url: 'https://a.example'}]\ntags: []", &ImportOptions::new("t")).expect("imported");
     assert_eq!(imported.definition["version"], "v-1");
     assert_eq!(imported.definition["display_name"], "T");
     assert_eq!(imported.definition["description"], "T");

@@ -1,12 +1,12 @@
-//! Schemas: what OpenAPI writes otherwise than JSON Schema, references, and what the daemon does not compile.
+//! Schemas: OpenAPI's deviations from JSON Schema, references, and schemas that the daemon does not compile.
 
 use serde_json::{Value, json};
-use toolgate_openapi::Wanted;
+use toolgate_openapi::ImportOptions;
 
-use super::{action, all, document, fits, imported, notes};
+use super::{action, all, document, fits, import_checked, notes};
 
-/// The schema of one argument that the document gives this schema, in YAML flow style.
-fn written(schema: &str) -> Value {
+/// Imports an argument with this schema (YAML flow style), and returns its schema in the action.
+fn property_schema(schema: &str) -> Value {
     let action = action(&format!(
         "paths: {{/a: {{post: {{requestBody: {{content: {{application/json: {{schema: {{type: object, properties: {{x: {schema}}}}}}}}}}}}}}}}}"
     ));
@@ -62,7 +62,7 @@ fn c2_what_openapi_writes_its_own_way_becomes_json_schema() {
         ),
         ("{const: a, description: \"b\\u202Ec\"}", json!({"const": "a", "description": "bc"})),
     ] {
-        assert_eq!(written(schema), expected, "{schema}");
+        assert_eq!(property_schema(schema), expected, "{schema}");
     }
 }
 
@@ -70,14 +70,14 @@ fn c2_what_openapi_writes_its_own_way_becomes_json_schema() {
 fn c2_objects_in_parts_become_one() {
     let schema = "{allOf: [{type: object, required: [a], properties: {a: {type: string}}, additionalProperties: false}, {properties: {b: {type: integer}}}], description: both}";
     assert_eq!(
-        written(schema),
+        property_schema(schema),
         json!({
             "type": "object", "description": "both", "required": ["a"],
             "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "additionalProperties": false
         })
     );
     let other = "{allOf: [{type: string}, {maxLength: 3}]}";
-    assert_eq!(written(other), json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}));
+    assert_eq!(property_schema(other), json!({"allOf": [{"type": "string"}, {"maxLength": 3}]}));
 }
 
 const COMPONENTS: &str = "
@@ -173,10 +173,10 @@ fn c2_answers_are_described_only_if_that_is_asked_for() {
     let text = document(
         "paths: {/a: {get: {responses: {200: {content: {application/json: {schema: {type: object, properties: {a: {type: string}, b: {type: string, writeOnly: true}}}}}}}}}}",
     );
-    let plain = imported(&text, &Wanted::all("t")).expect("imported");
+    let plain = import_checked(&text, &ImportOptions::new("t")).expect("imported");
     assert_eq!(plain.definition["actions"][0].get("output_schema"), None);
-    let wanted = Wanted { output_schemas: true, ..Wanted::all("t") };
-    let described = imported(&text, &wanted).expect("imported");
+    let options = ImportOptions { output_schemas: true, ..ImportOptions::new("t") };
+    let described = import_checked(&text, &options).expect("imported");
     assert_eq!(
         described.definition["actions"][0]["output_schema"],
         json!({"type": "object", "properties": {"a": {"type": "string"}}})

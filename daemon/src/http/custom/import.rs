@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, ErrorType};
-use toolgate_openapi::{ImportError, Imported, Selector, Wanted};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 use utoipa::ToSchema;
 
 use super::super::address::OrganizationAddress;
@@ -162,14 +162,14 @@ impl ImportRequest {
             .map(|text| text.parse())
             .collect::<Result<Vec<Selector>, _>>()
             .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), error.hint))?;
-        let wanted = Wanted {
+        let wanted = ImportOptions {
             base_url: self.base_url.as_deref(),
             select: &select,
             deprecated: self.deprecated.unwrap_or(false),
             scheme: self.scheme.as_deref(),
             safe_methods: self.safe_methods.unwrap_or(false),
             output_schemas: self.output_schemas.unwrap_or(false),
-            ..Wanted::all(&self.namespace)
+            ..ImportOptions::new(&self.namespace)
         };
         // A document in a string can be YAML.
         let text: Option<String> = serde_json::from_str(self.document.get()).ok();

@@ -1,34 +1,33 @@
-//! The fields of a form (`application/x-www-form-urlencoded`).
+//! The fields of a form body (`application/x-www-form-urlencoded`).
 //!
-//! A form holds words and lists of words. An object in it is written in one of many ways, of which OpenAPI fixes none; but
-//! where a document says `deepObject` it means what most servers read: `address[city]=…` for what an object has, `ids[]=…`
-//! for what a list has. So such an object becomes a field for each of its members, and every other one is left out.
+//! A form holds scalars and lists of scalars. OpenAPI fixes no encoding for objects in a form, but documents that say
+//! `deepObject` mean the one that most servers parse: `address[city]=…` for members, `ids[]=…` for items. Such an object
+//! becomes one field for each member; every other object is left out.
 
 use serde_json::{Map, Value};
 use toolgate_admission::show;
 
 use crate::document::Document;
-use crate::parameters::{Kind, kind};
-use crate::schema::{Direction, Members, gather};
+use crate::parameters::{Shape, shape};
+use crate::schema::{Direction, Members, object_members};
 
-/// Objects inside each other that are written out.
+/// Levels of nested objects that become fields.
 const DEPTH: usize = 3;
-/// Fields that objects may be written out to, together with all others.
+/// Most fields of one form.
 const FIELDS: usize = 150;
 
-/// A field of a form.
 pub(crate) struct Field<'a> {
-    /// Its name as an argument: `address_city`.
+    /// Its argument name, like `address_city`.
     pub(crate) name: String,
-    /// Its name in the form: `address[city]`.
+    /// Its name in the form, like `address[city]`.
     pub(crate) sent_as: String,
     pub(crate) schema: &'a Value,
     pub(crate) is_required: bool,
-    /// Whether it is an object whose members nobody names, which stands there with brackets: `metadata[plan]`.
+    /// Whether it is an object with arbitrary member names, sent with brackets: `metadata[plan]`.
     pub(crate) is_open: bool,
 }
 
-/// The fields of a form with these members; an error names a required one that cannot be written.
+/// The fields of a form; the error names a required member that no form can hold.
 pub(crate) fn fields<'a>(
     document: &'a Document,
     members: &Members<'a>,
@@ -36,9 +35,9 @@ pub(crate) fn fields<'a>(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Field<'a>>, String> {
     let mut fields = Vec::new();
-    // What needs no writing out comes first, and is never crowded out.
+    // Scalars and lists come first, so that nested objects cannot use up the limit before them.
     let (nested, single): (Vec<_>, Vec<_>) =
-        members.properties.iter().partition(|(_, schema)| kind(document, schema) == Kind::Nested);
+        members.properties.iter().partition(|(_, schema)| shape(document, schema) == Shape::Nested);
     for (name, schema) in single.into_iter().chain(nested) {
         if Direction::Request.is_hidden(document, schema) {
             continue;
@@ -59,13 +58,13 @@ pub(crate) fn fields<'a>(
         }
         let shown = show(name, 80);
         if is_required && fields.len() == before {
-            return Err(format!("it needs `{shown}`, whose value no form holds"));
+            return Err(format!("it needs `{shown}`, whose value a form cannot hold"));
         }
         if fields.len() > FIELDS {
             fields.truncate(before);
         }
         let part = if fields.len() == before { "" } else { "a part of " };
-        notes.push(format!("{part}`{shown}` is left out: no form holds such a value"));
+        notes.push(format!("{part}`{shown}` is left out: a form cannot hold such a value"));
     }
     Ok(fields)
 }
@@ -74,7 +73,7 @@ fn is_deep(encoding: Option<&Value>) -> bool {
     encoding.and_then(|encoding| encoding.get("style")).is_some_and(|style| style == "deepObject")
 }
 
-/// Adds the fields of a value; false where some of it cannot be written.
+/// Adds the fields of one value; returns false if a part of it cannot be written.
 fn write<'a>(
     document: &'a Document,
     field: Field<'a>,
@@ -82,14 +81,14 @@ fn write<'a>(
     depth: usize,
     fields: &mut Vec<Field<'a>>,
 ) -> bool {
-    match kind(document, field.schema) {
-        Kind::Single => fields.push(field),
-        Kind::List => {
+    match shape(document, field.schema) {
+        Shape::Single => fields.push(field),
+        Shape::List => {
             let end = if has_brackets { "[]" } else { "" };
             fields.push(Field { sent_as: format!("{}{end}", field.sent_as), ..field });
         }
-        Kind::Nested if !has_brackets || depth == DEPTH => return false,
-        Kind::Nested => match object(document, field.schema) {
+        Shape::Nested if !has_brackets || depth == DEPTH => return false,
+        Shape::Nested => match named_members(document, field.schema) {
             Some(members) => return write_members(document, &field, &members, depth, fields),
             None if is_open_object(document, field.schema) => fields.push(Field { is_open: true, ..field }),
             None => return false,
@@ -107,7 +106,7 @@ fn write_members<'a>(
 ) -> bool {
     let mut is_whole = true;
     for (name, schema) in &members.properties {
-        // A field too many says that there are too many.
+        // One field above the limit is enough for `fields` to see that there are too many.
         if fields.len() > FIELDS {
             return false;
         }
@@ -123,27 +122,28 @@ fn write_members<'a>(
     is_whole
 }
 
-/// The members of the one object that a value may be, whatever single values it may be beside.
-fn object<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
-    let named = |schema: &'a Value| gather(document, schema).filter(|members| !members.properties.is_empty());
+/// The members of the only object among the values that the schema allows.
+fn named_members<'a>(document: &'a Document, schema: &'a Value) -> Option<Members<'a>> {
+    let named =
+        |schema: &'a Value| object_members(document, schema).filter(|members| !members.properties.is_empty());
     named(schema).or_else(|| named(only_object(document, schema)?))
 }
 
-/// Whether it may be one object, whose members nobody names and which are words or lists of them.
+/// Whether the schema allows one object with arbitrary names for members that are scalars or lists.
 fn is_open_object(document: &Document, schema: &Value) -> bool {
     let open = |schema: &Value| {
         let others = document.resolve(schema).ok()?.get("additionalProperties")?;
-        Some(others.is_object() && kind(document, others) != Kind::Nested)
+        Some(others.is_object() && shape(document, others) != Shape::Nested)
     };
     let is_open = |schema| open(schema).unwrap_or_default();
     is_open(schema) || only_object(document, schema).is_some_and(is_open)
 }
 
-/// The one alternative that is no single value.
+/// The only alternative that is not a scalar.
 fn only_object<'a>(document: &'a Document, schema: &'a Value) -> Option<&'a Value> {
     let schema = document.resolve(schema).ok()?;
     let alternatives = schema.get("anyOf").or_else(|| schema.get("oneOf"))?.as_array()?;
-    let mut objects = alternatives.iter().filter(|alternative| kind(document, alternative) != Kind::Single);
+    let mut objects = alternatives.iter().filter(|alternative| shape(document, alternative) != Shape::Single);
     let only = objects.next()?;
     objects.next().is_none().then_some(only)
 }
