@@ -1,62 +1,70 @@
-//! Agents' documents and the policies above them, held to what they say when they are read by hand.
+//! Agent documents and the policies above them, compared with a direct reading of their lists.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    AgentDocument, Autonomy, Catalogue, Decision, Descriptor, Digest, DocumentError, LimitsPatch,
-    OrgDocument, PlatformDocument, Plugin, Rules, SessionFacts, StepVerdict, decide, explain,
+    AgentDocument, Autonomy, Catalogue, Decision, Descriptor, DocumentError, OrgDocument, PlatformDocument,
+    Rules, SessionFacts, StepVerdict, Warning, decide, explain,
 };
 
-use crate::strict;
-use crate::tell::{assert_place, assert_pointer, assert_told};
+use crate::error_format::{assert_error_text, assert_pointer, assert_pointer_into};
+use crate::{plugin, strict};
 
 const TOOLS: &[(&str, &[&str])] =
     &[("crm", &["delete", "search"]), ("files", &["read", "write"]), ("web-search", &["by_image"])];
 
-static CATALOGUE: LazyLock<Arc<Catalogue<()>>> = LazyLock::new(|| {
-    let plugins = TOOLS.iter().map(|(namespace, tools)| plugin(namespace, tools)).collect();
-    Arc::new(Catalogue::new(LimitsPatch::new(), plugins))
-});
+static CATALOGUE: LazyLock<Arc<Catalogue<()>>> =
+    LazyLock::new(|| plugin::catalogue(TOOLS.iter().map(|(namespace, tools)| descriptor(namespace, tools))));
 
-/// A document of a layer, as owners send it.
+/// Input: a document of any layer.
 ///
-/// What is accepted is strict JSON with known fields alone, and gives an agent exactly the tools that its lists give
-/// when they are read by hand: denial wins, an empty list is nothing, what is not there is nothing. What is refused
-/// names its place.
+/// An accepted document is strict JSON with known fields only, and gives an agent exactly the tools that a direct reading of
+/// its lists gives: denial wins, and an empty or absent list gives nothing. An error has a pointer into the document.
 pub fn documents(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let value = strict::read(text, 64);
-    match AgentDocument::parse(text) {
-        Ok(document) => {
-            let value = value.as_ref().expect("accepted, and no strict JSON");
-            known(value, &AGENT_FIELDS);
-            let above = rules(AgentDocument::default());
-            document.warnings(&above).iter().for_each(|warning| assert_place(value, &warning.path));
-            gives(&document, value);
-        }
-        Err(error) => told(&error, value.as_ref()),
+    let above = rules(AgentDocument::default());
+    let agent = AgentDocument::parse(text);
+    check_document(&agent, value.as_ref(), &AGENT_FIELDS, |document| document.warnings(&above));
+    if let (Ok(document), Some(value)) = (agent, &value) {
+        check_decisions(&document, value);
     }
-    match OrgDocument::parse(text) {
-        Ok(document) => {
-            let value = value.as_ref().expect("accepted, and no strict JSON");
-            known(value, &ORGANIZATION_FIELDS);
-            document.warnings(&CATALOGUE).iter().for_each(|warning| assert_place(value, &warning.path));
+    let organization = OrgDocument::parse(text);
+    check_document(&organization, value.as_ref(), &ORGANIZATION_FIELDS, |document| {
+        document.warnings(&CATALOGUE)
+    });
+    let platform = PlatformDocument::parse(text);
+    check_document(&platform, value.as_ref(), &PLATFORM_FIELDS, |document| document.warnings(&CATALOGUE));
+}
+
+/// An accepted document has known fields only; errors and warnings point into it.
+fn check_document<T>(
+    parsed: &Result<T, DocumentError>,
+    value: Option<&Value>,
+    fields: &[&str],
+    warnings: impl Fn(&T) -> Vec<Warning>,
+) {
+    match (parsed, value) {
+        (Ok(document), Some(value)) => {
+            let object = value.as_object().expect("a document is an object");
+            let is_known = object.keys().all(|field| fields.contains(&field.as_str()));
+            assert!(is_known, "an unknown field is accepted");
+            warnings(document).iter().for_each(|warning| assert_pointer_into(value, &warning.path));
         }
-        Err(error) => told(&error, value.as_ref()),
-    }
-    match PlatformDocument::parse(text) {
-        Ok(document) => {
-            let value = value.as_ref().expect("accepted, and no strict JSON");
-            known(value, &PLATFORM_FIELDS);
-            document.warnings(&CATALOGUE).iter().for_each(|warning| assert_place(value, &warning.path));
+        (Ok(_), None) => panic!("accepted, but not strict JSON"),
+        (Err(error), value) => {
+            assert_error_text(&error.message, &error.hint);
+            match value {
+                Some(value) => assert_pointer_into(value, &error.place),
+                None => assert_pointer(&error.place),
+            }
         }
-        Err(error) => told(&error, value.as_ref()),
     }
 }
 
-/// The published fields; `quotas` and `network` may say nothing as long as nothing enforces them.
+/// The published fields; `quotas` and `network` must be empty as long as nothing enforces them.
 const AGENT_FIELDS: [&str; 11] = [
     "name",
     "enabled",
@@ -85,21 +93,8 @@ const PLATFORM_FIELDS: [&str; 10] = [
     "server_binding",
 ];
 
-fn told(error: &DocumentError, value: Option<&Value>) {
-    assert_told(&error.message, &error.hint);
-    match value {
-        Some(value) => assert_place(value, &error.place),
-        None => assert_pointer(&error.place),
-    }
-}
-
-fn known(value: &Value, fields: &[&str]) {
-    let object = value.as_object().expect("a document is an object");
-    assert!(object.keys().all(|field| fields.contains(&field.as_str())), "a field that nothing enforces");
-}
-
-fn gives(document: &AgentDocument, value: &Value) {
-    // What profiles and subtypes give is defined by other documents.
+fn check_decisions(document: &AgentDocument, value: &Value) {
+    // Other documents define the tools of profiles and subtypes.
     if document.profile.is_some() || document.subtype.is_some() {
         return;
     }
@@ -112,19 +107,19 @@ fn gives(document: &AgentDocument, value: &Value) {
             let allowed = bound
                 && lists(&value["enabled"], namespace, tool)
                 && !lists(&value["disabled"], namespace, tool);
-            // No tool here says that it changes nothing.
+            // No tool here is read-only.
             let allowed = allowed && document.autonomy != Autonomy::DraftOnly;
             let supervised = document.autonomy == Autonomy::Supervised;
             let approved = lists(&value["require_approval_for"], namespace, tool)
                 || value["require_approval_for"].is_null() && supervised;
             let decision = decide(&rules, &facts, &id);
             match decision {
-                Decision::Allowed(_) => assert!(allowed && !approved, "`{id}` is let through"),
-                Decision::NeedsApproval(..) => assert!(allowed && approved, "`{id}` waits for approval"),
-                Decision::Refused(_) => assert!(!allowed, "`{id}` is kept out"),
+                Decision::Allowed(_) => assert!(allowed && !approved, "`{id}` is allowed"),
+                Decision::NeedsApproval(..) => assert!(allowed && approved, "`{id}` needs an approval"),
+                Decision::Refused(_) => assert!(!allowed, "`{id}` is refused"),
             }
             let stops = explain(&rules, &facts, &id).iter().any(|step| step.verdict != StepVerdict::Passes);
-            assert_eq!(stops, !allowed || approved, "the explanation of `{id}` says otherwise");
+            assert_eq!(stops, !allowed || approved, "the explanation of `{id}` differs from the decision");
         }
     }
 }
@@ -146,16 +141,9 @@ fn lists(list: &Value, namespace: &str, tool: &str) -> bool {
     }
 }
 
-fn plugin(namespace: &str, tools: &[&str]) -> Arc<Plugin<()>> {
+fn descriptor(namespace: &str, tools: &[&str]) -> Descriptor {
     let tool = |name: &&str| json!({"name": name, "description": "Does it.", "usage": "Use it.", "input_schema": {"type": "object"}});
     let tools: Vec<Value> = tools.iter().map(tool).collect();
     let description = json!({"name": namespace, "version": "1.0.0", "tools": tools}).to_string();
-    let descriptor = Descriptor::parse(&description).expect("a description");
-    Arc::new(Plugin {
-        granted: Arc::new(descriptor.capabilities.clone().into()),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([7; 32]),
-        component: (),
-        disabled: false,
-    })
+    Descriptor::parse(&description).expect("a description")
 }

@@ -1,4 +1,4 @@
-//! Requests that a guest wants to make, held to what a grant says when it is read by hand.
+//! Outgoing requests of a guest, compared with a direct reading of its grant.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use toolgate_admission::{Capabilities, Grant, Reach, Target};
 
-use crate::tell::{assert_pointer, assert_told};
+use crate::error_format::{assert_error_text, assert_pointer};
 
-/// A grant, a line `---`, and five lines: scheme, authority, path and query, method, addresses between spaces.
+/// Input: a grant, a line `---`, and five lines: scheme, authority, path and query, method, addresses between spaces.
 ///
-/// Permitted means that the host is in the grant, by a look at its JSON, and that every address is public, by intervals of
-/// numbers, or in a network that the grant names. What is permitted has no second reading.
+/// A permitted request has a host that the grant lists, by a look at its JSON; every address is public, by numeric ranges,
+/// or in a network that the grant names; and no lenient parser can read the request differently.
 pub fn egress(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let Some((document, request)) = text.split_once("\n---\n") else { return };
@@ -19,23 +19,23 @@ pub fn egress(data: &[u8]) {
     let &[scheme, authority, path, method, addresses] = &lines[..] else { return };
     let target = match Target::parse(scheme, authority, path, method) {
         Ok(target) => target,
-        Err(error) => return assert_told(&error.message, error.hint),
-    };
-    has_one_reading(authority, path, &target);
+            Err(error) => return assert_error_text(&error.message, error.hint),
+        };
+        check_unambiguous(authority, path, &target);
     let granted = match Grant::parse(document) {
         Ok(grant) => grant,
         Err(error) => {
             assert_pointer(&error.place);
-            return assert_told(&error.to_string(), &error.hint);
+            return assert_error_text(&error.to_string(), &error.hint);
         }
     };
-    let written: Value = serde_json::from_str(document).expect("a grant that was read");
+    let written: Value = serde_json::from_str(document).expect("a parsed grant");
     let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
     let reach = Reach::new(Arc::new(asked), Arc::new(granted));
     let addresses: Vec<IpAddr> = addresses.split(' ').filter_map(|text| text.parse().ok()).collect();
     let permitted = match reach.permit(target.clone()) {
         Ok(permitted) => permitted,
-        Err(denied) => return assert_told(&denied.message, &denied.hint),
+        Err(denied) => return assert_error_text(&denied.message, &denied.hint),
     };
     assert!(is_listed(&written, &target), "{target} is in no rule of {document}");
     match permitted.vet(&addresses) {
@@ -46,7 +46,7 @@ pub fn egress(data: &[u8]) {
             }
         }
         Err(denied) => {
-            assert_told(&denied.message, &denied.hint);
+            assert_error_text(&denied.message, &denied.hint);
             let is_literal = target.host().name().is_none();
             let all_good = addresses.iter().all(|address| is_public(*address));
             assert!(addresses.is_empty() || is_literal || !all_good, "{addresses:?} are refused");
@@ -54,8 +54,8 @@ pub fn egress(data: &[u8]) {
     }
 }
 
-/// No part of it is there for a lenient reader only.
-fn has_one_reading(authority: &str, path: &str, target: &Target) {
+/// No part of the target exists only for a lenient parser.
+fn check_unambiguous(authority: &str, path: &str, target: &Target) {
     let host = target.host().to_string();
     assert!(authority.to_ascii_lowercase().starts_with(&host), "`{authority}` is read as `{host}`");
     let rest = &authority[host.len()..];
@@ -64,8 +64,8 @@ fn has_one_reading(authority: &str, path: &str, target: &Target) {
     let mut decoded = target.path().to_owned();
     for _ in 0..5 {
         let detours = ["//", "/./", "/../", "/..;", "/.;", "\\", "\0"];
-        assert!(!detours.iter().any(|detour| decoded.contains(detour)), "{target} makes a detour: {decoded}");
-        assert!(!decoded.ends_with("/.") && !decoded.ends_with("/.."), "{target} ends in a detour");
+        assert!(!detours.iter().any(|detour| decoded.contains(detour)), "{target} can be normalized: {decoded}");
+        assert!(!decoded.ends_with("/.") && !decoded.ends_with("/.."), "{target} ends in a dot segment");
         decoded = decoded.replace("%25", "%");
         for (code, letter) in
             [("%2e", "."), ("%2E", "."), ("%2f", "/"), ("%2F", "/"), ("%5c", "\\"), ("%5C", "\\")]
@@ -75,7 +75,7 @@ fn has_one_reading(authority: &str, path: &str, target: &Target) {
     }
 }
 
-/// Whether a rule of the document, taken as text, has the host, the scheme and the port.
+/// Whether a rule of the grant's JSON has the host, the scheme and the port.
 fn is_listed(grant: &Value, target: &Target) -> bool {
     let host = target.host().to_string();
     let rules = grant["network"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -98,11 +98,11 @@ fn is_listed(grant: &Value, target: &Target) -> bool {
     })
 }
 
-/// By the first and the last address of each network, as numbers.
+/// Whether a private network of the grant contains the address, compared as numbers.
 fn is_named(grant: &Value, address: IpAddr) -> bool {
     let networks = grant["private_networks"].as_array().map(Vec::as_slice).unwrap_or_default();
     networks.iter().filter_map(Value::as_str).any(|network| {
-        let (first, bits) = network.split_once('/').expect("a network that was read");
+        let (first, bits) = network.split_once('/').expect("a parsed network");
         let (first, bits): (IpAddr, u32) = (first.parse().expect("an address"), bits.parse().expect("bits"));
         let (first, at, width) = match (first, address) {
             (IpAddr::V4(first), IpAddr::V4(at)) => {
@@ -116,7 +116,7 @@ fn is_named(grant: &Value, address: IpAddr) -> bool {
     })
 }
 
-/// The addresses that are anybody's, by the registries of IANA.
+/// Whether IANA's special-purpose registries leave the address globally reachable.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

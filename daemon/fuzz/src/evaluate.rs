@@ -1,15 +1,15 @@
-//! A validator of its own for the part of JSON Schema (2020-12) that tools' schemas are made of.
+//! A second JSON Schema validator (2020-12), for the keywords that tool schemas use.
 //!
-//! Small enough to be read beside the specification. Where a schema says something that is not here, or that
-//! doubles cannot compare exactly, it has no opinion.
+//! It is small enough to compare with the specification. For other keywords, and numbers that a double cannot compare
+//! exactly, it returns no verdict.
 
 use serde_json::{Map, Value};
 
-/// Above it not every integer is a double.
+/// From here on not every integer is a double.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Whether the value fits the schema; none where the schema is beyond what is known here.
-pub fn fits(schema: &Value, value: &Value) -> Option<bool> {
+/// Whether the value is valid; none if the schema has an unknown keyword.
+pub fn is_valid(schema: &Value, value: &Value) -> Option<bool> {
     let keywords = match schema {
         Value::Bool(anything) => return Some(*anything),
         Value::Object(keywords) => keywords,
@@ -17,12 +17,12 @@ pub fn fits(schema: &Value, value: &Value) -> Option<bool> {
     };
     let mut all = true;
     for (keyword, argument) in keywords {
-        all &= keyword_fits(keywords, keyword, argument, value)?;
+        all &= keyword_holds(keywords, keyword, argument, value)?;
     }
     Some(all)
 }
 
-fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, value: &Value) -> Option<bool> {
+fn keyword_holds(beside: &Map<String, Value>, keyword: &str, argument: &Value, value: &Value) -> Option<bool> {
     Some(match keyword {
         "title" | "description" | "default" | "examples" | "$comment" => true,
         "type" => match argument {
@@ -30,11 +30,11 @@ fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, va
             Value::Array(names) => any(names.iter().map(|name| has_type(name.as_str()?, value)))?,
             _ => return None,
         },
-        "enum" => any(argument.as_array()?.iter().map(|one| same(one, value)))?,
-        "const" => same(argument, value)?,
+        "enum" => any(argument.as_array()?.iter().map(|one| equal(one, value)))?,
+        "const" => equal(argument, value)?,
         "properties" => match value {
             Value::Object(members) => every(members.iter().map(|(name, member)| {
-                argument.as_object()?.get(name).map_or(Some(true), |schema| fits(schema, member))
+                argument.as_object()?.get(name).map_or(Some(true), |schema| is_valid(schema, member))
             }))?,
             _ => true,
         },
@@ -43,7 +43,7 @@ fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, va
                 let named = beside.get("properties");
                 let others =
                     members.iter().filter(|(name, _)| named.is_none_or(|named| named.get(name).is_none()));
-                every(others.map(|(_, member)| fits(argument, member)))?
+                every(others.map(|(_, member)| is_valid(argument, member)))?
             }
             Value::Object(_) => return None,
             _ => true,
@@ -56,7 +56,7 @@ fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, va
             _ => true,
         },
         "items" if !beside.contains_key("prefixItems") && !argument.is_array() => match value {
-            Value::Array(items) => every(items.iter().map(|item| fits(argument, item)))?,
+            Value::Array(items) => every(items.iter().map(|item| is_valid(argument, item)))?,
             _ => true,
         },
         "minItems" | "maxItems" => within(keyword, argument, value.as_array().map(Vec::len))?,
@@ -76,14 +76,14 @@ fn keyword_fits(beside: &Map<String, Value>, keyword: &str, argument: &Value, va
             }
             _ => true,
         },
-        "allOf" => every(argument.as_array()?.iter().map(|schema| fits(schema, value)))?,
-        "anyOf" => any(argument.as_array()?.iter().map(|schema| fits(schema, value)))?,
+        "allOf" => every(argument.as_array()?.iter().map(|schema| is_valid(schema, value)))?,
+        "anyOf" => any(argument.as_array()?.iter().map(|schema| is_valid(schema, value)))?,
         "oneOf" => {
-            let fitting: Option<Vec<bool>> =
-                argument.as_array()?.iter().map(|schema| fits(schema, value)).collect();
-            fitting?.into_iter().filter(|fits| *fits).count() == 1
+            let verdicts: Option<Vec<bool>> =
+                argument.as_array()?.iter().map(|schema| is_valid(schema, value)).collect();
+            verdicts?.into_iter().filter(|is_valid| *is_valid).count() == 1
         }
-        "not" => !fits(argument, value)?,
+        "not" => !is_valid(argument, value)?,
         _ => return None,
     })
 }
@@ -103,18 +103,18 @@ fn has_type(name: &str, value: &Value) -> Option<bool> {
     })
 }
 
-/// JSON's equality: numbers by what they are worth, objects without order.
-fn same(one: &Value, other: &Value) -> Option<bool> {
+/// JSON equality: numbers by value, objects without order.
+fn equal(one: &Value, other: &Value) -> Option<bool> {
     Some(match (one, other) {
         (Value::Number(_), Value::Number(_)) => one == other || (exact(one)? - exact(other)?).abs() <= 0.0,
         (Value::Array(ones), Value::Array(others)) => {
-            ones.len() == others.len() && every(ones.iter().zip(others).map(|(one, other)| same(one, other)))?
+            ones.len() == others.len() && every(ones.iter().zip(others).map(|(one, other)| equal(one, other)))?
         }
         (Value::Object(ones), Value::Object(others)) => {
             ones.len() == others.len()
                 && every(
                     ones.iter()
-                        .map(|(key, one)| others.get(key).map_or(Some(false), |other| same(one, other))),
+                        .map(|(key, one)| others.get(key).map_or(Some(false), |other| equal(one, other))),
                 )?
         }
         _ => one == other,
@@ -128,12 +128,12 @@ fn within(keyword: &str, argument: &Value, count: Option<usize>) -> Option<bool>
     Some(if keyword.starts_with("min") { count >= bound } else { count <= bound })
 }
 
-/// A number that a double holds exactly, with its neighbours.
+/// The number as a double, if a double holds it and its neighbours exactly.
 fn exact(number: &Value) -> Option<f64> {
     number.as_f64().filter(|number| number.abs() < EXACT)
 }
 
-/// All of them, as far as each is known.
+/// Whether all hold; none if one has no verdict.
 fn every(mut verdicts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     verdicts.try_fold(true, |all, verdict| Some(all & verdict?))
 }

@@ -1,33 +1,33 @@
-//! What the daemon does with bytes of outsiders, each place with an oracle that knows a right answer from a wrong one.
+//! Fuzz targets for everything that parses untrusted bytes, each with an oracle.
 //!
-//! One function a target, which takes any bytes and panics where something is not as it should be. libFuzzer calls
-//! it (`fuzz_targets/`), and so does `tests/corpora.rs`, on stable, with every file in `corpus/`. An oracle is
-//! written from the published form and never calls what it judges: two opinions can differ, one cannot.
+//! A target is a function that accepts any bytes and panics if an invariant does not hold. libFuzzer calls it
+//! (`fuzz_targets/`), and so does `tests/corpora.rs`, on stable, with every file in `corpus/`. An oracle is written from the
+//! published specification and never calls the code that it checks: only independent implementations can disagree.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic is a failed test")]
 
-// What an oracle is made of.
+// Parts of oracles.
+mod error_format;
 mod evaluate;
+mod plugin;
 mod strict;
-mod tell;
 
-// What a call brings.
+// Calls.
 mod arguments;
 mod json;
 mod names;
 
-// What plugins and owners say.
+// Plugins, documents and definitions.
 mod describe;
 mod documents;
 mod openapi;
 
-// What a guest wants to reach.
+// Outgoing requests.
 mod egress;
 
-// What needs the daemon.
+// Targets that need the daemon or the sandbox.
 #[cfg(feature = "daemon")]
 mod with_daemon;
-
 pub use arguments::arguments;
 pub use describe::describe;
 pub use documents::documents;

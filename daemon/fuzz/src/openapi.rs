@@ -1,4 +1,4 @@
-//! Documents of APIs that owners import: what becomes of them, held to the form of definitions and to the daemon's reader.
+//! Imported OpenAPI documents: the definition is checked directly, and by the daemon's parser of descriptions.
 
 use std::collections::BTreeSet;
 
@@ -6,75 +6,64 @@ use serde_json::{Value, json};
 use toolgate_admission::Descriptor;
 use toolgate_openapi::{ImportOptions, Imported, import};
 
-use crate::tell::{assert_pointer, assert_told, hidden};
+use crate::error_format::{assert_error_text, assert_pointer, find_hidden};
 
-/// An OpenAPI document.
+/// Input: an OpenAPI document.
 ///
-/// What comes out is a definition whose every argument has a place, whose paths name arguments that must be there, and of
-/// which the daemon takes the description. What is refused or left out says why, and the same text gives the same.
+/// In a definition every argument has a location, path variables are required arguments, and the daemon accepts its
+/// description. An error and each part left out have a reason. The second run gives the same result.
 pub fn openapi(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let wanted = ImportOptions { output_schemas: true, deprecated: true, ..ImportOptions::new("api") };
-    match import(text, &wanted) {
+    let options = ImportOptions { output_schemas: true, deprecated: true, ..ImportOptions::new("api") };
+    match import(text, &options) {
         Err(error) => {
-            assert_told(&error.message, &error.hint);
+            assert_error_text(&error.message, &error.hint);
             assert_pointer(&error.pointer);
         }
         Ok(imported) => {
-            let again = import(text, &wanted).map(|imported| imported.definition);
-            assert_eq!(again.as_ref(), Ok(&imported.definition), "the second time gives something else");
-            accepted(&imported);
+            let again = import(text, &options).map(|imported| imported.definition);
+            assert_eq!(again.as_ref(), Ok(&imported.definition), "the second import differs");
+            check_imported(&imported);
         }
     }
 }
 
-fn accepted(imported: &Imported) {
+fn check_imported(imported: &Imported) {
     let text = imported.definition.to_string();
     assert!(text.len() <= 2 << 20, "a definition of {} bytes", text.len());
     assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON").to_string(), text);
-    for line in imported
-        .left_out
-        .iter()
-        .map(ToString::to_string)
-        .chain(imported.notes.iter().map(ToString::to_string))
-    {
-        assert_told(&line, "none is needed");
-    }
-    assert_eq!(hidden(&text), None, "the definition hides a character");
+    imported.left_out.iter().for_each(|left_out| assert_error_text(&left_out.to_string(), "none"));
+    imported.notes.iter().for_each(|note| assert_error_text(&note.to_string(), "none"));
+    assert_eq!(find_hidden(&text), None, "the definition hides a character");
     let actions = imported.definition["actions"].as_array().expect("actions");
     assert!((1..=1_000).contains(&actions.len()));
-    actions.iter().for_each(of_action);
+    actions.iter().for_each(check_action);
     let description = describe(&imported.definition, actions);
     if let Err(error) = Descriptor::parse(&description) {
-        panic!("imported, and the daemon refuses it: {error}");
+        panic!("imported, but the daemon refuses it: {error}");
     }
 }
 
-fn of_action(action: &Value) {
+fn check_action(action: &Value) {
     let schema = &action["input_schema"];
     let names: BTreeSet<&str> =
         schema["properties"].as_object().expect("properties").keys().map(String::as_str).collect();
-    let places = action.get("arguments").and_then(Value::as_object);
-    for name in places.into_iter().flatten().map(|(name, _)| name.as_str()) {
-        assert!(names.contains(name), "`{name}` has a place and is no argument");
+    let locations = action.get("arguments").and_then(Value::as_object);
+    for (name, _) in locations.into_iter().flatten() {
+        assert!(names.contains(name.as_str()), "`{name}` has a location but is not an argument");
     }
-    let required: Vec<&str> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
     assert!(required.iter().all(|name| names.contains(name)));
     assert_eq!(schema["additionalProperties"], false);
     let path = action["path"].as_str().expect("a path").split('?').next().unwrap_or_default();
     for variable in path.split('{').skip(1) {
         let name = variable.split('}').next().unwrap_or_default();
-        assert!(required.contains(&name), "`{name}` stands in the path and can be left out");
+        assert!(required.contains(&name), "`{name}` is in the path but not required");
     }
 }
 
-/// As the built-in plugin `api` describes it, whose tools are named by the same rule.
+/// The description that the built-in plugin `api` returns for the definition.
 fn describe(definition: &Value, actions: &[Value]) -> String {
     let tools: Vec<Value> = actions
         .iter()

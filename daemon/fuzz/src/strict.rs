@@ -1,7 +1,7 @@
-//! Strict JSON by way of `serde_json`, as a second opinion on `parse_strict`.
+//! Strict JSON by means of `serde_json`, as a second parser beside `parse_strict`.
 //!
-//! The text is taken apart level by level with `RawValue`, so that `serde_json` judges the syntax, and what
-//! it lets pass unseen (a key twice, an integer beyond 64 bits) is seen here.
+//! The text is taken apart level by level with `RawValue`: `serde_json` checks the syntax, and the duplicate keys and large
+//! integers that it accepts are refused here.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
-/// The value, where the text is strict JSON of at most `levels` levels; none where it is not.
+/// The value, if the text is strict JSON of at most `levels` levels.
 pub fn read(text: &str, levels: u64) -> Option<Value> {
     let whole: &RawValue = serde_json::from_str(text).ok()?;
     value(whole.get(), levels)
@@ -40,16 +40,16 @@ fn value(text: &str, levels: u64) -> Option<Value> {
 fn number(text: &str) -> Option<Number> {
     if text.contains(['.', 'e', 'E']) || text == "-0" {
         let double: f64 = text.parse().ok()?;
-        return Number::from_f64(double).filter(|_| is_the_number(text, double));
+        return Number::from_f64(double).filter(|_| keeps_value(text, double));
     }
     let whole: i128 = text.parse().ok()?;
     u64::try_from(whole).map(Number::from).or_else(|_| i64::try_from(whole).map(Number::from)).ok()
 }
 
-/// Whether a double is still what was written: not zero where that was not, and the same where a whole number was, by its
-/// digits in full or by those that programs print of it.
-#[expect(clippy::cast_possible_truncation, reason = "it is whole, and what 128 bits do not hold is unequal")]
-fn is_the_number(text: &str, double: f64) -> bool {
+/// Whether a double keeps the written number: it is not rounded to zero, and a whole number keeps its digits, in full or as
+/// programs print them.
+#[expect(clippy::cast_possible_truncation, reason = "it is whole, and a number beyond 128 bits is unequal")]
+fn keeps_value(text: &str, double: f64) -> bool {
     let digits = text.trim_start_matches('-').split(['e', 'E']).next().unwrap_or_default();
     if digits.trim_matches(['0', '.']).is_empty() == (double != 0.0) {
         return false;

@@ -1,8 +1,8 @@
-//! Targets that need the daemon or the sandbox. What each is about stands in its own file.
+//! Targets that need the daemon or the sandbox.
 
 pub mod audit;
 pub mod component;
 pub mod config;
 pub mod frame;
 pub mod http;
-mod place;
+mod scratch;

@@ -1,6 +1,6 @@
-//! Every file of every corpus through its target, on stable: what a fuzzer found once stays found.
+//! Runs every file of every corpus through its target, on stable.
 //!
-//! The files are named for what they say. One that libFuzzer made is named by its hash until somebody gives it a name.
+//! Files are named for their content. A file that libFuzzer found has its hash as a name until a person renames it.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-/// The largest that is worth keeping.
+/// Largest file that is kept.
 const FILE_BYTES: u64 = 64 * 1024;
 
 macro_rules! targets {
@@ -19,7 +19,7 @@ macro_rules! targets {
         $(
             #[test]
             fn $target() {
-                holds_for_its_corpus(stringify!($target), toolgate_fuzz::$target);
+                check_corpus(stringify!($target), toolgate_fuzz::$target);
             }
         )+
     };
@@ -27,7 +27,7 @@ macro_rules! targets {
 
 targets! { arguments audit_log audit_segment component config describe documents egress frame http json names openapi }
 
-fn holds_for_its_corpus(target: &str, run: fn(&[u8])) {
+fn check_corpus(target: &str, run: fn(&[u8])) {
     let files = files(&package().join("corpus").join(target));
     assert!(!files.is_empty(), "the corpus of `{target}` is empty");
     run(b"");
@@ -35,12 +35,12 @@ fn holds_for_its_corpus(target: &str, run: fn(&[u8])) {
     for file in &files {
         let data = fs::read(file).expect("a file of the corpus");
         assert!(data.len() as u64 <= FILE_BYTES, "`{}` is too large to be kept", file.display());
-        // Each is tried, so that one that fails hides no other.
+        // All files are run, so that one failure does not hide another.
         if catch_unwind(|| run(&data)).is_err() {
             failed.push(file.file_name().unwrap_or_default().to_os_string());
         }
     }
-    assert!(failed.is_empty(), "`{target}` does not hold for {failed:?}");
+    assert!(failed.is_empty(), "`{target}` fails for {failed:?}");
 }
 
 #[test]

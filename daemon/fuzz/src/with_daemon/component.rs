@@ -1,4 +1,4 @@
-//! An uploaded file on its way in: compiled, loaded, asked what it is, read. In one process here, in two there.
+//! An uploaded plugin file: compiled, loaded and described, here in one process.
 
 use std::sync::LazyLock;
 
@@ -6,9 +6,9 @@ use tokio::runtime::Runtime;
 use toolgate_admission::{Capabilities, Descriptor, ErrorType};
 use toolgate_sandbox::{Component, LoadError, PagemapScan, Sandbox, SandboxSettings, precompile};
 
-use crate::tell::assert_told;
+use crate::error_format::assert_error_text;
 
-/// How a component of the served version begins.
+/// The first bytes of a component in the supported version.
 const HEAD: [u8; 8] = [0, b'a', b's', b'm', 0x0d, 0, 1, 0];
 
 static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
@@ -19,12 +19,12 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"));
 
-/// Any bytes as a plugin file.
+/// Input: a plugin file.
 ///
-/// What is no component is refused by its head. What is refused later is told. What loads is asked what it is, ends,
-/// and leaves no instance behind; what it imports it must ask for.
+/// A file without the header of a component is refused, and every refusal has a message. A loaded component is described,
+/// ends, leaves no instance behind, and must declare its imports.
 pub fn component(data: &[u8]) {
-    let Some(loaded) = loaded(data) else { return };
+    let Some(loaded) = load(data) else { return };
     let needs: Vec<&str> = loaded.needs().collect();
     assert!(needs.iter().all(|need| ["filesystem", "network"].contains(need)), "{needs:?}");
     assert_eq!(loaded.check_manifest(&Capabilities::default()).is_ok(), needs.is_empty());
@@ -33,7 +33,7 @@ pub fn component(data: &[u8]) {
     match described {
         Ok(description) => match Descriptor::parse(&description) {
             Ok(descriptor) => assert!(!descriptor.tools.is_empty()),
-            Err(error) => assert_told(&error.message, &error.hint),
+            Err(error) => assert_error_text(&error.message, &error.hint),
         },
         Err(error) => {
             assert_ne!(error.error_type, ErrorType::Internal, "{}", error.message);
@@ -42,19 +42,9 @@ pub fn component(data: &[u8]) {
     }
 }
 
-fn loaded(data: &[u8]) -> Option<Component> {
-    let code = match precompile(data) {
-        Ok(code) => code,
-        Err(error) => return refused(&error),
-    };
-    assert!(data.starts_with(&HEAD), "compiled, and no component");
-    match SANDBOX.load(&code) {
-        Ok(component) => Some(component),
-        Err(error) => refused(&error),
-    }
-}
-
-fn refused(error: &LoadError) -> Option<Component> {
-    assert_told(&error.message, &error.hint);
-    None
+fn load(data: &[u8]) -> Option<Component> {
+    let check_error = |error: LoadError| assert_error_text(&error.message, &error.hint);
+    let code = precompile(data).map_err(check_error).ok()?;
+    assert!(data.starts_with(&HEAD), "compiled, but not a component");
+    SANDBOX.load(&code).map_err(check_error).ok()
 }

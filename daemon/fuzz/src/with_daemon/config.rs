@@ -1,16 +1,16 @@
-//! The daemon's settings: any text is settings that hold together, or an error with its line.
+//! The daemon's configuration.
 
 use std::net::Ipv6Addr;
 use std::path::Path;
 
 use toolgate::config::Config;
 
-use crate::tell::assert_told;
+use crate::error_format::assert_error_text;
 
-/// A settings file.
+/// Input: a configuration file.
 ///
-/// What is accepted keeps the ranges that make sense together and names hosts in the form in which requests are
-/// compared with them. What is refused is told on one line, and names the file.
+/// Accepted values are consistent with each other, and hosts have the form in which requests are compared with them. An
+/// error is one line with the file's name.
 pub fn config(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     match Config::parse(text, Path::new("toolgate.toml")) {
@@ -22,23 +22,21 @@ pub fn config(data: &[u8]) {
             );
             assert!(config.store_path().is_ok());
             let hosts = config.hosts();
-            assert!(!hosts.is_empty(), "nobody could reach it");
+            assert!(!hosts.is_empty(), "no request could reach it");
             for host in hosts {
                 let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
                 assert!(
                     address.is_none_or(|address| address.parse::<Ipv6Addr>().is_ok()),
-                    "`{host}` is no address"
-                );
-                assert!(!host.is_empty() && host == host.to_ascii_lowercase(), "`{host}` would never match");
-                assert!(
-                    host.ends_with(']') || !host.contains(':'),
-                    "`{host}` has a port, and would never match"
+                            "`{host}` is not an address"
+                        );
+                        assert!(!host.is_empty() && host == host.to_ascii_lowercase(), "`{host}` can never match");
+                        assert!(
+                            host.ends_with(']') || !host.contains(':'),
+                            "`{host}` has a port, so it can never match"
+                        );
                 );
             }
         }
-        Err(error) => {
-            let shown = error.to_string();
-            assert_told(&shown, error.hint());
-        }
+        Err(error) => assert_error_text(&error.to_string(), error.hint()),
     }
 }

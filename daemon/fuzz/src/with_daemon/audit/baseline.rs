@@ -1,4 +1,4 @@
-//! A log of some segments, written by the daemon's own writer, as a killed daemon leaves it: with a call under way.
+//! A log of three segments, written by the daemon's own writer and copied while a call is open, as after a kill.
 
 use std::borrow::Cow;
 use std::fs;
@@ -12,9 +12,9 @@ use toolgate::audit::{
     Status, Usage, Verdict,
 };
 
-use super::super::place;
-use super::segment;
-use super::walk::{Good, walk};
+use super::super::scratch;
+use super::segment_file;
+use super::segment_parser::{ValidRecord, open_calls, parse};
 
 pub const KEY: [u8; 32] = [9; 32];
 pub const SEGMENT_BYTES: u64 = 64 * 1024;
@@ -22,68 +22,61 @@ const SEGMENTS: u64 = 3;
 
 pub static BASELINE: LazyLock<Baseline> = LazyLock::new(Baseline::write);
 
-/// The files of the log, without the zeros at their ends, and what is in them.
+/// The files of the log, without the zeros at their ends, and its records.
 pub struct Baseline {
     segments: Vec<Vec<u8>>,
     head: Vec<u8>,
-    pub good: Vec<Good>,
+    pub records: Vec<ValidRecord>,
 }
 
 impl Baseline {
     pub fn last_sequence(&self) -> u64 {
-        self.good.last().map_or(0, |last| last.sequence)
+        self.records.last().map_or(0, |last| last.sequence)
     }
 
-    /// Lays the files into a folder.
-    pub fn lay_out(&self, folder: &Path) {
+    pub fn write_to(&self, folder: &Path) {
         for (number, bytes) in (1..).zip(&self.segments) {
-            fs::write(segment(folder, number), bytes).expect("a segment");
+            fs::write(segment_file(folder, number), bytes).expect("a segment");
         }
         fs::write(folder.join("head"), &self.head).expect("the anchor");
     }
 
-    /// Whether anything is other than it was, zeros behind the end apart.
+    /// Whether a segment differs, apart from zeros at its end.
     pub fn is_changed(&self, folder: &Path) -> bool {
         (1..).zip(&self.segments).any(|(number, bytes)| {
-            fs::read(segment(folder, number)).map_or(true, |now| without_zeros(&now) != without_zeros(bytes))
+            fs::read(segment_file(folder, number)).map_or(true, |now| without_zeros(&now) != without_zeros(bytes))
         })
     }
 
-    /// Where a record of a segment begins and ends.
+    /// Start and end offset of a record.
     pub fn record(&self, segment: usize, record: usize) -> Option<(usize, usize)> {
-        let walked = walk(self.segments.get(segment.checked_sub(1)?)?)?;
-        let end = walked.good.get(record)?.end;
+        let bytes = self.segments.get(segment.checked_sub(1)?)?;
+        let parsed = parse(bytes)?;
+        let end = parsed.records.get(record)?.end;
         let start = match record.checked_sub(1) {
-            Some(before) => walked.good.get(before)?.end,
-            None => 112 + 8 * open_calls(self.segments.get(segment.checked_sub(1)?)?),
+            Some(before) => parsed.records.get(before)?.end,
+            None => 112 + 8 * open_calls(bytes)?,
         };
         Some((start, end))
     }
 
     fn write() -> Self {
-        let folder = place::folder();
+        let folder = scratch::folder();
         let dir = folder.path().join("audit");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(write_log(&dir));
         let segments: Vec<Vec<u8>> = (1..=SEGMENTS)
             .map(|number| fs::read(folder.path().join("kept").join(format!("{number}"))).expect("a segment"))
             .collect();
-        let mut good = Vec::new();
-        for bytes in &segments {
-            let walked = walk(bytes).expect("the daemon writes what is sound");
-            assert!(walked.is_whole(bytes) && !walked.good.is_empty(), "a segment of nothing");
-            good.extend(walked.good);
-        }
-        let head = fs::read(folder.path().join("kept/head")).expect("the anchor");
-        Self { segments: segments.iter().map(|bytes| with_padding(bytes)).collect(), head, good }
+            let mut records = Vec::new();
+            for bytes in &segments {
+                let parsed = parse(bytes).expect("a valid segment");
+                assert!(parsed.is_whole(bytes) && !parsed.records.is_empty(), "a segment without records");
+                records.extend(parsed.records);
+            }
+            let head = fs::read(folder.path().join("kept/head")).expect("the anchor");
+            Self { segments: segments.iter().map(|bytes| with_padding(bytes)).collect(), head, records }
     }
-}
-
-fn open_calls(bytes: &[u8]) -> usize {
-    bytes
-        .get(12..16)
-        .and_then(|count| count.first_chunk())
-        .map_or(0, |count| u32::from_le_bytes(*count) as usize)
 }
 
 fn without_zeros(bytes: &[u8]) -> &[u8] {
@@ -91,7 +84,7 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
     bytes.get(..end).unwrap_or_default()
 }
 
-/// Some of the space that is set aside stays, so that edits can reach it.
+/// Keeps some of the preallocated zeros, so that edits can reach them.
 fn with_padding(bytes: &[u8]) -> Vec<u8> {
     let mut kept = without_zeros(bytes).to_vec();
     kept.resize(kept.len().next_multiple_of(8) + 256, 0);
@@ -110,26 +103,26 @@ async fn write_log(dir: &Path) {
     let mut calls = 0;
     while audit.anchor().segment < SEGMENTS || calls % 4 != 3 {
         let id = format!("c{calls}");
-        let entry = audit.open(intent(&id, calls)).expect("it is taken");
+        let entry = audit.open(intent(&id, calls)).expect("accepted");
         audit
             .effect(&entry, EffectRecord { effect: "workspace_write".into(), detail: "notes.txt".into() })
-            .expect("it is taken");
-        audit.close(entry, outcome()).await.expect("it is on disk");
+            .expect("accepted");
+        audit.close(entry, outcome()).await.expect("synced");
         if calls % 3 == 0 {
-            audit.admin(act()).await.expect("it is on disk");
+            audit.admin(admin_record()).await.expect("synced");
         }
         calls += 1;
     }
-    let open = audit.open(intent("open", 0)).expect("it is taken");
-    audit.sync().await.expect("it is on disk");
-    // The anchor follows the log, and does not hold anybody up.
+    let open = audit.open(intent("open", 0)).expect("accepted");
+    audit.sync().await.expect("synced");
+    // The anchor is written after the sync.
     while !anchor_names(dir, audit.anchor().sequence) {
         tokio::task::yield_now().await;
     }
     let kept = dir.with_file_name("kept");
     fs::create_dir(&kept).expect("a folder");
     for number in 1..=SEGMENTS {
-        fs::copy(segment(dir, number), kept.join(format!("{number}"))).expect("a copy");
+        fs::copy(segment_file(dir, number), kept.join(format!("{number}"))).expect("a copy");
     }
     fs::copy(dir.join("head"), kept.join("head")).expect("a copy");
     drop(open);
@@ -140,7 +133,7 @@ fn anchor_names(dir: &Path, sequence: u64) -> bool {
     serde_json::from_slice::<Value>(&text).is_ok_and(|signed| signed["head"]["sequence"] == sequence)
 }
 
-/// Of different lengths, so that padding has every length as well.
+/// Arguments of different lengths give padding of every length.
 fn intent(call: &str, number: usize) -> CallIntent<'_> {
     let arguments = format!("{{\"text\":\"{}\"}}", "x".repeat(number * 397 % 9000));
     CallIntent {
@@ -175,7 +168,7 @@ fn outcome() -> CallOutcome<'static> {
     }
 }
 
-fn act() -> AdminRecord<'static> {
+fn admin_record() -> AdminRecord<'static> {
     AdminRecord {
         organization: None,
         principal: "token-0".into(),

@@ -1,35 +1,35 @@
-//! What is done to the files of a log, one line each; what makes no sense is passed over.
+//! Edits to the files of a log, one on each line. Lines without meaning are skipped.
 //!
 //! ```text
 //! flip SEGMENT OFFSET BIT          set SEGMENT OFFSET BYTE        zero SEGMENT OFFSET BYTES
 //! cut SEGMENT LENGTH               append SEGMENT BYTE COUNT      copy SEGMENT FROM BYTES TO
 //! take SEGMENT FROM BYTES          swap SEGMENT SEGMENT           remove SEGMENT
-//! record SEGMENT NUMBER (takes a whole record out)                nohead
+//! record SEGMENT NUMBER (removes a whole record)                  nohead
 //! ```
 
 use std::fs;
 use std::path::Path;
 
 use super::baseline::BASELINE;
-use super::segment;
+use super::segment_file;
 
-/// Edits that are carried out, and bytes that one may write: more would only be slower.
+/// Most edits, and most bytes that one may append: more would only be slower.
 const EDITS: usize = 16;
 const BYTES: usize = 128 * 1024;
 
 pub fn apply(script: &str, folder: &Path) {
     for line in script.lines().take(EDITS) {
         let mut words = line.split_whitespace();
-        let Some(act) = words.next() else { continue };
-        let numbers: Vec<usize> = words.map_while(|word| word.parse().ok()).collect();
-        // An edit of what is not there changes nothing.
-        let _ = one(act, &numbers, folder);
-    }
-}
+                let Some(edit) = words.next() else { continue };
+                let numbers: Vec<usize> = words.map_while(|word| word.parse().ok()).collect();
+                // An edit beyond the end of a file changes nothing.
+                let _ = apply_one(edit, &numbers, folder);
+            }
+        }
 
-fn one(act: &str, numbers: &[usize], folder: &Path) -> Option<()> {
-    let file = |number: usize| Some(segment(folder, number as u64)).filter(|path| path.exists());
-    match (act, numbers) {
+        fn apply_one(edit: &str, numbers: &[usize], folder: &Path) -> Option<()> {
+    let file = |number: usize| Some(segment_file(folder, number as u64)).filter(|path| path.exists());
+    match (edit, numbers) {
         ("nohead", []) => return fs::remove_file(folder.join("head")).ok(),
         ("remove", [number]) => return fs::remove_file(file(*number)?).ok(),
         ("swap", [one, other]) => {
@@ -43,12 +43,12 @@ fn one(act: &str, numbers: &[usize], folder: &Path) -> Option<()> {
     let (number, rest) = numbers.split_first()?;
     let path = file(*number)?;
     let mut bytes = fs::read(&path).ok()?;
-    within(act, *number, rest, &mut bytes)?;
+    apply_to_bytes(edit, *number, rest, &mut bytes)?;
     fs::write(path, bytes).ok()
 }
 
-fn within(act: &str, number: usize, numbers: &[usize], bytes: &mut Vec<u8>) -> Option<()> {
-    match (act, numbers) {
+fn apply_to_bytes(edit: &str, number: usize, numbers: &[usize], bytes: &mut Vec<u8>) -> Option<()> {
+    match (edit, numbers) {
         ("flip", [at, bit]) => *bytes.get_mut(*at)? ^= 1 << (bit % 8),
         ("set", [at, byte]) => *bytes.get_mut(*at)? = u8::try_from(*byte).ok()?,
         ("zero", [at, count]) => bytes.get_mut(*at..at.checked_add(*count)?)?.fill(0),
@@ -60,17 +60,17 @@ fn within(act: &str, number: usize, numbers: &[usize], bytes: &mut Vec<u8>) -> O
             let piece = bytes.get(*from..from.checked_add(*count)?)?.to_vec();
             bytes.get_mut(*to..to.checked_add(*count)?)?.copy_from_slice(&piece);
         }
-        ("take", [from, count]) => drop(bytes.drain(piece(*from, *count, bytes.len())?)),
+        ("take", [from, count]) => drop(bytes.drain(range(*from, *count, bytes.len())?)),
         ("record", [record]) => {
             let (from, to) = BASELINE.record(number, *record)?;
-            drop(bytes.drain(piece(from, to - from, bytes.len())?));
+            drop(bytes.drain(range(from, to - from, bytes.len())?));
         }
         _ => return None,
     }
     Some(())
 }
 
-fn piece(from: usize, count: usize, length: usize) -> Option<std::ops::Range<usize>> {
+fn range(from: usize, count: usize, length: usize) -> Option<std::ops::Range<usize>> {
     let to = from.checked_add(count)?;
     (to <= length).then_some(from..to)
 }

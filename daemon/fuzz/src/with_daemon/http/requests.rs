@@ -1,22 +1,21 @@
-//! A second reader of requests, which splits a stream of bytes where RFC 9112 does, and stops where it would refuse.
+//! A second parser of requests, which splits a byte stream as RFC 9112 does and stops where it would refuse.
 
 /// The requests of one connection.
 #[derive(Debug, Default)]
-pub struct Asked {
-    /// Those whose beginning and end are beyond doubt, and the last one, whose end may be missing.
-    pub requests: Vec<Asking>,
-    /// Something follows that is no request, or that must not be read on after: one answer to it, or none.
-    pub is_unclear: bool,
+pub struct ParsedInput {
+    /// Requests with a definite start; the body of the last one may be incomplete.
+    pub requests: Vec<ParsedRequest>,
+    /// Bytes follow that are not a request or whose framing is not valid; the daemon sends at most one response to them.
+    pub is_ambiguous: bool,
     /// Every byte belongs to one of the requests.
     pub is_complete: bool,
 }
 
-/// One request.
 #[derive(Debug)]
-pub struct Asking {
+pub struct ParsedRequest {
     pub method: String,
     pub path: String,
-    /// Whom it is for; none where nobody is named, or two are.
+    /// None without a `Host`, or with several.
     pub host: Option<String>,
     pub has_token: bool,
 }
@@ -26,42 +25,39 @@ struct Field<'a> {
     value: &'a str,
 }
 
-/// Where the body of a request ends.
-enum End {
+/// The end of a request's body.
+enum BodyEnd {
     At(usize),
-    /// It is not all there.
-    Missing,
-    /// Nobody can say.
-    Unclear,
+    Incomplete,
+    /// The framing is not valid.
+    Ambiguous,
 }
 
-pub fn split(bytes: &[u8]) -> Asked {
-    let mut asked = Asked::default();
+pub fn parse(bytes: &[u8]) -> ParsedInput {
+    let mut parsed = ParsedInput::default();
     let mut at = 0;
     loop {
         while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"\n")) {
             at += if bytes[at] == b'\r' { 2 } else { 1 };
         }
         if at == bytes.len() {
-            asked.is_complete = true;
-            return asked;
+            parsed.is_complete = true;
+            return parsed;
         }
-        let head = head(&bytes[at..]);
-        let Some((request, fields, body_at)) = head else {
-            asked.is_unclear = true;
-            return asked;
+        let Some((request, fields, body_at)) = head(&bytes[at..]) else {
+            parsed.is_ambiguous = true;
+            return parsed;
         };
-        asked.requests.push(request);
-        match end(bytes, at + body_at, &fields) {
-            End::At(end) => at = end,
-            End::Missing => return asked,
-            End::Unclear => return asked,
+        parsed.requests.push(request);
+        match body_end(bytes, at + body_at, &fields) {
+            BodyEnd::At(end) => at = end,
+            BodyEnd::Incomplete | BodyEnd::Ambiguous => return parsed,
         }
     }
 }
 
-/// A whole head and where it ends; none where there is none, or where it is not well-formed.
-fn head(bytes: &[u8]) -> Option<(Asking, Vec<Field<'_>>, usize)> {
+/// A complete, well-formed head, and the offset of its end.
+fn head(bytes: &[u8]) -> Option<(ParsedRequest, Vec<Field<'_>>, usize)> {
     let (first, mut at) = line(bytes)?;
     let mut words = first.split(' ');
     let (method, target, version) = (words.next()?, words.next()?, words.next()?);
@@ -78,7 +74,7 @@ fn head(bytes: &[u8]) -> Option<(Asking, Vec<Field<'_>>, usize)> {
         let (name, value) = text.split_once(':')?;
         fields.push(Field { name, value: value.trim_matches([' ', '\t']) });
     }
-    let request = Asking {
+    let request = ParsedRequest {
         method: method.to_owned(),
         path: path_of(target).to_owned(),
         host: host(target, &fields),
@@ -87,12 +83,12 @@ fn head(bytes: &[u8]) -> Option<(Asking, Vec<Field<'_>>, usize)> {
     Some((request, fields, at))
 }
 
-/// A line without its end, and its length with it.
+/// A line without its end, and its length including the end.
 fn line(bytes: &[u8]) -> Option<(&str, usize)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let text = bytes.get(..end)?;
     let text = text.strip_suffix(b"\r").unwrap_or(text);
-    // What is not ASCII splits no line and names no framing.
+    // Bytes that are not ASCII end no line and name no framing field.
     Some((str::from_utf8(text).unwrap_or("\u{fffd}: "), end + 1))
 }
 
@@ -116,21 +112,21 @@ fn host(target: &str, fields: &[Field<'_>]) -> Option<String> {
     hosts.next().is_none().then(|| host.value.to_owned())
 }
 
-fn end(bytes: &[u8], at: usize, fields: &[Field<'_>]) -> End {
+fn body_end(bytes: &[u8], at: usize, fields: &[Field<'_>]) -> BodyEnd {
     let of = |name: &str| -> Vec<&str> {
         fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value).collect()
     };
     let (lengths, codings) = (of("content-length"), of("transfer-encoding"));
     match (lengths.as_slice(), codings.as_slice()) {
-        ([], []) => End::At(at),
-        ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
-            Some(length) if at.saturating_add(length) <= bytes.len() => End::At(at + length),
-            Some(_) => End::Missing,
-            None => End::Unclear,
-        },
-        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => chunks(bytes, at),
-        // Two framings, or codings that we do not speak: after it the connection must end.
-        _ => End::Unclear,
+            ([], []) => BodyEnd::At(at),
+            ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
+                Some(length) if at.saturating_add(length) <= bytes.len() => BodyEnd::At(at + length),
+                Some(_) => BodyEnd::Incomplete,
+                None => BodyEnd::Ambiguous,
+            },
+            ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => chunks(bytes, at),
+            // Two framings, or a coding that the daemon does not support: the connection must end after this request.
+            _ => BodyEnd::Ambiguous,
     }
 }
 

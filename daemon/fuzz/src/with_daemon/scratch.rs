@@ -1,4 +1,4 @@
-//! Folders for what is tried on files: in memory where the machine has such a place.
+//! Scratch folders, in memory (`/dev/shm`) if the machine has it.
 
 use std::path::Path;
 

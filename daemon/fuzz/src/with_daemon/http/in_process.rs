@@ -1,4 +1,4 @@
-//! A daemon without its process: the parts that `serve` wires, over a folder in memory, and a connection that is a pipe.
+//! A daemon in this process: the parts that `serve` wires, with state in a memory file system, and a pipe as the connection.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,37 +28,38 @@ use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
 use toolgate::sessions::{Bounds, Sessions};
 use toolgate::store::Store;
-use toolgate_admission::{Descriptor, Digest, Ledger, LimitsPatch, Plugin, Rates};
+use toolgate_admission::{Descriptor, Ledger, LimitsPatch, Rates};
 use toolgate_sandbox::{
     Component, EgressSettings, PagemapScan, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams,
     precompile,
 };
 
-use super::super::place;
-use super::answers::{Answer, read};
-use super::requests::{Asked, split};
+use super::super::scratch;
+use super::requests::{self, ParsedInput};
+use super::responses::{self, Response};
+use crate::plugin;
 
-/// A client whose bytes are all there is not slow; what waits longer waits for what never comes.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// No exchange takes that long.
-const HANGS: Duration = Duration::from_secs(20);
+/// Timeouts of the daemon. All bytes of an input are sent at once, so a longer wait would be for bytes that never come.
+const TIMEOUT: Duration = Duration::from_millis(20);
+/// Longest exchange; a longer one hangs.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 const PIPE_BYTES: usize = 1024 * 1024;
 
-/// A plugin with one tool, which is really called.
+/// A plugin with one tool that can be called.
 const COMPONENT: &[u8] = include_bytes!("../../../corpus/component/answers-one.wasm");
 
 type Serving = Box<dyn Fn(DuplexStream) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 /// The daemon, with an organization, an agent, a session and an owner.
-pub struct House {
+pub struct InProcessDaemon {
     runtime: Runtime,
     serve: Serving,
-    /// What stands for what in an input.
-    stands_for: BTreeMap<&'static str, String>,
+    /// The texts that replace the placeholders of an input.
+    placeholders: BTreeMap<&'static str, String>,
     _folder: TempDir,
 }
 
-/// Compiled once.
+/// Compiled once for all daemons.
 static SANDBOX: LazyLock<(Sandbox, Component)> = LazyLock::new(|| {
     let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
     let sandbox = Sandbox::new(&settings).expect("a sandbox");
@@ -67,103 +68,98 @@ static SANDBOX: LazyLock<(Sandbox, Component)> = LazyLock::new(|| {
     (sandbox, component)
 });
 
-impl House {
-    pub fn build() -> Self {
+impl InProcessDaemon {
+    pub fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let folder = place::folder();
+        let folder = scratch::folder();
         let (app, operator) = runtime.block_on(app(folder.path()));
         let site = app.site();
         let settings = ListenerSettings {
             connections: 1,
             header_bytes: 32 * 1024,
-            header_timeout: PATIENCE,
-            write_timeout: PATIENCE,
-            drain: PATIENCE,
+            header_timeout: TIMEOUT,
+            write_timeout: TIMEOUT,
+            drain: TIMEOUT,
         };
         let serve: Serving = Box::new(move |pipe| {
             Box::pin(connection(pipe, site.clone(), settings, CancellationToken::new()))
         });
-        let mut house = Self { runtime, serve, stands_for: BTreeMap::new(), _folder: folder };
-        house.furnish(&operator);
-        house
+        let mut daemon = Self { runtime, serve, placeholders: BTreeMap::new(), _folder: folder };
+        daemon.create_fixtures(&operator);
+        daemon
     }
 
-    /// The bytes with what is only known here.
-    pub fn filled_in(&self, data: &[u8]) -> Vec<u8> {
-        let mut filled = Vec::with_capacity(data.len());
+    /// Replaces the placeholders.
+    pub fn substitute(&self, data: &[u8]) -> Vec<u8> {
+        let mut substituted = Vec::with_capacity(data.len());
         let mut rest = data;
         while let Some((first, others)) = rest.split_first() {
-            let known = self.stands_for.iter().find(|(mark, _)| rest.starts_with(mark.as_bytes()));
-            match known {
-                Some((mark, text)) => {
-                    filled.extend_from_slice(text.as_bytes());
-                    rest = &rest[mark.len()..];
+            match self.placeholders.iter().find(|(placeholder, _)| rest.starts_with(placeholder.as_bytes())) {
+                Some((placeholder, text)) => {
+                    substituted.extend_from_slice(text.as_bytes());
+                    rest = &rest[placeholder.len()..];
                 }
                 None => {
-                    filled.push(*first);
+                    substituted.push(*first);
                     rest = others;
                 }
             }
         }
-        filled
+        substituted
     }
 
-    /// Sends the bytes on one connection and reads the answers. The client hangs up when it has every answer that it
-    /// asked for; where it is not clear what it asked for, it waits until the daemon does.
-    pub fn ask(&self, sent: &[u8], asked: &Asked) -> Vec<Answer> {
-        let methods: Vec<&str> = asked.requests.iter().map(|request| request.method.as_str()).collect();
+    /// Sends the bytes on one connection and reads the responses. The client closes the connection when it has a response
+    /// to every request; if the input is ambiguous or incomplete, it waits until the daemon closes.
+    pub fn exchange(&self, sent: &[u8], parsed: &ParsedInput) -> Vec<Response> {
+        let methods: Vec<&str> = parsed.requests.iter().map(|request| request.method.as_str()).collect();
         let (client, server) = tokio::io::duplex(PIPE_BYTES);
         let exchange = async {
             let (mut reading, mut writing) = tokio::io::split(client);
             let talk = async {
-                // A daemon that hung up does not want the rest.
+                // A daemon that closed the connection does not read the rest.
                 let _ = writing.write_all(sent).await;
                 let mut received = Vec::new();
                 loop {
                     let count = reading.read_buf(&mut received).await.unwrap_or(0);
-                    let (answers, whole) = read(&received, &methods);
+                    let (responses, whole) = responses::parse(&received, &methods);
                     if count == 0 {
-                        assert_eq!(whole, received.len(), "half an answer");
-                        return answers;
+                        assert_eq!(whole, received.len(), "an incomplete response");
+                        return responses;
                     }
-                    if asked.is_complete && answers.len() == methods.len() {
+                    if parsed.is_complete && responses.len() == methods.len() {
                         let _ = writing.shutdown().await;
                     }
                 }
             };
-            let ((), answers) = tokio::join!((self.serve)(server), talk);
-            answers
+            let ((), responses) = tokio::join!((self.serve)(server), talk);
+            responses
         };
-        let ended = self.runtime.block_on(async { tokio::time::timeout(HANGS, exchange).await });
+        let ended = self.runtime.block_on(async { tokio::time::timeout(EXCHANGE_TIMEOUT, exchange).await });
         ended.expect("the connection hangs")
     }
 
-    fn furnish(&mut self, operator: &str) {
+    fn create_fixtures(&mut self, operator: &str) {
         let put = |path: &str, body: &str| request("PUT", path, operator, "If-None-Match: *\r\n", body);
-        self.must(&put("/v1/orgs/acme", "{}"));
-        self.must(&put("/v1/orgs/other", "{}"));
-        self.must(&put("/v1/orgs/acme/policy", r#"{"enabled":"*"}"#));
-        self.must(&put("/v1/orgs/acme/agents/bot", r#"{"enabled":"*","autonomy":"autonomous"}"#));
-        let owner = self.must(&request(
-            "POST",
-            "/v1/tokens",
-            operator,
-            "",
-            r#"{"role":"owner","organization":"acme"}"#,
-        ));
+        self.request_ok(&put("/v1/orgs/acme", "{}"));
+        self.request_ok(&put("/v1/orgs/other", "{}"));
+        self.request_ok(&put("/v1/orgs/acme/policy", r#"{"enabled":"*"}"#));
+        self.request_ok(&put("/v1/orgs/acme/agents/bot", r#"{"enabled":"*","autonomy":"autonomous"}"#));
+        let owner = r#"{"role":"owner","organization":"acme"}"#;
+        let owner = self.request_ok(&request("POST", "/v1/tokens", operator, "", owner));
         let owner = owner["token"].as_str().expect("a token").to_owned();
-        let session = self.must(&request("POST", "/v1/sessions", &owner, "", r#"{"agent":"acme/bot"}"#));
+        let session = self.request_ok(&request("POST", "/v1/sessions", &owner, "", r#"{"agent":"acme/bot"}"#));
         let session = session["session"].as_str().expect("a session").to_owned();
-        self.stands_for = BTreeMap::from([("@owner", owner), ("@session", session)]);
+        self.placeholders = BTreeMap::from([("@owner", owner), ("@session", session)]);
     }
 
-    fn must(&self, sent: &str) -> Value {
-        let answers = self.ask(sent.as_bytes(), &split(sent.as_bytes()));
-        let [answer] = answers.as_slice() else { panic!("{sent}: {answers:?}") };
-        assert!(answer.status < 300, "{sent}: {} {}", answer.status, String::from_utf8_lossy(&answer.body));
-        serde_json::from_slice(&answer.body).unwrap_or_default()
+    fn request_ok(&self, sent: &str) -> Value {
+        let responses = self.exchange(sent.as_bytes(), &requests::parse(sent.as_bytes()));
+        let [response] = responses.as_slice() else { panic!("{sent}: {responses:?}") };
+        let body = String::from_utf8_lossy(&response.body);
+        assert!(response.status < 300, "{sent}: {} {body}", response.status);
+        serde_json::from_str(&body).unwrap_or_default()
     }
-}
+    }
 
 fn request(method: &str, path: &str, token: &str, fields: &str, body: &str) -> String {
     let length = body.len();
@@ -175,7 +171,7 @@ fn request(method: &str, path: &str, token: &str, fields: &str, body: &str) -> S
 
 async fn app(folder: &Path) -> (App, String) {
     let mut config = Config::default();
-    config.http.body_timeout_ms = u64::try_from(PATIENCE.as_millis()).expect("small");
+    config.http.body_timeout_ms = u64::try_from(TIMEOUT.as_millis()).expect("small");
     let store = Store::open(&folder.join("state.db")).await.expect("a store");
     let settings = AuditSettings {
         segment_bytes: 1024 * 1024,
@@ -189,7 +185,9 @@ async fn app(folder: &Path) -> (App, String) {
     let operator = std::fs::read_to_string(&token).expect("a token").trim().to_owned();
     let (sandbox, component) = SANDBOX.clone();
     let registry = Registry::new(LimitsPatch::new());
-    registry.serve(LimitsPatch::new(), vec![Arc::new(plugin(&sandbox, component).await)]);
+    let description = sandbox.describe(&component, None).await.expect("a description");
+    let descriptor = Descriptor::parse(&description).expect("a description");
+    registry.serve(LimitsPatch::new(), vec![Arc::new(plugin::plugin(descriptor, component))]);
     let secrets = CredentialSettings {
         audit: audit.clone(),
         source: RootKeySource::Made(folder.join("root")),
@@ -202,7 +200,7 @@ async fn app(folder: &Path) -> (App, String) {
     let bounds = Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5 };
     let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
     let plugins = plugins(folder, &registry, &store, &sandbox);
-    let sessions = Arc::new(Sessions::new(&made(folder, "workspaces"), 60_000, bounds));
+    let sessions = Arc::new(Sessions::new(&create_folder(folder, "workspaces"), 60_000, bounds));
     let custom = CustomTools::new(CustomParts {
         plugins: plugins.clone(),
         registry: registry.clone(),
@@ -228,17 +226,6 @@ async fn app(folder: &Path) -> (App, String) {
     (App::new(parts), operator)
 }
 
-async fn plugin(sandbox: &Sandbox, component: Component) -> Plugin<Component> {
-    let description = sandbox.describe(&component, None).await.expect("a description");
-    let descriptor = Descriptor::parse(&description).expect("a description");
-    Plugin {
-        granted: Arc::new(descriptor.capabilities.clone().into()),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([7; 32]),
-        component,
-        disabled: false,
-    }
-}
 
 fn dispatcher(
     registry: &Registry,
@@ -268,7 +255,7 @@ fn dispatcher(
     })
 }
 
-/// Loading is for operators, and nobody here is one: the program that would compile is not there.
+/// Only operators can load plugins, and no input has an operator's token, so the worker program does not exist.
 fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox) -> Plugins {
     let command = WorkerCommand {
         program: folder.join("nothing"),
@@ -276,18 +263,18 @@ fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox)
         concurrency: 1,
     };
     let compiler =
-        Compiler::open(sandbox.clone(), &made(folder, "cache"), &[3; 32], command).expect("a compiler");
+        Compiler::open(sandbox.clone(), &create_folder(folder, "cache"), &[3; 32], command).expect("a compiler");
     Plugins::new(PluginParts {
         sandbox: sandbox.clone(),
         compiler,
         registry: registry.clone(),
         store: store.clone(),
-        folder: made(folder, "components"),
+        folder: create_folder(folder, "components"),
         limits: LimitsPatch::new(),
     })
 }
 
-fn made(folder: &Path, name: &str) -> std::path::PathBuf {
+fn create_folder(folder: &Path, name: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     std::fs::create_dir(&path).expect("a folder");
     path
