@@ -78,25 +78,25 @@ fn check_refusal(refusal: &Refusal, schema: &Value, sent: &str) {
     assert!(!violations.is_empty() && violations.len() <= 8, "{violations:?}");
     let mut is_over_limit = false;
     for violation in violations {
-            let text =
-                |member: &str| violation[member].as_str().unwrap_or_else(|| panic!("no `{member}`: {violation}"));
-            for member in ["expected", "found", "message"] {
-                assert_error_text(text(member), "see the refusal");
-            }
-            match &value {
-                Some(value) => assert_pointer_into(value, text("pointer")),
-                None => assert_pointer(text("pointer")),
-            }
-            is_over_limit |= text("expected") == "a smaller or flatter value";
+        let text =
+            |member: &str| violation[member].as_str().unwrap_or_else(|| panic!("no `{member}`: {violation}"));
+        for member in ["expected", "found", "message"] {
+            assert_error_text(text(member), "see the refusal");
         }
-        let Some(value) = value.filter(|_| !is_over_limit) else { return };
-        assert_ne!(is_valid(schema, &value), Some(true), "refused, but valid for {schema}: {}", error.message);
-        let by_library = is_valid_by_library(schema, &value);
-        assert_ne!(by_library, Some(true), "refused, but valid for {schema}: {}", error.message);
+        match &value {
+            Some(value) => assert_pointer_into(value, text("pointer")),
+            None => assert_pointer(text("pointer")),
         }
+        is_over_limit |= text("expected") == "a smaller or flatter value";
+    }
+    let Some(value) = value.filter(|_| !is_over_limit) else { return };
+    assert_ne!(is_valid(schema, &value), Some(true), "refused, but valid for {schema}: {}", error.message);
+    let by_library = is_valid_by_library(schema, &value);
+    assert_ne!(by_library, Some(true), "refused, but valid for {schema}: {}", error.message);
+}
 
-        /// The `jsonschema` crate, which the gate uses too, called directly without the gate's settings.
-        fn is_valid_by_library(schema: &Value, value: &Value) -> Option<bool> {
-            let validator = jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
-            Some(validator.validate(value).is_ok())
+/// The `jsonschema` crate, which the gate uses too, called directly without the gate's settings.
+fn is_valid_by_library(schema: &Value, value: &Value) -> Option<bool> {
+    let validator = jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
+    Some(validator.validate(value).is_ok())
 }

@@ -19,9 +19,9 @@ pub fn egress(data: &[u8]) {
     let &[scheme, authority, path, method, addresses] = &lines[..] else { return };
     let target = match Target::parse(scheme, authority, path, method) {
         Ok(target) => target,
-            Err(error) => return assert_error_text(&error.message, error.hint),
-        };
-        check_unambiguous(authority, path, &target);
+        Err(error) => return assert_error_text(&error.message, error.hint),
+    };
+    check_unambiguous(authority, path, &target);
     let granted = match Grant::parse(document) {
         Ok(grant) => grant,
         Err(error) => {
@@ -64,7 +64,10 @@ fn check_unambiguous(authority: &str, path: &str, target: &Target) {
     let mut decoded = target.path().to_owned();
     for _ in 0..5 {
         let detours = ["//", "/./", "/../", "/..;", "/.;", "\\", "\0"];
-        assert!(!detours.iter().any(|detour| decoded.contains(detour)), "{target} can be normalized: {decoded}");
+        assert!(
+            !detours.iter().any(|detour| decoded.contains(detour)),
+            "{target} can be normalized: {decoded}"
+        );
         assert!(!decoded.ends_with("/.") && !decoded.ends_with("/.."), "{target} ends in a dot segment");
         decoded = decoded.replace("%25", "%");
         for (code, letter) in

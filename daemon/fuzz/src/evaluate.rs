@@ -22,7 +22,12 @@ pub fn is_valid(schema: &Value, value: &Value) -> Option<bool> {
     Some(all)
 }
 
-fn keyword_holds(beside: &Map<String, Value>, keyword: &str, argument: &Value, value: &Value) -> Option<bool> {
+fn keyword_holds(
+    beside: &Map<String, Value>,
+    keyword: &str,
+    argument: &Value,
+    value: &Value,
+) -> Option<bool> {
     Some(match keyword {
         "title" | "description" | "default" | "examples" | "$comment" => true,
         "type" => match argument {
@@ -108,7 +113,8 @@ fn equal(one: &Value, other: &Value) -> Option<bool> {
     Some(match (one, other) {
         (Value::Number(_), Value::Number(_)) => one == other || (exact(one)? - exact(other)?).abs() <= 0.0,
         (Value::Array(ones), Value::Array(others)) => {
-            ones.len() == others.len() && every(ones.iter().zip(others).map(|(one, other)| equal(one, other)))?
+            ones.len() == others.len()
+                && every(ones.iter().zip(others).map(|(one, other)| equal(one, other)))?
         }
         (Value::Object(ones), Value::Object(others)) => {
             ones.len() == others.len()

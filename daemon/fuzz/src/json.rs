@@ -2,8 +2,8 @@
 
 use toolgate_admission::parse_strict;
 
-use crate::strict;
 use crate::error_format::assert_pointer;
+use crate::strict;
 
 /// Nesting levels of arguments under the default limits.
 const LEVELS: u64 = 64;

@@ -18,13 +18,13 @@ pub fn names(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let lines: Vec<&str> = text.split('\n').take(8).collect();
     for line in &lines {
-            check_parsers(line);
-            check_called_name(line);
-        }
-        let ids: Vec<ToolId> = lines.iter().filter_map(|line| read_called_name(line)).collect();
-        for one in &ids {
-            for other in &ids {
-                check_wire_names_differ(one, other);
+        check_parsers(line);
+        check_called_name(line);
+    }
+    let ids: Vec<ToolId> = lines.iter().filter_map(|line| read_called_name(line)).collect();
+    for one in &ids {
+        for other in &ids {
+            check_wire_names_differ(one, other);
         }
     }
 }

@@ -81,7 +81,10 @@ pub fn audit_log(data: &[u8]) {
                     assert_eq!((lost.after_sequence, lost.acknowledged_sequence), (head.sequence, last))
                 }
                 None => {
-                    assert!(!has_anchor || head.sequence == last, "the loss of acknowledged records is not reported")
+                    assert!(
+                        !has_anchor || head.sequence == last,
+                        "the loss of acknowledged records is not reported"
+                    )
                 }
             }
             check_idempotent(folder.path(), Some(&KEY), head);

@@ -27,13 +27,12 @@ pub fn config(data: &[u8]) {
                 let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
                 assert!(
                     address.is_none_or(|address| address.parse::<Ipv6Addr>().is_ok()),
-                            "`{host}` is not an address"
-                        );
-                        assert!(!host.is_empty() && host == host.to_ascii_lowercase(), "`{host}` can never match");
-                        assert!(
-                            host.ends_with(']') || !host.contains(':'),
-                            "`{host}` has a port, so it can never match"
-                        );
+                    "`{host}` is not an address"
+                );
+                assert!(!host.is_empty() && host == host.to_ascii_lowercase(), "`{host}` can never match");
+                assert!(
+                    host.ends_with(']') || !host.contains(':'),
+                    "`{host}` has a port, so it can never match"
                 );
             }
         }

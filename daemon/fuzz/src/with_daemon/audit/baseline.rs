@@ -44,7 +44,8 @@ impl Baseline {
     /// Whether a segment differs, apart from zeros at its end.
     pub fn is_changed(&self, folder: &Path) -> bool {
         (1..).zip(&self.segments).any(|(number, bytes)| {
-            fs::read(segment_file(folder, number)).map_or(true, |now| without_zeros(&now) != without_zeros(bytes))
+            fs::read(segment_file(folder, number))
+                .map_or(true, |now| without_zeros(&now) != without_zeros(bytes))
         })
     }
 
@@ -68,14 +69,14 @@ impl Baseline {
         let segments: Vec<Vec<u8>> = (1..=SEGMENTS)
             .map(|number| fs::read(folder.path().join("kept").join(format!("{number}"))).expect("a segment"))
             .collect();
-            let mut records = Vec::new();
-            for bytes in &segments {
-                let parsed = parse(bytes).expect("a valid segment");
-                assert!(parsed.is_whole(bytes) && !parsed.records.is_empty(), "a segment without records");
-                records.extend(parsed.records);
-            }
-            let head = fs::read(folder.path().join("kept/head")).expect("the anchor");
-            Self { segments: segments.iter().map(|bytes| with_padding(bytes)).collect(), head, records }
+        let mut records = Vec::new();
+        for bytes in &segments {
+            let parsed = parse(bytes).expect("a valid segment");
+            assert!(parsed.is_whole(bytes) && !parsed.records.is_empty(), "a segment without records");
+            records.extend(parsed.records);
+        }
+        let head = fs::read(folder.path().join("kept/head")).expect("the anchor");
+        Self { segments: segments.iter().map(|bytes| with_padding(bytes)).collect(), head, records }
     }
 }
 

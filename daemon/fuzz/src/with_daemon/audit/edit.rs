@@ -20,14 +20,14 @@ const BYTES: usize = 128 * 1024;
 pub fn apply(script: &str, folder: &Path) {
     for line in script.lines().take(EDITS) {
         let mut words = line.split_whitespace();
-                let Some(edit) = words.next() else { continue };
-                let numbers: Vec<usize> = words.map_while(|word| word.parse().ok()).collect();
-                // An edit beyond the end of a file changes nothing.
-                let _ = apply_one(edit, &numbers, folder);
-            }
-        }
+        let Some(edit) = words.next() else { continue };
+        let numbers: Vec<usize> = words.map_while(|word| word.parse().ok()).collect();
+        // An edit beyond the end of a file changes nothing.
+        let _ = apply_one(edit, &numbers, folder);
+    }
+}
 
-        fn apply_one(edit: &str, numbers: &[usize], folder: &Path) -> Option<()> {
+fn apply_one(edit: &str, numbers: &[usize], folder: &Path) -> Option<()> {
     let file = |number: usize| Some(segment_file(folder, number as u64)).filter(|path| path.exists());
     match (edit, numbers) {
         ("nohead", []) => return fs::remove_file(folder.join("head")).ok(),

@@ -147,7 +147,8 @@ impl InProcessDaemon {
         let owner = r#"{"role":"owner","organization":"acme"}"#;
         let owner = self.request_ok(&request("POST", "/v1/tokens", operator, "", owner));
         let owner = owner["token"].as_str().expect("a token").to_owned();
-        let session = self.request_ok(&request("POST", "/v1/sessions", &owner, "", r#"{"agent":"acme/bot"}"#));
+        let session =
+            self.request_ok(&request("POST", "/v1/sessions", &owner, "", r#"{"agent":"acme/bot"}"#));
         let session = session["session"].as_str().expect("a session").to_owned();
         self.placeholders = BTreeMap::from([("@owner", owner), ("@session", session)]);
     }
@@ -159,7 +160,7 @@ impl InProcessDaemon {
         assert!(response.status < 300, "{sent}: {} {body}", response.status);
         serde_json::from_str(&body).unwrap_or_default()
     }
-    }
+}
 
 fn request(method: &str, path: &str, token: &str, fields: &str, body: &str) -> String {
     let length = body.len();
@@ -226,7 +227,6 @@ async fn app(folder: &Path) -> (App, String) {
     (App::new(parts), operator)
 }
 
-
 fn dispatcher(
     registry: &Registry,
     audit: Audit,
@@ -262,8 +262,8 @@ fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox)
         limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
         concurrency: 1,
     };
-    let compiler =
-        Compiler::open(sandbox.clone(), &create_folder(folder, "cache"), &[3; 32], command).expect("a compiler");
+    let compiler = Compiler::open(sandbox.clone(), &create_folder(folder, "cache"), &[3; 32], command)
+        .expect("a compiler");
     Plugins::new(PluginParts {
         sandbox: sandbox.clone(),
         compiler,

@@ -118,15 +118,15 @@ fn body_end(bytes: &[u8], at: usize, fields: &[Field<'_>]) -> BodyEnd {
     };
     let (lengths, codings) = (of("content-length"), of("transfer-encoding"));
     match (lengths.as_slice(), codings.as_slice()) {
-            ([], []) => BodyEnd::At(at),
-            ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
-                Some(length) if at.saturating_add(length) <= bytes.len() => BodyEnd::At(at + length),
-                Some(_) => BodyEnd::Incomplete,
-                None => BodyEnd::Ambiguous,
-            },
-            ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => chunks(bytes, at),
-            // Two framings, or a coding that the daemon does not support: the connection must end after this request.
-            _ => BodyEnd::Ambiguous,
+        ([], []) => BodyEnd::At(at),
+        ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
+            Some(length) if at.saturating_add(length) <= bytes.len() => BodyEnd::At(at + length),
+            Some(_) => BodyEnd::Incomplete,
+            None => BodyEnd::Ambiguous,
+        },
+        ([], [coding]) if coding.eq_ignore_ascii_case("chunked") => chunks(bytes, at),
+        // Two framings, or a coding that the daemon does not support: the connection must end after this request.
+        _ => BodyEnd::Ambiguous,
     }
 }
 

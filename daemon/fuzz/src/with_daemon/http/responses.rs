@@ -61,11 +61,11 @@ fn parse_one(bytes: &[u8], method: Option<&str>) -> Option<(Response, usize)> {
     let length = body_bytes(&fields, is_bodiless);
     let body = bytes.get(at..at.checked_add(length)?)?.to_vec();
     Some((Response { status, fields, body, is_bodiless }, at + length))
-    }
+}
 
-    /// Whether this is the response to a `HEAD` request that could not be parsed. The daemon does not know its method, so this
-    /// last response of the connection has a body.
-    fn is_unparsed_head(status: u16, fields: &[(String, String)], rest: &[u8]) -> bool {
+/// Whether this is the response to a `HEAD` request that could not be parsed. The daemon does not know its method, so this
+/// last response of the connection has a body.
+fn is_unparsed_head(status: u16, fields: &[(String, String)], rest: &[u8]) -> bool {
     let is_last = fields.iter().any(|(name, value)| name == "connection" && value == "close");
     let problem = serde_json::Deserializer::from_slice(rest).into_iter::<Value>().next();
     let says_why = problem.and_then(Result::ok).is_some_and(|problem| {
