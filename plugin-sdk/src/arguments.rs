@@ -1,11 +1,10 @@
-//! Reads the arguments of a call into the types of the tool's parameters.
+//! Parses the arguments of a call into the types of the tool's parameters.
 //!
-//! For JSON Schema `1.0` is an integer, for serde it is not. The host hands the arguments over byte for byte as they
-//! passed the schema, so the difference is settled here. Arguments are read as they are first; only where that fails
-//! are integral numbers written as integers, and read once more. The common call pays nothing for it, and it holds for
-//! every type, also where serde looks at numbers without knowing what it will need (untagged enums, flattened structs).
+//! JSON Schema accepts `1.0` as an integer, serde does not, and the host passes arguments on byte for byte. So arguments are
+//! parsed as they are first; only if that fails, integral numbers are rewritten as integers and parsed again. The common
+//! call pays nothing for it, and it works for all types, also where serde buffers values (untagged enums, flattened structs).
 
-mod misfit;
+mod type_errors;
 
 use std::borrow::Cow;
 
@@ -13,16 +12,16 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// More digits than any integer type has. Bounds the text that `1e9` can grow to.
+/// More digits than any integer type has. Limits the text that `1e9` can expand to.
 const MAX_INTEGER_DIGITS: usize = 40;
 
-/// Reads a call's arguments from JSON text.
+/// Parses a call's arguments from JSON text.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).or_else(|error| parse_with_integers(text, &error))
 }
 
-/// Reads arguments of which a parameter is flattened. To serde one that may be missing is missing where it does not fit, so
-/// nothing fails that could be read once more: integers are written first.
+/// Parses arguments with a flattened parameter. If such a parameter is optional, serde treats a value that does not fit as
+/// absent, so the first attempt would succeed with a wrong value: integers are rewritten before it.
 pub fn parse_flattened<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     parse(&write_integers(text))
 }
@@ -34,10 +33,12 @@ fn parse_with_integers<T: DeserializeOwned>(text: &str, error: &serde_json::Erro
         Cow::Borrowed(_) => None,
         Cow::Owned(written) => serde_json::from_str(written).ok(),
     };
-    again.ok_or_else(|| misfit::explain::<T>(&written).unwrap_or_else(|| Error::invalid(error.to_string())))
+    again.ok_or_else(|| {
+        type_errors::explain::<T>(&written).unwrap_or_else(|| Error::invalid(error.to_string()))
+    })
 }
 
-/// Writes each integral number of a JSON text as an integer: `1.0` as `1`, `25e-1` as it is.
+/// Rewrites each integral number of a JSON text as an integer: `1.0` as `1`.
 fn write_integers(text: &str) -> Cow<'_, str> {
     let mut written = String::new();
     let mut copied_to = 0;
@@ -55,7 +56,7 @@ fn write_integers(text: &str) -> Cow<'_, str> {
     Cow::Owned(written)
 }
 
-/// The numbers of a JSON text that stand outside its strings, with their places.
+/// The numbers of a JSON text outside its strings, each with its offset.
 fn numbers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -87,7 +88,7 @@ fn is_part_of_number(byte: u8) -> bool {
     matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9')
 }
 
-/// The digits of a number that is integral, but not written so. None for any other.
+/// The digits of a number that is integral but not written as an integer.
 fn as_integer(number: &str) -> Option<String> {
     if !number.contains(['.', 'e', 'E']) && number != "-0" {
         return None;
@@ -104,7 +105,7 @@ fn as_integer(number: &str) -> Option<String> {
     let significant = digits.trim_end_matches('0');
     let trailing_zeros = digits.len() - significant.len();
 
-    // The number is `significant` times ten to the power of `zeros`.
+    // The value is `significant` * 10^`zeros`.
     let zeros = exponent
         .parse::<i64>()
         .ok()?

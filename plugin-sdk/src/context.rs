@@ -1,17 +1,17 @@
-//! Who is calling, how much time is left, what was configured, and the way to say something meanwhile.
+//! The caller, deadline and configuration of a call, and its log and progress.
 //!
-//! In a component each question goes to the host when it is asked, so a tool pays for what it uses. In native tests the
-//! answers are given by hand, through [`testing`](crate::testing).
+//! In a component each method calls the host, so a tool pays only for what it uses. In native tests
+//! [`testing`](crate::testing) sets the values.
 
-#[cfg(not(target_family = "wasm"))]
-pub(crate) mod by_hand;
 #[cfg(target_family = "wasm")]
 mod host;
-
 #[cfg(not(target_family = "wasm"))]
-use by_hand as source;
+pub(crate) mod mock;
+
 #[cfg(target_family = "wasm")]
 use host as source;
+#[cfg(not(target_family = "wasm"))]
+use mock as source;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -20,83 +20,85 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// The call that a tool is performing. Take it as `&Context`, in any place among the parameters.
+/// The call that a tool performs. A tool takes it as `&Context`, at any position among its parameters.
 pub struct Context {
     pub(crate) source: source::Source,
 }
 
-/// How much a line of the log matters.
+/// The severity of a log event.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Level {
-    /// For who looks for a fault of the tool.
+    /// Details for debugging the tool.
     Debug,
-    /// What happened, as it should.
+    /// A normal event.
     Info,
-    /// What the tool went on without.
+    /// A problem despite which the tool continues.
     Warn,
-    /// What the tool could not do.
+    /// A problem because of which the tool fails.
     Error,
 }
 
 impl Context {
-    /// The id of this call, unique within its session.
+    /// Returns the id of this call, unique within its session.
     pub fn call_id(&self) -> String {
         self.source.call_id()
     }
 
-    /// The session that the call belongs to.
+    /// Returns the session of the call.
     pub fn session(&self) -> Option<String> {
         self.get("session")
     }
 
-    /// The conversation that the session serves.
+    /// Returns the conversation that the session serves.
     pub fn conversation(&self) -> Option<String> {
         self.get("conversation")
     }
 
-    /// The organization of the agent.
+    /// Returns the organization of the agent.
     pub fn organization(&self) -> Option<String> {
         self.get("organization")
     }
 
-    /// The agent that calls.
+    /// Returns the agent that calls the tool.
     pub fn agent(&self) -> Option<String> {
         self.get("agent")
     }
 
-    /// The user for whom the agent works, as the orchestrator asserts it.
+    /// Returns the user for whom the agent works, as the orchestrator states it.
     pub fn user(&self) -> Option<String> {
         self.get("user")
     }
 
-    /// The channel through which the user speaks: `sms`, `email`, `webchat`.
+    /// Returns the channel of the user: `sms`, `email`, `webchat`.
     pub fn channel(&self) -> Option<String> {
         self.get("channel")
     }
 
-    /// One fact about the call by its key. A key that this host does not know gives none.
+    /// Returns one fact about the call, or none for an unknown key.
     pub fn get(&self, key: &str) -> Option<String> {
         self.source.get(key)
     }
 
-    /// How long until the call is stopped.
+    /// Returns the time until the host stops the call.
     pub fn time_left(&self) -> Duration {
         Duration::from_millis(self.source.deadline_ms())
     }
 
-    /// What the organization's owner set for this plugin, in the type that `plugin!` names as `config`.
+    /// Parses the settings that the organization's owner set, into the type that `plugin!` declares as `config`.
     pub fn settings<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_str(&self.source.settings()).map_err(|error| {
-            Error::new(format!("the settings of this plugin do not fit: {error}; ask its operator"))
+            Error::new(format!(
+                "the settings of this plugin are not valid: {error}; ask its operator to fix them"
+            ))
         })
     }
 
-    /// The definition, as JSON text, for a component that serves many plugins.
+    /// Returns the definition as JSON text, in a component that serves many plugins.
     pub fn definition(&self) -> Option<String> {
         self.source.definition()
     }
 
-    /// Writes one event to the log: a short name (`cache_miss`), a message, and pairs in the order given.
+    /// Writes one event to the log: a short name (`cache_miss`), a message, and fields in the given order.
     ///
     /// ```
     /// # fn look_up(context: &toolgate_sdk::Context) {
@@ -109,7 +111,7 @@ impl Context {
         self.source.log(level, event, message, &fields);
     }
 
-    /// Reports to a person who waits that `done` of `total` units are finished; no total when it is not known.
+    /// Reports to a waiting person that `done` of `total` units are finished; without `total` if it is unknown.
     pub fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
         self.source.progress(done, total, message);
     }

@@ -1,23 +1,23 @@
-//! Components that serve many plugins, each made by a definition: a declared HTTP API, a mounted server.
+//! Components that serve many plugins, each made from a definition: a declared HTTP API, a mounted MCP server.
 //!
-//! Most plugins are code and use [`plugin!`](crate::plugin). Here one component stands behind many plugins, and what each
-//! is comes as data. [`Defined::describe`] reads a definition once, when it comes into force, and puts at each tool what a
-//! call of it needs; a call then reads that part alone, however large the whole is.
+//! Most plugins are code and use [`plugin!`](crate::plugin). Here one component serves many plugins whose definitions are
+//! data. [`Defined::describe`] reads a definition once, when it is loaded, and attaches to each tool the data that its calls
+//! need. A call parses only that part, however large the definition is.
 
 use serde_json::Value;
 
 use crate::{Context, Error};
 
-/// A component that makes plugins of definitions. Export it with [`export_defined!`](crate::export_defined).
+/// A component that makes plugins from definitions. Export it with [`export_defined!`](crate::export_defined).
 pub trait Defined {
-    /// Describes the plugin that the definition makes: JSON that fits `wit/describe.schema.json`. What stands at a tool as
-    /// `definition` comes back with each call of it.
+    /// Describes the plugin that a definition makes, as JSON that matches `wit/describe.schema.json`. Each call of a tool
+    /// receives the `definition` member of that tool.
     ///
-    /// A definition that makes no plugin is an error whose details have `pointer`, the place in it.
+    /// An invalid definition is an error whose details have `pointer`, a JSON pointer into the definition.
     fn describe(definition: &str) -> Result<Value, Error>;
 
-    /// Performs one call. `definition` is what [`describe`](Self::describe) put at the tool, as JSON text, and
-    /// `arguments` what the model sent, which fits the tool's input schema.
+    /// Performs one call. `definition` is the JSON text that [`describe`](Self::describe) attached to the tool, and
+    /// `arguments` are the model's, validated against the tool's input schema.
     fn call(tool: &str, definition: &str, context: &Context, arguments: &str) -> Result<Value, Error>;
 }
 
@@ -27,7 +27,7 @@ macro_rules! export_defined {
     ($defined:ty) => {
         #[cfg(target_family = "wasm")]
         const _: () = {
-            type ThisPlugin = $crate::__private::Exported<$defined>;
+            type ThisPlugin = $crate::__private::DefinedExport<$defined>;
     $crate::__private::bindings::export!(ThisPlugin with_types_in $crate::__private::bindings);
         };
     };

@@ -1,7 +1,7 @@
-//! Writes what `describe` answers: the JSON text of `wit/describe.schema.json`.
+//! Writes the result of `describe`: JSON text that matches `wit/describe.schema.json`.
 //!
-//! The text depends on the plugin's code alone, so it is the same each time. Fields stand in the order of the published
-//! schema, and what says no more than its default is left out.
+//! The text depends only on the plugin's code, so it is always the same. Fields have the order of the schema, and default
+//! values are omitted.
 
 use schemars::Schema;
 use serde::Serialize;
@@ -118,16 +118,16 @@ fn describe_tool(tool: &ToolFacts, plugin: &PluginFacts) -> Result<ToolDescripti
     })
 }
 
-/// What the author did not say follows from what was said, and is the careful answer where nothing follows.
-fn complete_hints(said: &Hints, mode: Mode, capabilities: &Capabilities) -> HintsDescription {
-    let read_only = said.read_only.unwrap_or(false);
-    // A tool that ends here and reaches no network touches nothing but the session's own workspace.
-    let reaches_out = mode == Mode::Client || !capabilities.network.is_empty();
+/// Hints that the author did not set follow from the others, with the most cautious value as the default.
+fn complete_hints(declared: &Hints, mode: Mode, capabilities: &Capabilities) -> HintsDescription {
+    let read_only = declared.read_only.unwrap_or(false);
+    // A server tool without network only changes the session's own workspace.
+    let is_open = mode == Mode::Client || !capabilities.network.is_empty();
     HintsDescription {
         read_only,
-        destructive: said.destructive.unwrap_or(!read_only),
-        idempotent: said.idempotent.unwrap_or(read_only),
-        open_world: said.open_world.unwrap_or(reaches_out),
+        destructive: declared.destructive.unwrap_or(!read_only),
+        idempotent: declared.idempotent.unwrap_or(read_only),
+        open_world: declared.open_world.unwrap_or(is_open),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The exports of a component: from the contract's texts to the author's function, and back.
+//! The exports of a component: converts between the contract's types and the author's function.
 //!
-//! A panic is a bug of the plugin: it is written to the log and then traps, which the host reports as a crash. The hook
-//! takes the place of the standard one, which would write to a standard error that nobody reads.
+//! A panic is a bug of the plugin: the hook writes it to the log, then the component traps, and the host reports a crash. The
+//! standard hook would write it to standard error instead.
 
 use std::marker::PhantomData;
 use std::panic::{self, PanicHookInfo};
@@ -9,7 +9,7 @@ use std::panic::{self, PanicHookInfo};
 use crate::bindings::exports::toolgate::plugin::tools::{Failure, Guest, Outcome};
 use crate::bindings::toolgate::plugin::{config, log};
 use crate::describe::describe;
-use crate::tool::{Answer, Plugin};
+use crate::tool::{Plugin, ToolOutput};
 use crate::{Context, Defined, Error};
 
 impl<P: Plugin> Guest for P {
@@ -20,18 +20,18 @@ impl<P: Plugin> Guest for P {
 
     fn call(tool: String, arguments: String) -> Result<Outcome, Failure> {
         log_panics();
-        match P::call(&tool, &Context::of_this_call(), &arguments) {
-            Some(Ok(answer)) => Ok(answer.into()),
+        match P::call(&tool, &Context::of_instance(), &arguments) {
+            Some(Ok(output)) => Ok(output.into()),
             Some(Err(error)) => Err(error.into()),
             None => Err(Error::new(format!("plugin `{}` has no tool `{tool}`", P::FACTS.name)).into()),
         }
     }
 }
 
-/// The exports of a component whose plugins are made by definitions.
-pub struct Exported<D>(PhantomData<D>);
+/// The exports of a component whose plugins are made from definitions.
+pub struct DefinedExport<D>(PhantomData<D>);
 
-impl<D: Defined> Guest for Exported<D> {
+impl<D: Defined> Guest for DefinedExport<D> {
     fn describe() -> Result<String, Failure> {
         log_panics();
         Ok(D::describe(&definition()?)?.to_string())
@@ -39,20 +39,20 @@ impl<D: Defined> Guest for Exported<D> {
 
     fn call(tool: String, arguments: String) -> Result<Outcome, Failure> {
         log_panics();
-        let result = D::call(&tool, &definition()?, &Context::of_this_call(), &arguments)?;
+        let result = D::call(&tool, &definition()?, &Context::of_instance(), &arguments)?;
         Ok(Outcome::Output(result.to_string()))
     }
 }
 
 fn definition() -> Result<String, Error> {
-    config::definition().ok_or_else(|| Error::new("this component is a plugin only with a definition"))
+    config::definition().ok_or_else(|| Error::new("this component needs a definition to be a plugin"))
 }
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Output(text) => Self::Output(text),
-            Answer::Client(text) => Self::Client(text),
+impl From<ToolOutput> for Outcome {
+    fn from(output: ToolOutput) -> Self {
+        match output {
+            ToolOutput::Output(text) => Self::Output(text),
+            ToolOutput::Client(text) => Self::Client(text),
         }
     }
 }
@@ -74,6 +74,6 @@ fn log_panics() {
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let message = panic.payload_as_str().unwrap_or("panic without a message");
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    log::write(log::Level::Error, "panic", message, &[("place".to_owned(), place)]);
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    log::write(log::Level::Error, "panic", message, &[("place".to_owned(), location)]);
 }

@@ -1,4 +1,4 @@
-//! Requests over HTTP, to the hosts that the plugin asks for and its operator grants.
+//! HTTP requests to the hosts that the plugin requests and its operator grants.
 //!
 //! ```
 //! use serde::Deserialize;
@@ -27,14 +27,13 @@
 //! # fn main() {}
 //! ```
 //!
-//! The host resolves, connects and speaks TLS, decodes what is compressed, and adds the credentials that an operator bound
-//! to the address: a plugin sees none of them. What is not granted is answered with [`Error::Denied`] before anything
-//! leaves. Redirects are answers like others: whether to follow one to another host is the tool's decision, and a request
-//! of its own.
+//! The host resolves names, connects, does TLS, decompresses, and adds the credentials that an operator bound to the
+//! address: a plugin sees none of them. A request that is not granted fails with [`Error::Denied`] before anything is sent.
+//! Redirects are not followed: a tool decides about them, and a request to another host needs its own grant.
 //!
-//! A tool passes errors on with `?`. The model then reads what happened, and the failure says whether to call again.
+//! A tool passes errors on with `?`. The model then reads what happened, and whether to call again.
 //!
-//! In native tests [`testing::network`](crate::testing::network) answers; without it no request is made.
+//! In native tests [`testing::network`](crate::testing::network) sends the responses; without it every request fails.
 
 pub(crate) mod request;
 
@@ -44,56 +43,56 @@ mod excerpt;
 mod headers;
 pub(crate) mod response;
 
-#[cfg(target_family = "wasm")]
-mod host;
 #[cfg(not(target_family = "wasm"))]
-pub(crate) mod scripted;
+pub(crate) mod mock_http;
+#[cfg(target_family = "wasm")]
+mod wasi_http;
 
-#[cfg(target_family = "wasm")]
-use host as transport;
 #[cfg(not(target_family = "wasm"))]
-use scripted as transport;
+use mock_http as transport;
+#[cfg(target_family = "wasm")]
+use wasi_http as transport;
 
 pub use error::{Error, Unavailable};
 pub use headers::Headers;
 pub use request::Request;
 pub use response::Response;
 
-/// The most that is read of an answer's content unless [`Request::max_body_bytes`] says otherwise. JSON takes several
-/// times its length in memory once it is read, and a call has 64 MiB by default.
+/// Most bytes of a response body, unless [`Request::max_body_bytes`] sets another limit. Parsed JSON takes several times its
+/// length in memory, and a call has 64 MiB by default.
 pub const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// Begins a GET request.
+/// Starts a GET request.
 pub fn get(url: impl AsRef<str>) -> Request {
     request("GET", url)
 }
 
-/// Begins a HEAD request: its answer has no content.
+/// Starts a HEAD request, whose response has no body.
 pub fn head(url: impl AsRef<str>) -> Request {
     request("HEAD", url)
 }
 
-/// Begins a POST request.
+/// Starts a POST request.
 pub fn post(url: impl AsRef<str>) -> Request {
     request("POST", url)
 }
 
-/// Begins a PUT request.
+/// Starts a PUT request.
 pub fn put(url: impl AsRef<str>) -> Request {
     request("PUT", url)
 }
 
-/// Begins a PATCH request.
+/// Starts a PATCH request.
 pub fn patch(url: impl AsRef<str>) -> Request {
     request("PATCH", url)
 }
 
-/// Begins a DELETE request.
+/// Starts a DELETE request.
 pub fn delete(url: impl AsRef<str>) -> Request {
     request("DELETE", url)
 }
 
-/// Begins a request with any method, in capitals. CONNECT and TRACE are never sent.
+/// Starts a request with any method, in capitals. The host refuses CONNECT and TRACE.
 pub fn request(method: &str, url: impl AsRef<str>) -> Request {
     Request::new(method, url.as_ref())
 }

@@ -18,25 +18,25 @@
 //! # fn main() {}
 //! ```
 //!
-//! `cargo build --target wasm32-wasip2 --release` makes of it a component. What a model is told about the tool (its
-//! name, description, usage and schemas) comes from the code and its doc comments, and cannot drift from it.
+//! `cargo build --target wasm32-wasip2 --release` compiles it to a component. The tool's name, description, usage and
+//! schemas come from the code and its doc comments, so they cannot drift from it.
 //!
-//! The function stays a plain function: call it in a unit test, or through [`testing`] with arguments in JSON. Neither
-//! needs wasm.
+//! The function stays a plain function: call it in a unit test, or through [`testing`] with JSON arguments. Neither needs
+//! wasm.
 //!
-//! Files of the session lie in `/workspace`, for `std::fs`; requests are made with [`http`]. Both are asked for in
-//! `plugin!`: `capabilities(filesystem = workspace, network = ["GET https://api.example.com/v1/"])`.
+//! The session's files are in `/workspace`, for `std::fs`; [`http`] sends requests. A plugin requests both in `plugin!`:
+//! `capabilities(filesystem = workspace, network = ["GET https://api.example.com/v1/"])`.
 //!
-//! Each call runs in a fresh instance, so nothing is kept between calls but files in `/workspace`, and what runs before
-//! the tool's own code counts: a call parses its arguments straight into their types and builds no schema.
+//! Each call runs in a fresh instance, so only files in `/workspace` outlive a call, and start-up time counts: a call
+//! parses its arguments directly into their types and builds no schema.
 
 #![warn(missing_docs)]
 
-#[allow(missing_docs, reason = "what the macros write, and no author reads")]
+#[allow(missing_docs, reason = "used by the macros only")]
 mod tool;
 
-#[allow(missing_docs, reason = "what the macros write, and no author reads")]
-mod given;
+#[allow(missing_docs, reason = "used by the macros only")]
+mod tool_return;
 
 mod arguments;
 mod context;
@@ -57,9 +57,9 @@ mod export;
 pub mod http;
 #[cfg(feature = "async")]
 pub mod task;
-// Requests wait as `async` tools do.
+// Requests use the executor of `async` tools.
 #[cfg(all(feature = "http", not(feature = "async")))]
-#[allow(dead_code, unused_imports, reason = "only a part of it is used by requests")]
+#[allow(dead_code, unused_imports, reason = "requests use a part of it")]
 mod task;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
@@ -70,27 +70,27 @@ pub use error::{Error, Result};
 pub use tool::Tool;
 pub use toolgate_sdk_macros::{plugin, tool};
 
-// The versions that the macros work with. Types of parameters and results derive from these, or from the same crates
-// among the plugin's own dependencies.
+// The versions that the macros use. Parameter and result types derive from these, or from the same crates among the
+// plugin's own dependencies.
 pub use {schemars, serde, serde_json};
 
-/// What the macros write into a plugin. Not for use by hand, and not stable.
+/// Items for code that the macros generate. Not stable.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::arguments::{parse as parse_arguments, parse_flattened as parse_flattened_arguments};
-    pub use crate::given::{Given, GivenAsIs};
     pub use crate::schema::{
         any_result, input as input_schema, result as output_schema, settings as settings_schema,
     };
     pub use crate::tool::{
-        Answer, Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts, client,
-        is_first_of_its_name, output, wire_name_fits,
+        Capabilities, Example, Hints, Mode, NetworkRule, Plugin, PluginFacts, ToolFacts, ToolOutput, client,
+        has_unique_name, output, wire_name_fits,
     };
+    pub use crate::tool_return::{PlainReturn, ToolReturn};
 
     #[cfg(target_family = "wasm")]
     pub use crate::bindings;
     #[cfg(target_family = "wasm")]
-    pub use crate::export::Exported;
+    pub use crate::export::DefinedExport;
     #[cfg(feature = "async")]
     pub use crate::task::block_on;
 }

@@ -1,6 +1,6 @@
-//! Runs an `async` tool: one task on one thread, which sleeps in the host until something it waits for is ready.
+//! A minimal executor for `async` tools: one task on one thread, which blocks in the host until a pollable is ready.
 //!
-//! Not a runtime: nothing is spawned, and a call's futures end with the call.
+//! Nothing is spawned, and a call's futures end with the call.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,7 +26,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 #[cfg(target_family = "wasm")]
 mod park {
-    //! The one task is polled after each wait, so its own waker has nothing to do.
+    //! `block_on` polls the only task after each wait, so its own waker does nothing.
 
     use std::task::Waker;
 
@@ -41,7 +41,7 @@ mod park {
 
 #[cfg(not(target_family = "wasm"))]
 mod park {
-    //! In native tests another thread may wake the task.
+    //! In native tests, another thread may wake the task.
 
     use std::sync::Arc;
     use std::task::{Wake, Waker};
@@ -66,15 +66,15 @@ mod park {
 
 #[cfg(not(target_family = "wasm"))]
 mod native {
-    //! What tools wait for, in the native tests of their authors.
+    //! Timers for native tests.
 
     use std::future::poll_fn;
     use std::task::Poll;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// Waits for a while.
-    #[allow(clippy::disallowed_methods, reason = "to sleep is what is asked for")]
+    /// Waits for a duration.
+    #[allow(clippy::disallowed_methods, reason = "this is a timer")]
     pub async fn sleep(duration: Duration) {
         let until = Instant::now() + duration;
         poll_fn(|context| {
@@ -82,7 +82,7 @@ mod native {
             if left.is_zero() {
                 return Poll::Ready(());
             }
-            // A thread for each poll: a test has few, and no runtime to ask.
+            // One thread for each poll: tests are small and have no runtime.
             let waker = context.waker().clone();
             thread::spawn(move || {
                 thread::sleep(left);
@@ -96,7 +96,7 @@ mod native {
 
 #[cfg(target_family = "wasm")]
 mod reactor {
-    //! What the task waits for, as `wasi:io/poll` knows it.
+    //! A reactor on `wasi:io/poll`.
 
     use std::cell::RefCell;
     use std::future::{Future, poll_fn};
@@ -107,10 +107,10 @@ mod reactor {
     use wasip2::clocks::monotonic_clock;
     use wasip2::io::poll::{self, Pollable};
 
-    /// A pollable, and whom to wake. The future that waits owns it; the reactor only knows of it.
+    /// A pollable and the waker of its task. The waiting future owns it; the reactor has a weak reference.
     struct Interest {
         pollable: Pollable,
-        /// None while nobody waits: before the future is polled, and after it was woken.
+        /// None before the future is first polled, and after it was woken.
         waker: RefCell<Option<Waker>>,
     }
 
@@ -131,13 +131,13 @@ mod reactor {
         })
     }
 
-    /// Waits for a while.
+    /// Waits for a duration.
     pub async fn sleep(duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         wait_for(monotonic_clock::subscribe_duration(nanoseconds)).await;
     }
 
-    /// Sleeps in the host until something is ready, and wakes who waits for it.
+    /// Blocks in the host until a pollable is ready, and wakes its task.
     pub(super) fn wait() {
         let waiting: Vec<Rc<Interest>> = WAITING.with_borrow_mut(|waiting| {
             waiting.retain(|interest| interest.strong_count() > 0);
@@ -147,8 +147,8 @@ mod reactor {
                 .filter(|interest| interest.waker.borrow().is_some())
                 .collect()
         });
-        // Nothing can ever wake the task: better a message in the log than a call that hangs until its deadline.
-        assert!(!waiting.is_empty(), "the tool waits for something that is not the host's to give");
+        // Nothing can wake the task: a panic in the log is better than a call that hangs until its deadline.
+        assert!(!waiting.is_empty(), "the tool awaits a future that the host cannot wake");
 
         let pollables: Vec<&Pollable> = waiting.iter().map(|interest| &interest.pollable).collect();
         for ready in poll::poll(&pollables) {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_future_that_is_ready_gives_its_output() {
+    fn a_ready_future_returns_its_output() {
         assert_eq!(block_on(async { 1 + 1 }), 2);
     }
 
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn a_future_that_another_thread_wakes_ends() {
-        let mut asked = false;
+    fn another_thread_can_wake_the_future() {
+        let mut is_polled = false;
         let woken = poll_fn(|context| {
-            if asked {
+            if is_polled {
                 return Poll::Ready("woken");
             }
-            asked = true;
+            is_polled = true;
             let waker = context.waker().clone();
             thread::spawn(move || waker.wake());
             Poll::Pending

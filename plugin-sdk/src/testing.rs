@@ -1,9 +1,9 @@
-//! Calls tools in native tests: with arguments in JSON, and a context made by hand.
+//! Calls tools in native tests, with JSON arguments and a context that the test builds.
 //!
-//! Arguments are read and results written as in a component. What the daemon does around a call is not done here: neither
-//! schema is checked, nothing is limited, and `std::fs` reaches the files of the machine. So arguments that the daemon would
-//! refuse come to the function where its types take them, and a result may be one that the output schema does not take.
-//! `toolgate check` and `toolgate run` do all of it with the built component.
+//! Arguments are parsed and results serialized as in a component. The daemon's part of a call is missing: no schema is
+//! validated, no limit applies, and `std::fs` accesses the files of the machine. So the function can receive arguments that
+//! the daemon would refuse, and return a result that its output schema does not accept. `toolgate check` and `toolgate run`
+//! do all of this with the built component.
 //!
 //! ```
 //! use serde_json::json;
@@ -33,41 +33,41 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::context::by_hand::Source;
-pub use crate::context::by_hand::{Line, Report};
-use crate::tool::{Answer, Plugin};
+use crate::context::mock::Source;
+pub use crate::context::mock::{Line, Report};
+use crate::tool::{Plugin, ToolOutput};
 use crate::{Context, Error, Tool};
 pub use defined::{DefinedPlugin, defined};
 #[cfg(feature = "http")]
 pub use network::{Network, Reply, Sent, network};
 
-/// Calls a tool, with a JSON object as arguments, and gives its result, or what a client of it is to perform.
+/// Calls a tool with a JSON object as arguments, and returns its result, or the payload for the client.
 ///
-/// Fails as the tool does, and with `INVALID_ARGUMENTS` where the arguments do not fit the types of its parameters.
+/// Fails like the tool, and with `INVALID_ARGUMENTS` if the arguments do not match the types of its parameters.
 pub fn call<T: Tool>(context: &Context, arguments: Value) -> Result<Value, Error> {
     call_text::<T>(context, &arguments.to_string())
 }
 
-/// Calls a tool with arguments as the JSON text that a model wrote.
+/// Calls a tool with arguments as JSON text.
 pub fn call_text<T: Tool>(context: &Context, arguments: &str) -> Result<Value, Error> {
-    read_answer(T::call(context, arguments))
+    parse_output(T::call(context, arguments))
 }
 
-fn read_answer(answer: Result<Answer, Error>) -> Result<Value, Error> {
-    let (Answer::Output(text) | Answer::Client(text)) = answer?;
+fn parse_output(output: Result<ToolOutput, Error>) -> Result<Value, Error> {
+    let (ToolOutput::Output(text) | ToolOutput::Client(text)) = output?;
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Calls a tool of a plugin by its name, or gives none when there is no such tool.
+/// Calls a tool of a plugin by its name; returns none if there is no such tool.
 pub fn call_by_name<P: Plugin>(
     context: &Context,
     tool: &str,
     arguments: Value,
 ) -> Option<Result<Value, Error>> {
-    P::call(tool, context, &arguments.to_string()).map(read_answer)
+    P::call(tool, context, &arguments.to_string()).map(parse_output)
 }
 
-/// Calls the tool with the input of each of its examples, and gives those whose output differs.
+/// Calls the tool with the input of each of its examples, and returns those whose output differs.
 ///
 /// ```
 /// # use toolgate_sdk::{testing, tool};
@@ -86,14 +86,14 @@ pub fn wrong_examples<T: Tool>(context: &Context) -> Vec<WrongExample> {
     T::FACTS.examples.iter().filter_map(|example| try_example::<T>(context, example)).collect()
 }
 
-/// An example that does not say what the tool does.
+/// An example whose output is not the tool's.
 #[derive(Debug, PartialEq)]
 pub struct WrongExample {
     /// The arguments, a JSON object.
     pub input: Value,
-    /// The result that the example gives.
+    /// The output of the example.
     pub expected: Value,
-    /// What the tool gave.
+    /// The tool's result.
     pub found: Result<Value, Error>,
 }
 
@@ -104,10 +104,10 @@ fn try_example<T: Tool>(context: &Context, example: &crate::tool::Example) -> Op
     (found.as_ref() != Ok(&expected)).then_some(WrongExample { input, expected, found })
 }
 
-/// What `describe` of the plugin answers.
+/// Returns the description of the plugin.
 ///
 /// # Panics
-/// When an example of a tool is not JSON, which the macros do not let through.
+/// If an example of a tool is not JSON, which the macros prevent.
 #[expect(clippy::panic, reason = "only tests call this")]
 pub fn describe<P: Plugin>() -> Value {
     crate::describe::describe(&P::FACTS)
@@ -115,7 +115,7 @@ pub fn describe<P: Plugin>() -> Value {
         .unwrap_or_else(|error| panic!("the plugin cannot be described: {error}"))
 }
 
-/// Begins a context in which nothing is known and there is time enough.
+/// Builds a context without any facts, 30 seconds before its deadline.
 pub fn context() -> ContextBuilder {
     ContextBuilder {
         source: Source {
@@ -124,90 +124,90 @@ pub fn context() -> ContextBuilder {
             facts: BTreeMap::new(),
             settings: "{}".to_owned(),
             definition: None,
-            logged: Vec::new().into(),
-            reported: Vec::new().into(),
+            log_lines: Vec::new().into(),
+            progress_reports: Vec::new().into(),
         },
     }
 }
 
-/// A [`Context`] in the making. What is not said is not known, as for a tool whose host does not say it.
+/// Builds a [`Context`]. A fact that is not set is unknown to the tool.
 pub struct ContextBuilder {
     source: Source,
 }
 
 impl ContextBuilder {
-    /// What [`Context::call_id`] answers; `call` unless said.
+    /// Sets [`Context::call_id`]; the default is `call`.
     pub fn call_id(mut self, id: &str) -> Self {
         self.source.call_id = id.to_owned();
         self
     }
 
-    /// What [`Context::session`] answers.
+    /// Sets [`Context::session`].
     pub fn session(self, session: &str) -> Self {
         self.fact("session", session)
     }
 
-    /// What [`Context::conversation`] answers.
+    /// Sets [`Context::conversation`].
     pub fn conversation(self, conversation: &str) -> Self {
         self.fact("conversation", conversation)
     }
 
-    /// What [`Context::organization`] answers.
+    /// Sets [`Context::organization`].
     pub fn organization(self, organization: &str) -> Self {
         self.fact("organization", organization)
     }
 
-    /// What [`Context::agent`] answers, as `acme/clerk`.
+    /// Sets [`Context::agent`], like `acme/clerk`.
     pub fn agent(self, agent: &str) -> Self {
         self.fact("agent", agent)
     }
 
-    /// What [`Context::user`] answers.
+    /// Sets [`Context::user`].
     pub fn user(self, user: &str) -> Self {
         self.fact("user", user)
     }
 
-    /// What [`Context::channel`] answers, as `sms`.
+    /// Sets [`Context::channel`], like `sms`.
     pub fn channel(self, channel: &str) -> Self {
         self.fact("channel", channel)
     }
 
-    /// What [`Context::get`] answers for a key.
+    /// Sets the value of [`Context::get`] for a key.
     pub fn fact(mut self, key: &str, value: &str) -> Self {
         self.source.facts.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// What [`Context::time_left`] answers, to the millisecond; 30 seconds unless said. It does not run down.
+    /// Sets [`Context::time_left`], to the millisecond; the default is 30 seconds. It does not decrease.
     pub fn time_left(mut self, left: Duration) -> Self {
         self.source.deadline_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         self
     }
 
-    /// What [`Context::settings`] reads; an empty object unless said. What cannot be written as JSON panics.
+    /// Sets [`Context::settings`]; the default is an empty object. Panics if the value cannot be serialized.
     pub fn settings(mut self, settings: impl Serialize) -> Self {
         self.source.settings = json!(settings).to_string();
         self
     }
 
-    /// What [`Context::definition`] answers, JSON text.
+    /// Sets [`Context::definition`], JSON text.
     pub fn definition(mut self, definition: &str) -> Self {
         self.source.definition = Some(definition.to_owned());
         self
     }
 
-    /// The context.
+    /// Returns the context.
     pub fn build(self) -> Context {
         Context { source: self.source }
     }
 }
 
-/// What a tool wrote to its log, in its order.
+/// Returns the log events of a tool, in order.
 pub fn logged(context: &Context) -> Vec<Line> {
-    context.source.logged.borrow().clone()
+    context.source.log_lines.borrow().clone()
 }
 
-/// What a tool reported of its progress, in its order.
+/// Returns the progress reports of a tool, in order.
 pub fn reported(context: &Context) -> Vec<Report> {
-    context.source.reported.borrow().clone()
+    context.source.progress_reports.borrow().clone()
 }

@@ -1,5 +1,5 @@
-//! `src/bindings.rs` is generated from `wit/` and checked in: a plugin then builds without a WIT parser, in a
-//! fraction of the time, and from the SDK alone. This test is what keeps the two from drifting apart.
+//! `src/bindings.rs` is generated from `wit/` and checked in, so that plugins build without a WIT parser, faster and from the
+//! SDK alone. This test fails if the two differ.
 //!
 //! After a change in `wit/`: `TOOLGATE_BLESS=1 cargo test -p toolgate-sdk --test bindings_are_current`.
 
@@ -12,11 +12,11 @@ use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_core::{Files, WorldGenerator};
 
 const HEAD: &str = "\
-//! Generated from `wit/plugin.wit` by wit-bindgen; `tests/bindings_are_current.rs` says how. Not for reading.
+//! Generated from `wit/plugin.wit` by wit-bindgen, see `tests/bindings_are_current.rs`. Do not edit.
 ";
 
 #[test]
-fn the_checked_in_bindings_are_what_the_contract_gives() {
+fn the_checked_in_bindings_match_the_contract() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let checked_in = package.join("src/bindings.rs");
     let generated = generate(&package.join("../wit"));
@@ -27,7 +27,7 @@ fn the_checked_in_bindings_are_what_the_contract_gives() {
     let current = fs::read_to_string(&checked_in).unwrap_or_default();
     assert!(
         current == generated,
-        "`plugin-sdk/src/bindings.rs` is not what `wit/` gives: run this test with TOOLGATE_BLESS=1"
+        "`plugin-sdk/src/bindings.rs` does not match `wit/`: run this test with TOOLGATE_BLESS=1"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Requests, as tools make them and as their authors test them.
+//! HTTP requests of tools, with the test network.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -11,17 +11,17 @@ use toolgate_sdk::{Error, http, tool};
 
 const URL: &str = "https://api.example.com/v1/points";
 
-fn answering(reply: Reply) -> testing::Network {
+fn respond_with(reply: Reply) -> testing::Network {
     testing::network(move |_| Ok(reply.clone()))
 }
 
-fn failing(error: http::Error) -> testing::Network {
+fn fail_with(error: http::Error) -> testing::Network {
     testing::network(move |_| Err(error.clone()))
 }
 
 #[test]
 fn t2_a_request_is_sent_as_it_is_written() {
-    let network = answering(Reply::new(204));
+    let network = respond_with(Reply::new(204));
     let response = http::post(URL)
         .header("X-Trace", 7)
         .query("q", "a b&c")
@@ -43,7 +43,7 @@ fn t2_a_request_is_sent_as_it_is_written() {
 
 #[test]
 fn t2_every_common_method_and_form_can_be_sent() {
-    let network = answering(Reply::new(200));
+    let network = respond_with(Reply::new(200));
     for request in [http::get(URL), http::head(URL), http::put(URL), http::patch(URL), http::delete(URL)] {
         let _ = request.send().unwrap();
     }
@@ -58,8 +58,8 @@ fn t2_every_common_method_and_form_can_be_sent() {
 }
 
 #[test]
-fn t2_what_cannot_be_sent_is_refused_before_it_is() {
-    let network = answering(Reply::new(200));
+fn t2_an_invalid_request_is_not_sent() {
+    let network = respond_with(Reply::new(200));
     let problem = |request: http::Request| request.send().unwrap_err();
     assert!(matches!(problem(http::get("api.example.com")), http::Error::InvalidUrl { .. }));
     let unfinished = std::collections::BTreeMap::from([(vec![1], 1)]);
@@ -77,13 +77,13 @@ fn t2_what_cannot_be_sent_is_refused_before_it_is() {
 }
 
 #[test]
-fn t2_an_answer_is_read_as_json_text_and_bytes() {
+fn t2_a_response_is_read_as_json_text_and_bytes() {
     #[derive(Debug, PartialEq, serde::Deserialize)]
     struct Point {
         x: i32,
     }
     let reply = Reply::json(&json!({"x": 3})).header("ETag", "abc");
-    let _network = answering(reply);
+    let _network = respond_with(reply);
     let send = || http::get(URL).send().unwrap();
 
     assert_eq!(send().json::<Point>().unwrap(), Point { x: 3 });
@@ -96,24 +96,24 @@ fn t2_an_answer_is_read_as_json_text_and_bytes() {
 }
 
 #[test]
-fn t2_text_is_read_in_the_charset_that_the_answer_names() {
+fn t2_text_is_decoded_with_the_charset_of_the_response() {
     for (content_type, bytes, text) in [
         ("text/plain", "é\u{1F600}".as_bytes(), "é😀"),
         ("text/plain; charset=UTF-8", b"\xef\xbb\xbfa", "a"),
         ("text/plain", b"a\xff", "a\u{fffd}"),
         ("text/plain; Charset=\"ISO-8859-1\"", b"\xe9\x80", "é€"),
     ] {
-        let _network = answering(Reply::new(200).header("content-type", content_type).body(bytes));
+        let _network = respond_with(Reply::new(200).header("content-type", content_type).body(bytes));
         assert_eq!(http::get(URL).send().unwrap().text().unwrap(), text, "{content_type}");
     }
-    let _network = answering(Reply::new(200).header("content-type", "text/plain; charset=koi8-r"));
+    let _network = respond_with(Reply::new(200).header("content-type", "text/plain; charset=koi8-r"));
     let error = http::get(URL).send().unwrap().text().unwrap_err();
     assert!(matches!(error, http::Error::Unreadable { .. }), "{error}");
 }
 
 #[test]
-fn t2_content_beyond_the_limit_is_an_error_and_not_half_of_it() {
-    let _network = answering(Reply::text(&"x".repeat(40_000)));
+fn t2_a_body_beyond_the_limit_is_an_error() {
+    let _network = respond_with(Reply::text(&"x".repeat(40_000)));
     let send = |max_bytes| http::get(URL).max_body_bytes(max_bytes).send().unwrap();
 
     assert_eq!(send(40_000).bytes().unwrap().len(), 40_000);
@@ -121,13 +121,13 @@ fn t2_content_beyond_the_limit_is_an_error_and_not_half_of_it() {
     assert_eq!(error, http::Error::TooLarge { host: "api.example.com".to_owned(), max_bytes: 39_999 });
     assert_eq!(send(0).bytes_up_to(7).unwrap(), (b"xxxxxxx".to_vec(), false));
     assert!(send(0).bytes_up_to(40_000).unwrap().1);
-    let huge = answering(Reply::new(200).body(vec![b'x'; http::MAX_BODY_BYTES + 1]));
+    let huge = respond_with(Reply::new(200).body(vec![b'x'; http::MAX_BODY_BYTES + 1]));
     assert!(matches!(http::get(URL).send().unwrap().bytes(), Err(http::Error::TooLarge { .. })));
     drop(huge);
 }
 
 #[test]
-fn t2_a_status_becomes_a_failure_that_says_whether_to_call_again() {
+fn t2_an_error_status_becomes_a_failure_that_says_whether_to_retry() {
     /// Asks.
     #[tool(read_only)]
     fn ask() -> Result<String, Error> {
@@ -135,7 +135,7 @@ fn t2_a_status_becomes_a_failure_that_says_whether_to_call_again() {
     }
     let call = || testing::call::<ask>(&testing::context().build(), json!({}));
 
-    let busy = answering(Reply::text("try\n later").status(503).header("Retry-After", "2"));
+    let busy = respond_with(Reply::text("try\n later").status(503).header("Retry-After", "2"));
     let error = call().unwrap_err();
     assert_eq!(error.message(), "`api.example.com` answered with status 503: try later");
     assert!(error.is_retryable());
@@ -144,31 +144,31 @@ fn t2_a_status_becomes_a_failure_that_says_whether_to_call_again() {
     for (date, is_later) in
         [("Sun, 06 Nov 1994 08:49:37 GMT", false), ("Fri, 31 Dec 9999 23:59:59 GMT", true)]
     {
-        let busy = answering(Reply::text("later").status(503).header("Retry-After", date));
+        let busy = respond_with(Reply::text("later").status(503).header("Retry-After", date));
         let error = call().unwrap_err();
         drop(busy);
         let wait = error.details().unwrap()["retry_after_ms"].as_u64();
         assert_eq!(wait.map(|wait| wait > 0), Some(is_later), "{date}");
     }
 
-    // No number of a server's is too large to be told.
-    let busy = answering(Reply::new(429).header("Retry-After", &u64::MAX.to_string()));
+    // A server may send any number.
+    let busy = respond_with(Reply::new(429).header("Retry-After", &u64::MAX.to_string()));
     assert_eq!(call().unwrap_err().details().unwrap()["retry_after_ms"], u64::MAX);
     drop(busy);
 
-    let missing = answering(Reply::new(404).header("content-type", "text/html").body("<html>"));
+    let missing = respond_with(Reply::new(404).header("content-type", "text/html").body("<html>"));
     let error = call().unwrap_err();
     assert!(!error.is_retryable());
     drop(missing);
 
-    let _fine = answering(Reply::text("fine"));
+    let _fine = respond_with(Reply::text("fine"));
     assert_eq!(call(), Ok(json!("fine")));
 }
 
 #[test]
-fn t2_of_a_page_the_title_stands_in_the_message_or_its_first_words() {
-    let told = |content_type: &str, content: &str| {
-        let _network = answering(Reply::new(403).header("content-type", content_type).body(content));
+fn t2_the_message_of_an_html_page_is_its_title_or_first_words() {
+    let message = |content_type: &str, content: &str| {
+        let _network = respond_with(Reply::new(403).header("content-type", content_type).body(content));
         http::get(URL).send().unwrap().error_for_status().unwrap_err().to_string()
     };
     let answered = "`api.example.com` answered with status 403";
@@ -184,32 +184,32 @@ fn t2_of_a_page_the_title_stands_in_the_message_or_its_first_words() {
         ("<title>no end", ": no end"),
         ("<p>", ""),
     ] {
-        assert_eq!(told("text/html; charset=utf-8", page), format!("{answered}{says}"), "{page}");
+        assert_eq!(message("text/html; charset=utf-8", page), format!("{answered}{says}"), "{page}");
     }
-    let long = told("application/xhtml+xml", &format!("<title>{}</title>", "é ".repeat(200)));
+    let long = message("application/xhtml+xml", &format!("<title>{}</title>", "é ".repeat(200)));
     assert!(long.ends_with("é …") && long.chars().count() < 160, "{long}");
-    assert_eq!(told("image/png", "<title>no</title>"), answered);
+    assert_eq!(message("image/png", "<title>no</title>"), answered);
 }
 
 #[test]
-fn t2_what_went_wrong_on_the_way_keeps_its_kind() {
+fn t2_a_connection_failure_keeps_its_kind() {
     use http::Unavailable::{Broken, Connect, Dns, Limit, Timeout, Tls};
     let host = || "api.example.com".to_owned();
     for (why, retryable) in
         [(Dns, true), (Connect, true), (Timeout, true), (Broken, true), (Tls, false), (Limit, false)]
     {
-        let _network = failing(http::Error::Unavailable { host: host(), why });
+        let _network = fail_with(http::Error::Unavailable { host: host(), why });
         let error = http::get(URL).send().unwrap_err();
         assert_eq!(Error::from(error).is_retryable(), retryable, "{why:?}");
     }
-    let _network = failing(http::Error::Denied { host: host() });
+    let _network = fail_with(http::Error::Denied { host: host() });
     let error = Error::from(http::get(URL).send().unwrap_err());
     assert_eq!(error.message(), "this tool may not send this request to `api.example.com`");
     assert!(!error.is_retryable());
 }
 
 #[test]
-fn t2_a_failed_request_within_another_error_still_says_whether_to_call_again() {
+fn t2_a_failed_request_inside_another_error_still_says_whether_to_retry() {
     #[derive(Debug)]
     struct Lookup(http::Error);
     impl std::fmt::Display for Lookup {
@@ -230,9 +230,9 @@ fn t2_a_failed_request_within_another_error_still_says_whether_to_call_again() {
 }
 
 #[test]
-fn t2_content_that_breaks_off_is_an_error() {
+fn t2_an_incomplete_body_is_an_error() {
     let broken = http::Error::Unavailable { host: "a".to_owned(), why: http::Unavailable::Broken };
-    let _network = answering(Reply::text("half").breaks(broken.clone()));
+    let _network = respond_with(Reply::text("half").breaks(broken.clone()));
     let send = || http::get(URL).send().unwrap();
 
     assert_eq!(send().text(), Err(broken));
@@ -241,20 +241,20 @@ fn t2_content_that_breaks_off_is_an_error() {
 }
 
 #[test]
-fn t2_an_async_tool_asks_and_has_the_content_with_the_answer() {
+fn t2_an_async_request_returns_the_response_with_its_body() {
     /// Asks twice.
     #[tool(read_only)]
     async fn ask() -> Result<Value, Error> {
         let (first, second) = (http::get(URL).send_async().await?, http::get(URL).send_async().await?);
         Ok(json!([first.json::<Value>()?, second.status()]))
     }
-    let _network = answering(Reply::json(&1));
+    let _network = respond_with(Reply::json(&1));
     assert_eq!(testing::call::<ask>(&testing::context().build(), json!({})), Ok(json!([1, 200])));
 }
 
 #[test]
-fn t2_without_a_network_nothing_is_requested() {
-    drop(answering(Reply::new(200)));
+fn t2_without_a_test_network_every_request_fails() {
+    drop(respond_with(Reply::new(200)));
     let error = http::get(URL).send().unwrap_err();
     assert!(error.to_string().contains("testing::network"), "{error}");
 }

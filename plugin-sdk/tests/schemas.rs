@@ -1,4 +1,4 @@
-//! What a schema lets through, the code takes; what it refuses is refused before the code sees it.
+//! Generated schemas accept exactly the arguments that the types accept.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -70,7 +70,7 @@ fn of_tagged(
 fn of_enum(
     /// A
     a: u8,
-    /// Where to
+    /// The target
     #[serde(flatten)]
     target: Target,
 ) -> Value {
@@ -82,7 +82,7 @@ fn of_enum(
 fn of_map(
     /// A
     a: u8,
-    /// Whatever else there is
+    /// Further members
     #[serde(flatten)]
     rest: BTreeMap<String, u8>,
 ) -> Value {
@@ -130,7 +130,7 @@ fn call(tool: &str, arguments: &Value) -> Result<Value, toolgate_sdk::Error> {
 }
 
 #[test]
-fn t2_what_a_flattened_parameter_takes_stands_beside_the_others() {
+fn t2_the_fields_of_a_flattened_parameter_are_arguments() {
     for (tool, arguments, read) in [
         ("of_struct", json!({"a": 1, "number": 2}), json!([1, {"number": 2, "size": null}])),
         ("of_option", json!({"a": 1, "number": 2.0}), json!([1, {"number": 2, "size": null}])),
@@ -152,7 +152,7 @@ fn t2_what_a_flattened_parameter_takes_stands_beside_the_others() {
 }
 
 #[test]
-fn t2_what_no_parameter_takes_is_refused_by_the_schema_also_beside_a_flattened_one() {
+fn t2_the_schema_refuses_unknown_arguments_also_beside_a_flattened_parameter() {
     for (tool, arguments) in [
         ("of_struct", json!({"a": 1, "number": 2, "b": 3})),
         ("of_struct", json!({"a": 1})),
@@ -168,7 +168,7 @@ fn t2_what_no_parameter_takes_is_refused_by_the_schema_also_beside_a_flattened_o
 }
 
 #[test]
-fn t2_a_number_that_fits_its_schema_fits_its_type() {
+fn t2_a_number_that_matches_its_schema_matches_its_type() {
     for arguments in [
         json!({"size": u32::MAX, "offset": i32::MIN}),
         json!({"wide": i64::MAX, "positive": i64::MAX}),

@@ -1,4 +1,4 @@
-//! Tools as authors write them: what a model is told about them, and what a call does.
+//! Tools as authors write them: their descriptions and their calls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use toolgate_sdk::{Context, Error, Level, plugin, testing, tool};
 
-/// Where to
+/// An address
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Address {
@@ -35,7 +35,7 @@ enum Payment {
 
 #[derive(JsonSchema, Serialize)]
 struct Receipt {
-    /// What it cost, in cents
+    /// The price, in cents
     cents: i64,
     speed: Speed,
     note: Option<String>,
@@ -63,7 +63,7 @@ struct Receipt {
 )]
 #[allow(clippy::too_many_arguments)]
 fn send_parcel(
-    /// Where the parcel goes
+    /// The destination of the parcel
     address: Address,
     /// The weights of its parts, in grams
     weights: Vec<u32>,
@@ -75,7 +75,7 @@ fn send_parcel(
     #[default(1)]
     #[schemars(range(max = 10))]
     count: u8,
-    /// What to write on it
+    /// The text of the label
     #[default("fragile")]
     label: String,
     /// How it is paid
@@ -180,7 +180,7 @@ fn t2_a_tool_is_a_plain_function() {
 }
 
 #[test]
-fn t2_arguments_are_read_into_their_types() {
+fn t2_arguments_are_parsed_into_their_types() {
     let context = context();
 
     let receipt = testing::call::<send_parcel>(
@@ -196,26 +196,26 @@ fn t2_arguments_are_read_into_their_types() {
     );
 
     assert_eq!(receipt, Ok(json!({"cents": 1000, "speed": "fast", "note": "hi", "labels": {"invoice": 30}})));
-    let logged = &testing::logged(&context)[0];
-    assert_eq!((logged.level, logged.event.as_str()), (Level::Info, "sent"));
+    let line = &testing::logged(&context)[0];
+    assert_eq!((line.level, line.event.as_str()), (Level::Info, "sent"));
     assert_eq!(
-        logged.fields,
+        line.fields,
         [("label".to_owned(), "fragile".to_owned()), ("parts".to_owned(), "2".to_owned())]
     );
     assert_eq!(testing::reported(&context)[0].message.as_deref(), Some("12345"));
 }
 
 #[test]
-fn what_is_left_out_has_its_default_and_the_examples_are_true() {
+fn omitted_arguments_have_their_defaults_and_the_examples_are_correct() {
     assert_eq!(testing::wrong_examples::<send_parcel>(&context()), []);
 }
 
 #[test]
-fn an_example_that_is_not_true_is_found() {
+fn an_incorrect_example_is_found() {
     /// Doubles.
     #[tool(examples({"number": 2} => 5))]
     fn double(
-        /// What to double
+        /// The number to double
         number: i64,
     ) -> i64 {
         number * 2
@@ -228,7 +228,7 @@ fn an_example_that_is_not_true_is_found() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_a_failure_and_no_panic() {
+fn invalid_arguments_are_a_failure() {
     for arguments in [
         json!({}),
         json!({"address": {"street": "1 Main"}, "weights": [-1]}),
@@ -242,34 +242,34 @@ fn arguments_that_do_not_fit_are_a_failure_and_no_panic() {
 }
 
 #[test]
-fn t5_the_context_tells_who_calls() {
-    let told = testing::call::<who>(&context(), json!({})).unwrap();
+fn t5_the_context_has_the_caller() {
+    let facts = testing::call::<who>(&context(), json!({})).unwrap();
 
     assert_eq!(
-        told,
+        facts,
         json!({"agent": "acme/clerk", "channel": null, "greeting": "hello", "seconds": 7, "call": "call"})
     );
 }
 
 #[test]
-fn settings_that_do_not_fit_are_the_operators_to_mend() {
+fn invalid_settings_are_a_failure_for_the_operator() {
     let failure = testing::call::<who>(&testing::context().build(), json!({})).unwrap_err();
 
     assert_eq!(
         failure.message(),
-        "the settings of this plugin do not fit: missing field `greeting` at line 1 column 2; ask its operator"
+        "the settings of this plugin are not valid: missing field `greeting` at line 1 column 2; ask its operator to fix them"
     );
 }
 
 #[test]
-fn any_error_of_rust_is_a_failure() {
+fn any_rust_error_is_a_failure() {
     let failure = testing::call::<fail>(&context(), json!({})).unwrap_err();
 
     assert_eq!((failure.code(), failure.message()), ("TOOL_FAILED", "no such luck"));
 }
 
 #[test]
-fn t2_a_result_that_json_cannot_say_is_a_failure_that_says_so() {
+fn t2_an_infinite_result_is_a_failure() {
     /// Divides.
     #[tool(read_only)]
     fn divide(
@@ -308,7 +308,7 @@ fn t2_a_tool_may_be_async() {
     #[tool]
     async fn wait(
         context: &Context,
-        /// What to give back
+        /// The word to return
         word: String,
     ) -> Result<String, Error> {
         std::future::ready(()).await;

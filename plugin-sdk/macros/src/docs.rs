@@ -1,18 +1,18 @@
 //! Doc comments as text for a model.
 //!
-//! What stands in the comment is what rustdoc would show: the gutter of a block comment is gone, lines that were only
-//! wrapped are joined, and fenced code stays as it was written.
+//! The text is what rustdoc would show: block comments lose their leading asterisks, wrapped lines are joined, and fenced
+//! code stays as written.
 
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ExprLit, Lit, Meta, Result};
 
-/// A doc comment, cut into paragraphs.
+/// The paragraphs of a doc comment.
 pub struct Docs {
     paragraphs: Vec<String>,
 }
 
 impl Docs {
-    /// Reads the doc comment among the attributes. None when there is none, or it says nothing.
+    /// Reads the doc comment among the attributes; none if it is missing or empty.
     pub fn read(attributes: &[Attribute]) -> Result<Option<Self>> {
         let mut paragraphs = Paragraphs::default();
         for attribute in attributes {
@@ -29,7 +29,7 @@ impl Docs {
         self.paragraphs[0].replace('\n', " ")
     }
 
-    /// The paragraphs after the first, or the description where there are none.
+    /// The paragraphs after the first, or the description if there are none.
     pub fn usage(&self) -> String {
         match &self.paragraphs[1..] {
             [] => self.description(),
@@ -37,33 +37,32 @@ impl Docs {
         }
     }
 
-    /// All of it.
+    /// All paragraphs.
     pub fn text(&self) -> String {
         self.paragraphs.join("\n\n")
     }
 }
 
-/// Whether the attribute is a doc comment.
 pub fn is_doc(attribute: &Attribute) -> bool {
     attribute.path().is_ident("doc")
 }
 
-/// The text of a doc comment; empty for every other attribute.
+/// The text of a doc comment; empty for other attributes.
 fn text(attribute: &Attribute) -> Result<String> {
     match &attribute.meta {
         Meta::NameValue(doc) if is_doc(attribute) => match &doc.value {
             Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text.value()),
-            // A macro is expanded after this one, which has to cut the text into description and usage.
+            // A macro in the value is expanded too late: the text must be split into description and usage here.
             other => Err(Error::new(
                 other.span(),
-                "a model is told what stands here: write it as `/// What it does`, not by a macro",
+                "a model reads this text: write it as `/// What it does`, not with a macro",
             )),
         },
         _ => Ok(String::new()),
     }
 }
 
-/// The lines of one comment: a `///`, or a block without its gutter and what all its lines are indented by.
+/// The lines of a `///` or block comment, without leading asterisks and common indentation.
 fn lines(text: &str) -> Vec<&str> {
     let Some((first, block)) = text.split_once('\n') else {
         return vec![text.strip_prefix(' ').unwrap_or(text).trim_end()];
@@ -79,7 +78,7 @@ fn lines(text: &str) -> Vec<&str> {
     std::iter::once(first.trim()).chain(block).collect()
 }
 
-/// A line without so many bytes of its indentation, or without all of a shorter one.
+/// A line with at most this many bytes of indentation removed.
 fn cut(line: &str, bytes: usize) -> &str {
     line.get(bytes..).unwrap_or(line.trim_start()).trim_end()
 }
@@ -88,12 +87,11 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Paragraphs in the making.
 #[derive(Default)]
 struct Paragraphs {
     done: Vec<String>,
     open: String,
-    /// What ends the code that began.
+    /// The opening fence of a code block.
     fence: Option<String>,
 }
 
@@ -133,7 +131,7 @@ impl Paragraphs {
     }
 }
 
-/// The signs with which fenced code begins or ends.
+/// The backticks or tildes that open or close fenced code.
 fn fence(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let sign = line.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
@@ -141,7 +139,7 @@ fn fence(line: &str) -> Option<&str> {
     (signs >= 3).then(|| &line[..signs])
 }
 
-/// A line that was only wrapped continues the one before; one that begins an item of a list, or is indented, is its own.
+/// Joins a wrapped line to the previous one; list items and indented lines stay on their own.
 fn push_line(paragraph: &mut String, line: &str) {
     if !paragraph.is_empty() {
         let begins_item = line.starts_with(['-', '*', '#', '|', '`', ' ']) || starts_with_number(line);
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_paragraph_describes_and_the_rest_tells_the_usage() {
+    fn the_first_paragraph_is_the_description_and_the_rest_the_usage() {
         let docs = Docs::read(&[
             parse_quote!(#[doc = " Sends a message"]),
             parse_quote!(#[doc = " to somebody."]),
@@ -210,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_the_gutter_of_a_block_comment_is_none_of_its_text() {
+    fn t2_the_asterisks_of_a_block_comment_are_not_text() {
         let with_gutter = "/**\n * Adds\n * numbers.\n *\n * Ask:\n *  - which\n */\nstruct A;";
         let without = "/** Adds\n    numbers.\n\n    Ask:\n     - which\n*/\nstruct A;";
 
@@ -221,12 +219,12 @@ mod tests {
             );
         }
         assert_eq!(read_item("/** Adds. */ struct A;").text(), "Adds.");
-        // A list is no gutter.
+        // A list has asterisks of its own.
         assert_eq!(read_item("/** Takes:\n * one\n or two\n*/ struct A;").text(), "Takes:\n* one or two");
     }
 
     #[test]
-    fn t2_a_comment_that_is_made_by_a_macro_is_refused_with_what_to_write() {
+    fn t2_a_comment_from_a_macro_is_refused_with_a_hint() {
         let error = Docs::read(&[parse_quote!(#[doc = include_str!("x.md")])]).err().unwrap();
 
         assert!(error.to_string().contains("write it as `/// What it does`"), "{error}");

@@ -1,4 +1,4 @@
-//! Reads the function under `#[tool]`: its documentation, its parameters, and what it gives.
+//! Parses the function under `#[tool]`: its documentation, parameters and return type.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -12,22 +12,21 @@ use syn::{
 
 use crate::docs::{Docs, is_doc};
 
-/// How to make a failure where there is only a text.
-const MADE_OF_TEXT: &str = "`Error::new(\"what went wrong, and what to do next\")` makes one of a text";
+const FROM_TEXT: &str = "`Error::new(\"what went wrong, and what to do next\")` makes one from a text";
 
-/// A function that can be a tool.
+/// A function that is a tool.
 pub struct Function {
-    /// The function without what only the attribute understands.
+    /// The function without the attributes that only this macro knows.
     pub item: ItemFn,
     pub docs: Option<Docs>,
     pub inputs: Vec<Input>,
     pub output: Output,
 }
 
-/// One of the function's parameters.
+/// A parameter of the function.
 pub enum Input {
     Parameter(Box<Parameter>),
-    /// `&Context`: given by the call, unknown to the model.
+    /// `&Context`, which the call provides; the model does not see it.
     Context,
 }
 
@@ -35,29 +34,29 @@ pub enum Input {
 pub struct Parameter {
     pub ident: Ident,
     pub ty: Type,
-    /// The doc comment, empty where it is missing.
+    /// The doc comment; empty if it is missing.
     pub text: String,
     pub default: Option<ParameterDefault>,
-    /// Attributes of serde and schemars, for the field that the parameter becomes.
-    pub passed_on: Vec<Attribute>,
+    /// Attributes of serde and schemars, for the field that represents the parameter.
+    pub forwarded: Vec<Attribute>,
 }
 
-/// What the parameter is when the model leaves it out.
+/// The value of a parameter that the model omits.
 pub enum ParameterDefault {
     OfType,
     Value(Box<Expr>),
 }
 
-/// What the function gives.
+/// The return type.
 pub struct Output {
     pub ty: Type,
-    /// Where it says what comes of success, and of failure: `T` and `E` of a `Result<T, E>` that is written out.
+    /// Spans for errors about the success and failure types: `T` and `E` of a literal `Result<T, E>`.
     pub value: Span,
     pub failure: Span,
 }
 
 impl Function {
-    /// Reads the function. Whatever is wrong with it is added to `errors`, all at once.
+    /// Parses the function. All mistakes are added to `errors` at once.
     pub fn read(mut item: ItemFn, errors: &mut Errors) -> Self {
         check_signature(&item.sig, cfg!(feature = "async"), errors);
         let tool = item.sig.ident.clone();
@@ -84,7 +83,7 @@ impl Function {
         self.item.sig.asyncness.is_some()
     }
 
-    /// Whether the fields of a parameter are arguments themselves.
+    /// Whether a parameter is flattened: its fields are arguments themselves.
     pub fn is_flattened(&self) -> bool {
         self.parameters().any(Parameter::is_flattened)
     }
@@ -98,32 +97,32 @@ impl Function {
 }
 
 impl Parameter {
-    /// The name that the model uses.
+    /// The name of the argument.
     pub fn name(&self) -> String {
         self.ident.unraw().to_string()
     }
 
-    /// Whether serde gives it other names than its own, which only serde knows.
+    /// Whether serde gives it other argument names, which only serde knows.
     pub fn is_renamed(&self) -> bool {
-        self.is_flattened() || self.words().any(|word| word.path().is_ident("rename"))
+        self.is_flattened() || self.has_serde_setting("rename")
     }
 
     fn is_flattened(&self) -> bool {
-        self.words().any(|word| word.path().is_ident("flatten"))
+        self.has_serde_setting("flatten")
     }
 
-    fn words(&self) -> impl Iterator<Item = Meta> {
-        self.passed_on.iter().flat_map(words_of)
+    fn has_serde_setting(&self, name: &str) -> bool {
+        self.forwarded.iter().flat_map(metas).any(|meta| meta.path().is_ident(name))
     }
 }
 
-/// What stands in an attribute of serde or schemars. What cannot be read they refuse themselves.
-fn words_of(attribute: &Attribute) -> impl Iterator<Item = Meta> + use<> {
-    let words = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
-    words.unwrap_or_default().into_iter()
+/// The settings in an attribute of serde or schemars, which report syntax errors themselves.
+fn metas(attribute: &Attribute) -> impl Iterator<Item = Meta> + use<> {
+    let metas = attribute.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    metas.unwrap_or_default().into_iter()
 }
 
-/// What is wrong so far.
+/// The mistakes found so far.
 #[derive(Default)]
 pub struct Errors(Option<Error>);
 
@@ -135,7 +134,7 @@ impl Errors {
         }
     }
 
-    /// Keeps the value, or the error.
+    /// Returns the value, or records the error.
     pub fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -151,7 +150,7 @@ impl ToTokens for Errors {
     }
 }
 
-/// The doc comment, which must be there.
+/// Reads the required doc comment.
 fn read_docs(
     attributes: &[Attribute],
     place: Span,
@@ -177,7 +176,7 @@ fn check_signature(signature: &Signature, may_be_async: bool, errors: &mut Error
         refuse(signature.generics.span(), "a tool cannot be generic: write the types that a model can send");
     }
     if let Safety::Unsafe(token) = &signature.safety {
-        refuse(token.span(), "a tool cannot be `unsafe`: a model calls it with whatever it likes");
+        refuse(token.span(), "a tool cannot be `unsafe`: a model can call it with any arguments");
     }
     if let Some(token) = &signature.abi {
         refuse(token.span(), "a tool is a plain Rust function: leave `extern` out");
@@ -193,13 +192,13 @@ fn read_input(input: &mut FnArg, tool: &Ident, errors: &mut Errors) -> Option<In
         FnArg::Receiver(receiver) => {
             errors.push(Error::new(
                 receiver.span(),
-                "a tool is a free function: nothing is kept between calls that `self` could hold",
+                "a tool is a free function: no state is kept between calls, so it has no `self`",
             ));
             return None;
         }
     };
     if is_context(&typed.ty, errors) {
-        // Nobody but a reader of the code is told about it.
+        // The model does not see this parameter, so its doc comment is for readers of the code only.
         typed.attrs.retain(|attribute| !is_doc(attribute));
         return Some(Input::Context);
     }
@@ -213,13 +212,13 @@ fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Opt
         other => {
             errors.push(Error::new(
                 other.span(),
-                "a parameter of a tool needs a name: write `name: Type` and take it apart inside",
+                "a parameter of a tool needs a name: write `name: Type` and destructure it inside",
             ));
             return None;
         }
     };
-    if attributes.docs.is_empty() && names_context(&typed.ty) {
-        errors.push(Error::new(typed.ty.span(), "the context of a call is lent: write `&Context`"));
+    if attributes.docs.is_empty() && is_context_type(&typed.ty) {
+        errors.push(Error::new(typed.ty.span(), "a tool borrows the context of a call: write `&Context`"));
         return None;
     }
     let docs = read_docs(&attributes.docs, ident.span(), errors, || {
@@ -235,31 +234,31 @@ fn read_parameter(typed: &mut PatType, tool: &Ident, errors: &mut Errors) -> Opt
         ty: (*typed.ty).clone(),
         text: docs.map(|docs| docs.text()).unwrap_or_default(),
         default,
-        passed_on: attributes.passed_on,
+        forwarded: attributes.forwarded,
     })
 }
 
-/// The attributes of a parameter that are meant for the SDK. Rust allows no others of them there.
+/// The attributes of a parameter that this macro handles. Rust allows none of them there.
 struct ParameterAttributes {
     docs: Vec<Attribute>,
     default: Option<Attribute>,
-    passed_on: Vec<Attribute>,
+    forwarded: Vec<Attribute>,
 }
 
 fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> ParameterAttributes {
-    let mut taken = ParameterAttributes { docs: Vec::new(), default: None, passed_on: Vec::new() };
+    let mut taken = ParameterAttributes { docs: Vec::new(), default: None, forwarded: Vec::new() };
     for attribute in std::mem::take(attributes) {
         let path = attribute.path();
         if is_doc(&attribute) {
             taken.docs.push(attribute);
         } else if path.is_ident("default") {
             if taken.default.is_some() {
-                errors.push(Error::new(attribute.span(), "`default` stands twice"));
+                errors.push(Error::new(attribute.span(), "`default` is set twice"));
             }
             taken.default = Some(attribute);
         } else if path.is_ident("serde") || path.is_ident("schemars") {
-            check_passed_on(&attribute, errors);
-            taken.passed_on.push(attribute);
+            check_forwarded(&attribute, errors);
+            taken.forwarded.push(attribute);
         } else {
             attributes.push(attribute);
         }
@@ -267,11 +266,11 @@ fn take_attributes(attributes: &mut Vec<Attribute>, errors: &mut Errors) -> Para
     taken
 }
 
-/// What serde would take, and the schema does not name: the call is refused before serde sees it.
-fn check_passed_on(attribute: &Attribute, errors: &mut Errors) {
-    for word in words_of(attribute).filter(|word| word.path().is_ident("alias")) {
-        let message = "an argument has one name, which its schema says: leave `alias` out, and for another name than the parameter's write `#[serde(rename = \"..\")]`";
-        errors.push(Error::new(word.span(), message));
+/// Refuses `alias`: serde would accept it, but the schema does not have it, so the host refuses such calls.
+fn check_forwarded(attribute: &Attribute, errors: &mut Errors) {
+    for meta in metas(attribute).filter(|meta| meta.path().is_ident("alias")) {
+        let message = "an argument has one name, the one in its schema: leave `alias` out, and to use another name than the parameter's write `#[serde(rename = \"..\")]`";
+        errors.push(Error::new(meta.span(), message));
     }
 }
 
@@ -279,17 +278,17 @@ fn read_default(attribute: &Attribute) -> syn::Result<ParameterDefault> {
     match &attribute.meta {
         Meta::Path(_) => Ok(ParameterDefault::OfType),
         Meta::List(list) => match list.parse_args() {
-            Ok(value) => Ok(ParameterDefault::Value(Box::new(own_text(value)))),
+            Ok(value) => Ok(ParameterDefault::Value(Box::new(convert_text(value)))),
             Err(error) => {
                 Err(Error::new(error.span(), "a parameter has one default: write it as `#[default(10)]`"))
             }
         },
-        Meta::NameValue(pair) => Ok(ParameterDefault::Value(Box::new(own_text(pair.value.clone())))),
+        Meta::NameValue(pair) => Ok(ParameterDefault::Value(Box::new(convert_text(pair.value.clone())))),
     }
 }
 
-/// A text literal stands for the `String` that the parameter is.
-fn own_text(value: Expr) -> Expr {
+/// Converts a text literal into the parameter's type, like `String`.
+fn convert_text(value: Expr) -> Expr {
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => {
             syn::parse_quote_spanned!(value.span()=> ::core::convert::Into::into(#value))
@@ -313,24 +312,24 @@ fn check_parameter_type(ty: &Type, parameter: &Ident, errors: &mut Errors) {
             format!("parameter `{parameter}` must own its value: write `{owned}` instead of a reference")
         }
         Type::ImplTrait(_) => {
-            format!("parameter `{parameter}` needs a type of its own: write which instead of `impl`")
+            format!("parameter `{parameter}` needs a concrete type: write it instead of `impl`")
         }
         _ => return,
     };
     errors.push(Error::new(ty.span(), message));
 }
 
-/// Whether the type is `&Context`. One that may change it is told so.
+/// Whether the type is `&Context`; `&mut Context` is an error.
 fn is_context(ty: &Type, errors: &mut Errors) -> bool {
     let Type::Reference(reference) = ty else { return false };
-    let is_context = names_context(&reference.elem);
+    let is_context = is_context_type(&reference.elem);
     if let (true, Some(_)) = (is_context, &reference.mutability) {
         errors.push(Error::new(ty.span(), "the context of a call does not change: write `&Context`"));
     }
     is_context
 }
 
-fn names_context(ty: &Type) -> bool {
+fn is_context_type(ty: &Type) -> bool {
     match ty {
         Type::Path(path) => path.path.segments.last().is_some_and(|segment| segment.ident == "Context"),
         _ => false,
@@ -342,9 +341,9 @@ fn read_output(output: &ReturnType, errors: &mut Errors) -> Output {
         ReturnType::Default => syn::parse_quote!(()),
         ReturnType::Type(_, ty) => (**ty).clone(),
     };
-    let (value, failure) = of_result(&ty).unwrap_or((&ty, None));
+    let (value, failure) = result_types(&ty).unwrap_or((&ty, None));
     if let Type::ImplTrait(_) | Type::Reference(_) | Type::Infer(_) = value {
-        let message = "the result of a tool needs an owned type: write which, and derive `Serialize` and `JsonSchema` for it";
+        let message = "the result of a tool needs an owned type: write it, and derive `Serialize` and `JsonSchema` for it";
         errors.push(Error::new(value.span(), message));
     }
     if let Some(failure) = failure {
@@ -354,25 +353,25 @@ fn read_output(output: &ReturnType, errors: &mut Errors) -> Output {
     Output { ty, value, failure }
 }
 
-/// What becomes no `toolgate_sdk::Error`. Of other types, and behind an alias, the compiler knows.
+/// Refuses types that do not convert into `toolgate_sdk::Error`. Other types, and aliases, are left to the compiler.
 fn check_failure(ty: &Type, errors: &mut Errors) {
     let is_named = |path: &syn::Path, names: &[&str]| {
         path.segments.last().is_some_and(|segment| names.iter().any(|name| segment.ident == *name))
     };
     let advice = match ty {
-        Type::Path(path) if is_named(&path.path, &["String", "Cow"]) => MADE_OF_TEXT,
-        Type::Reference(_) => MADE_OF_TEXT,
-        Type::Tuple(tuple) if tuple.elems.is_empty() => MADE_OF_TEXT,
-        Type::Path(path) if is_named(&path.path, &["Box"]) => "`?` makes one of any error",
+        Type::Path(path) if is_named(&path.path, &["String", "Cow"]) => FROM_TEXT,
+        Type::Reference(_) => FROM_TEXT,
+        Type::Tuple(tuple) if tuple.elems.is_empty() => FROM_TEXT,
+        Type::Path(path) if is_named(&path.path, &["Box"]) => "`?` converts any error into one",
         _ => return,
     };
     let message =
-        format!("a tool fails with `toolgate_sdk::Error`, which a model is told: write it here; {advice}");
+        format!("a tool fails with `toolgate_sdk::Error`, which the model reads: use it here; {advice}");
     errors.push(Error::new(ty.span(), message));
 }
 
-/// The `T` and the `E` of any `Result<T, E>`, however it is called in full.
-fn of_result(ty: &Type) -> Option<(&Type, Option<&Type>)> {
+/// The `T` and the `E` of a `Result<T, E>`, with any path before `Result`.
+fn result_types(ty: &Type) -> Option<(&Type, Option<&Type>)> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|segment| segment.ident == "Result")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
@@ -383,7 +382,7 @@ fn of_result(ty: &Type) -> Option<(&Type, Option<&Type>)> {
     Some((types.next()?, types.next()))
 }
 
-/// `Some(tokens)` or `None`, as the generated code writes them.
+/// `Some(tokens)` or `None`, as generated code.
 pub fn option(tokens: Option<impl ToTokens>) -> TokenStream {
     match tokens {
         Some(tokens) => quote!(::core::option::Option::Some(#tokens)),
@@ -395,17 +394,17 @@ pub fn option(tokens: Option<impl ToTokens>) -> TokenStream {
 mod tests {
     use super::*;
 
-    /// Features are those of everything that is built together, so no build of the workspace is without this one.
+    /// Cargo unifies features in a workspace, so no build of it is without `async`.
     #[test]
-    fn t2_an_async_tool_without_the_feature_is_told_which() {
-        let told = |may_be_async| {
+    fn t2_an_async_tool_without_the_feature_is_refused_with_its_name() {
+        let error_text = |may_be_async| {
             let mut errors = Errors::default();
             check_signature(&syn::parse_quote!(async fn wait()), may_be_async, &mut errors);
             errors.0.map(|error| error.to_string())
         };
 
-        let message = told(false).unwrap();
+        let message = error_text(false).unwrap();
         assert!(message.contains("write `toolgate-sdk = { .., features = [\"async\"] }`"), "{message}");
-        assert_eq!(told(true), None);
+        assert_eq!(error_text(true), None);
     }
 }

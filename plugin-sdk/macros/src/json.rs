@@ -1,6 +1,4 @@
-//! JSON literals in the attribute of a tool, read from Rust's tokens.
-//!
-//! Kept with their tokens, so that a mistake in an example is shown where it stands.
+//! JSON literals in the attribute of a tool, parsed from Rust's tokens with their spans, so that errors point at them.
 
 use std::fmt::Write;
 
@@ -9,16 +7,14 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, Lit, LitStr, Result, Token, braced, bracketed, token};
 
-/// A JSON value.
 pub enum Json {
-    /// `null`, `true`, `false` or a number, as JSON writes it.
+    /// `null`, `true`, `false` or a number, as JSON text.
     Plain(String),
     Text(String),
     Array(Vec<Json>),
     Object(Object),
 }
 
-/// A JSON object.
 pub struct Object {
     pub members: Vec<(LitStr, Json)>,
 }
@@ -35,7 +31,7 @@ impl Parse for Json {
             return Ok(Self::Array(items.into_iter().collect()));
         }
         if input.peek(Ident) {
-            return word(&input.parse()?);
+            return keyword(&input.parse()?);
         }
         let minus: Option<Token![-]> = input.parse()?;
         literal(&input.parse()?, minus.is_some())
@@ -50,7 +46,10 @@ impl Parse for Object {
         while !content.is_empty() {
             let key: LitStr = content.parse()?;
             if members.iter().any(|(other, _)| other.value() == key.value()) {
-                return Err(Error::new(key.span(), format!("`{}` stands twice in this object", key.value())));
+                return Err(Error::new(
+                    key.span(),
+                    format!("duplicate key `{}` in this object", key.value()),
+                ));
             }
             content.parse::<Token![:]>()?;
             members.push((key, content.parse()?));
@@ -105,7 +104,7 @@ impl Object {
     }
 }
 
-fn word(word: &Ident) -> Result<Json> {
+fn keyword(word: &Ident) -> Result<Json> {
     match word.to_string().as_str() {
         plain @ ("null" | "true" | "false") => Ok(Json::Plain(plain.to_owned())),
         other => Err(Error::new(word.span(), format!("`{other}` is not JSON: write it as `\"{other}\"`"))),
@@ -123,12 +122,12 @@ fn literal(literal: &Lit, negative: bool) -> Result<Json> {
         Lit::Float(number) if number.suffix().is_empty() && !number.base10_digits().ends_with('.') => {
             Ok(Json::Plain(format!("{sign}{}", number.base10_digits())))
         }
-        other => Err(not_json(other.span())),
+        other => {
+            let message =
+                "this is not JSON: write a string, a number, `true`, `false`, `null`, `[..]` or `{..}`";
+            Err(Error::new(other.span(), message))
+        }
     }
-}
-
-fn not_json(span: Span) -> Error {
-    Error::new(span, "this is not JSON: write a string, a number, `true`, `false`, `null`, `[..]` or `{..}`")
 }
 
 fn write_string(text: &mut String, value: &str) {
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn json_reads_back_as_it_was_written() {
+    fn json_text_is_kept() {
         for text in ["null", "-1.5e-3", "[]", "{}", r#"{"a":[1,true,{"b":"c\"\\\n"}],"é":-0}"#] {
             assert_eq!(read(text).as_deref(), Ok(text));
         }
@@ -165,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_refused_with_what_to_write() {
+    fn other_tokens_are_refused_with_a_hint() {
         assert_eq!(read("nil").unwrap_err(), "`nil` is not JSON: write it as `\"nil\"`");
-        assert_eq!(read(r#"{"a":1,"a":2}"#).unwrap_err(), "`a` stands twice in this object");
+        assert_eq!(read(r#"{"a":1,"a":2}"#).unwrap_err(), "duplicate key `a` in this object");
         for text in ["1u8", "1.", "'a'", "b\"a\"", "-\"a\"", "-true"] {
             assert!(read(text).unwrap_err().starts_with("this is not JSON"), "{text}");
         }

@@ -1,7 +1,7 @@
 //! The macros of toolgate-sdk: `#[tool]` on a function, and `plugin!` once in a crate.
 //!
-//! They only rearrange what the author wrote. What can be wrong about it is found here, all at once and each at its own
-//! token, with what to write instead; what a type means is left to serde and schemars.
+//! They only rearrange the author's code. All mistakes in it are reported at once, each at its own token with the fix; types
+//! are left to serde and schemars.
 
 mod docs;
 mod json;
@@ -15,38 +15,38 @@ mod plugin;
 
 use proc_macro::TokenStream;
 
-/// Makes a tool of a function.
+/// Makes a tool from a function.
 ///
-/// The doc comment's first paragraph is the description, the others are the usage text. Each parameter needs a doc
-/// comment and a type that is `serde::Deserialize` and `schemars::JsonSchema`; `Option` makes it optional,
-/// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are passed on. A
-/// `&Context` may stand among the parameters. The function gives a `T` or a `Result<T, Error>`.
+/// The first paragraph of the doc comment is the description, and the others are the usage text. Each parameter needs a doc
+/// comment and a type that implements `serde::Deserialize` and `schemars::JsonSchema`. `Option` makes a parameter optional,
+/// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are forwarded. One parameter
+/// may be `&Context`. The function returns a `T` or a `Result<T, Error>`.
 ///
-/// A default stands in the schema, for the model to read, where the parameter's type is `serde::Serialize` too. With
-/// `#[serde(flatten)]` the fields of a parameter stand beside the other arguments.
+/// The schema contains a default if the parameter's type implements `serde::Serialize` too. With `#[serde(flatten)]` the
+/// fields of a parameter are arguments themselves.
 ///
-/// The attribute stands on a free function, and not on one in an `impl`. Beside the function it makes a type of the same
-/// name, by which [`plugin!`] and tests find the tool. A module or type of that name in the same place is in its way: with
-/// `mod search;` name the tool by its path, `plugin!("x", search::search)`, in place of `use search::search`; and a tool
-/// that shares its name with a crate or a type of Rust is a function of another name, `#[tool(name = "uuid")] fn new_uuid()`.
-///
+/// The attribute works on free functions, not on those in an `impl`. It also generates a type of the function's name, with
+/// which [`plugin!`] and tests find the tool. A module or type of the same name in the same scope conflicts with it: with
+/// `mod search;`, name the tool by its path, `plugin!("x", search::search)`, without `use search::search`. A tool that has
+/// the name of a crate or a type of Rust needs a function of another name: `#[tool(name = "uuid")] fn new_uuid()`.
 /// | in the attribute | says |
-/// |---|---|
+/// | attribute | meaning |
 /// | `read_only`, `idempotent` | what the tool does not do |
-/// | `destructive = false`, `open_world = false` | what is assumed of it otherwise |
-/// | `name = "…"` | another name than the function's |
-/// | `usage = "…"` | another usage text than the doc comment's |
-/// | `mode = "client"` | the function prepares a payload, and the orchestrator's client performs it |
-/// | `result = Type` | what the client posts back; only with `mode = "client"` |
-/// | `tags("…", …)`, `prerequisites("…", …)`, `integrations("…", …)` | what a catalogue shows, and what must be connected |
-/// | `examples({"a": 1} => 2, "in words": {…} => …)` | calls and their results, as JSON |
+/// | `read_only`, `idempotent` | the tool changes nothing; repeating a call changes nothing further |
+/// | `destructive = false`, `open_world = false` | the tool only adds; it has no effects outside the session. Both are assumed true otherwise |
+/// | `name = "…"` | the name of the tool, in place of the function's |
+/// | `usage = "…"` | the usage text, in place of the doc comment's |
+/// | `mode = "client"` | the function prepares a payload, and the orchestrator's client performs the action |
+/// | `result = Type` | the type of the client's result; only with `mode = "client"` |
+/// | `tags("…", …)`, `prerequisites("…", …)`, `integrations("…", …)` | texts for a catalogue; accounts that must be connected |
+/// | `examples({"a": 1} => 2, "with a description": {…} => …)` | calls and their results, as JSON |
 /// | `redact("/password", …)` | JSON pointers to arguments that logs must not show |
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
     tool::expand(attribute.into(), item.into()).into()
 }
 
-/// Makes a plugin of tools: its namespace first, then what it asks for, then the tools.
+/// Makes a plugin from tools: its namespace, then its settings and capabilities, then the tools.
 ///
 /// ```ignore
 /// plugin! {
@@ -65,11 +65,11 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// A place on the network is written as its address, with methods before it and a path behind where only those are asked
-/// for: `"GET,HEAD https://*.example.com/v1/"`. `https://*` asks for every host; an operator then grants hosts by name.
+/// A network destination is an address, with optional methods before it and an optional path prefix:
+/// `"GET,HEAD https://*.example.com/v1/"`. `https://*` requests every host; the operator then grants hosts by name.
 ///
-/// `version` and `purpose` are those of the package unless given. The macro stands in a module, not in a function, and defines
-/// the type `ThisPlugin`, which `toolgate_sdk::testing` takes.
+/// `version` and `purpose` default to those of the package. The macro works in a module, not in a function, and generates
+/// the type `ThisPlugin`, which `toolgate_sdk::testing` uses.
 #[proc_macro]
 pub fn plugin(input: TokenStream) -> TokenStream {
     plugin::expand(input.into()).into()

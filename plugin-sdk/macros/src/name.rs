@@ -1,9 +1,9 @@
-//! The names that every provider of models takes: those of section 9.4 of the requirements.
+//! Names that all model providers accept (requirements, section 9.4).
 
 const MAX_NAMESPACE: usize = 40;
 const MAX_TOOL: usize = 58;
 
-/// What is wrong with the name of a tool.
+/// Checks the name of a tool.
 pub fn check_tool(name: &str) -> Result<(), String> {
     if is_name(name, '_') && name.len() <= MAX_TOOL {
         return Ok(());
@@ -14,7 +14,7 @@ pub fn check_tool(name: &str) -> Result<(), String> {
     ))
 }
 
-/// What is wrong with the namespace of a plugin.
+/// Checks the namespace of a plugin.
 pub fn check_namespace(name: &str) -> Result<(), String> {
     if is_name(name, '-') && name.len() <= MAX_NAMESPACE {
         return Ok(());
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_named_in_snake_case_and_a_namespace_in_kebab_case() {
+    fn a_tool_name_is_snake_case_and_a_namespace_is_kebab_case() {
         for name in ["a", "get_user", "v2", "a1_2b"] {
             assert!(check_tool(name).is_ok(), "{name}");
         }

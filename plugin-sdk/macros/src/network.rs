@@ -1,9 +1,8 @@
-//! One place on the network, written as its address: `"GET,POST https://api.example.com:8443/v1/"`.
+//! A network destination, written as an address: `"GET,POST https://api.example.com:8443/v1/"`.
 //!
-//! Methods come first and may be left out, and so may port and path. What is not written is not asked for in that
-//! detail: no path means all of them, and no port that of the scheme. A host is one name, `*.` and a name for one label
-//! more, or `*` where only the plugin's users know which hosts: an operator then names those in the grant, for nobody is
-//! granted all.
+//! Methods, port and path are optional: by default all methods, the scheme's port and all paths. A host is a name, `*.` and a
+//! name (one more label), or `*` if only the plugin's users know the hosts: an operator then lists them in the grant, since a
+//! grant never contains every host.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -11,7 +10,6 @@ use syn::{Error, LitStr, Result};
 
 use crate::function::option;
 
-/// A rule as the author wrote it, taken apart.
 #[derive(Debug, PartialEq)]
 pub struct NetworkRule {
     scheme: String,
@@ -32,9 +30,9 @@ impl NetworkRule {
             None => (Vec::new(), text),
         };
         let (scheme, rest) =
-            address.split_once("://").ok_or("an address begins with `https://`: write it whole")?;
+            address.split_once("://").ok_or("an address begins with `https://`: write it completely")?;
         if !matches!(scheme, "https" | "http") {
-            return Err(format!("`{scheme}` is not asked for here: write `https://` or `http://`"));
+            return Err(format!("the scheme `{scheme}` is not supported: write `https://` or `http://`"));
         }
         let (authority, path) = match rest.find('/') {
             Some(slash) => (&rest[..slash], Some(rest[slash..].to_owned()).filter(|path| path != "/")),
@@ -42,7 +40,7 @@ impl NetworkRule {
         };
         let (host, port) = read_authority(authority)?;
         if address.contains(['?', '#', '\\']) || address.contains(char::is_whitespace) {
-            return Err("a rule names scheme, host, port and path: leave out what comes after".to_owned());
+            return Err("a rule has scheme, host, port and path: leave out what follows".to_owned());
         }
         Ok(Self { scheme: scheme.to_owned(), host, port, methods, path })
     }
@@ -86,7 +84,7 @@ fn read_authority(authority: &str) -> std::result::Result<(String, Option<u16>),
         return Err("a rule names one host: write it after `https://`".to_owned());
     }
     if host != "*" && host.strip_prefix("*.").unwrap_or(host).contains('*') {
-        return Err("a `*` stands for one label, as in `*.example.com`, or alone for every host".to_owned());
+        return Err("`*` stands for one label, as in `*.example.com`, or alone for every host".to_owned());
     }
     let port = match port.map(str::parse::<u16>) {
         None => None,
@@ -105,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_taken_apart() {
+    fn an_address_is_parsed_into_its_parts() {
         assert_eq!(
             NetworkRule::parse("GET,POST https://API.example.com:8443/v1/"),
             Ok(NetworkRule {
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for text in [
             "api.example.com",
             "ftp://example.com",

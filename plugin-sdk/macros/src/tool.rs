@@ -1,7 +1,7 @@
-//! `#[tool]`: reads the attribute, and writes the function's twin, a type that implements `toolgate_sdk::Tool`.
+//! `#[tool]`: parses the attribute, and generates a type of the function's name that implements `toolgate_sdk::Tool`.
 //!
-//! The twin has the function's name. Types and functions live in different namespaces, so both are reached by one path,
-//! and `plugin!` finds the tool where the author wrote the function.
+//! Types and functions have separate namespaces in Rust, so one path names both, and `plugin!` finds the tool by the path of
+//! the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -15,7 +15,7 @@ use crate::function::{Errors, Function, Input, Output, Parameter, ParameterDefau
 use crate::json::{Json, Object};
 use crate::name;
 
-/// Every word that the attribute knows, for the message when it meets another.
+/// The settings of the attribute, for error messages.
 const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage, mode, result, tags, prerequisites, \
                      integrations, examples, redact";
 
@@ -24,7 +24,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         Ok(item) => item,
         Err(error) => return refuse_item(item, error),
     };
-    // Lints may ask for references where a tool must own what it takes.
+    // Clippy would suggest references, but a tool must own its parameters.
     item.attrs.push(syn::parse_quote!(#[allow(clippy::needless_pass_by_value)]));
     let mut errors = Errors::default();
     let settings = errors.take(Settings::read.parse2(attribute)).unwrap_or_default();
@@ -33,15 +33,15 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     settings.check_against(&function, &mut errors);
 
     let item = &function.item;
-    let twin = if errors.is_empty() {
-        write_twin(&function, &settings, &name)
+    let tool_type = if errors.is_empty() {
+        write_tool_type(&function, &settings, &name)
     } else {
-        write_broken_twin(&function)
+        write_broken_tool_type(&function)
     };
-    quote!(#errors #item #twin)
+    quote!(#errors #item #tool_type)
 }
 
-/// What is no function at all, or one that Rust cannot read either.
+/// The error for an item that is not a function, or that does not parse.
 fn refuse_item(item: TokenStream, error: Error) -> TokenStream {
     if syn::parse2::<Item>(item.clone()).is_err() {
         return error.to_compile_error();
@@ -50,7 +50,7 @@ fn refuse_item(item: TokenStream, error: Error) -> TokenStream {
     quote!(#error #item)
 }
 
-/// What the attribute says.
+/// The settings in the attribute.
 #[derive(Default)]
 struct Settings {
     read_only: Option<LitBool>,
@@ -68,7 +68,7 @@ struct Settings {
     redact: Vec<LitStr>,
 }
 
-/// `"in words": {"a": 1} => 2`, of which the words and the result may be missing.
+/// `"description": {"a": 1} => 2`; description and result are optional.
 struct Example {
     description: Option<LitStr>,
     input: Object,
@@ -82,9 +82,9 @@ impl Settings {
         while !input.is_empty() {
             let word = input.call(Ident::parse_any)?;
             if seen.contains(&word) {
-                return Err(Error::new(word.span(), format!("`{word}` stands twice")));
+                return Err(Error::new(word.span(), format!("`{word}` is set twice")));
             }
-            settings.read_word(&word, input)?;
+            settings.read_setting(&word, input)?;
             seen.push(word);
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;
@@ -93,7 +93,7 @@ impl Settings {
         Ok(settings)
     }
 
-    fn read_word(&mut self, word: &Ident, input: ParseStream<'_>) -> Result<()> {
+    fn read_setting(&mut self, word: &Ident, input: ParseStream<'_>) -> Result<()> {
         match word.to_string().as_str() {
             "read_only" => self.read_only = Some(flag(word, input)?),
             "destructive" => self.destructive = Some(flag(word, input)?),
@@ -108,7 +108,12 @@ impl Settings {
             "integrations" => self.integrations = texts(word, input)?,
             "examples" => self.examples = list("examples({\"a\": 1} => 2)", input)?,
             "redact" => self.redact = texts(word, input)?,
-            other => return Err(Error::new(word.span(), format!("a tool knows no `{other}`, but: {KNOWN}"))),
+            other => {
+                return Err(Error::new(
+                    word.span(),
+                    format!("unknown setting `{other}`: a tool has {KNOWN}"),
+                ));
+            }
         }
         Ok(())
     }
@@ -121,7 +126,7 @@ impl Settings {
         self.check_hints(errors);
         self.check_mode(errors);
         self.check_texts(errors);
-        // A parameter that serde renames or flattens has names that only serde knows.
+        // Only serde knows the argument names of a renamed or flattened parameter.
         if function.parameters().any(Parameter::is_renamed) {
             return;
         }
@@ -160,11 +165,11 @@ impl Settings {
         {
             errors.push(Error::new(
                 mode.span(),
-                "a tool ends at the `\"server\"` or at the `\"client\"`: write one of them",
+                "the mode of a tool is `\"server\"` or `\"client\"`: write one of them",
             ));
         }
         if let (Some(result), false) = (&self.result, self.is_client()) {
-            let message = "`result` is what the client of a tool with `mode = \"client\"` posts back; any other gives its own result";
+            let message = "`result` needs `mode = \"client\"`, where the client posts the result; other tools return theirs";
             errors.push(Error::new(result.span(), message));
         }
     }
@@ -200,28 +205,28 @@ fn flag(word: &Ident, input: ParseStream<'_>) -> Result<LitBool> {
     }
 }
 
-/// What stands after an equals sign. `form` is how to write it.
+/// Parses the value after `=`. `form` is an example for the error.
 fn value<T: Parse>(form: &str, input: ParseStream<'_>) -> Result<T> {
     let parsed = input.parse::<Token![=]>().and_then(|_| input.parse());
-    parsed.map_err(|error| to_write(error.span(), form))
+    parsed.map_err(|error| form_error(error.span(), form))
 }
 
 fn texts(word: &Ident, input: ParseStream<'_>) -> Result<Vec<LitStr>> {
     let form = format!("{word}(\"..\")");
-    list(&form, input).map_err(|error| to_write(error.span(), &form))
+    list(&form, input).map_err(|error| form_error(error.span(), &form))
 }
 
-/// What stands in parentheses. `form` is how to write it.
+/// Parses a list in parentheses. `form` is an example for the error.
 fn list<T: Parse>(form: &str, input: ParseStream<'_>) -> Result<Vec<T>> {
     if !input.peek(token::Paren) {
-        return Err(to_write(input.span(), form));
+        return Err(form_error(input.span(), form));
     }
     let content;
     parenthesized!(content in input);
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
 }
 
-fn to_write(place: Span, form: &str) -> Error {
+fn form_error(place: Span, form: &str) -> Error {
     Error::new(place, format!("write it as `{form}`"))
 }
 
@@ -241,10 +246,10 @@ fn check_parameter(name: &str, place: &LitStr, names: &[String], errors: &mut Er
         return;
     }
     let known = if names.is_empty() { "none".to_owned() } else { format!("`{}`", names.join("`, `")) };
-    errors.push(Error::new(place.span(), format!("the tool has no parameter `{name}`, but: {known}")));
+    errors.push(Error::new(place.span(), format!("the tool has no parameter `{name}`: it has {known}")));
 }
 
-fn declare_twin(function: &Function) -> TokenStream {
+fn declare_tool_type(function: &Function) -> TokenStream {
     let (ident, visibility) = (function.ident(), function.visibility());
     quote! {
         #[doc(hidden)]
@@ -253,36 +258,40 @@ fn declare_twin(function: &Function) -> TokenStream {
     }
 }
 
-/// Keeps `plugin!` from complaining about what was said at the function already. Its name is the function's, for two broken
-/// tools are still two.
-fn write_broken_twin(function: &Function) -> TokenStream {
+/// A placeholder for a tool with mistakes, so that `plugin!` does not report them again. It has the function's name, since
+/// names must be unique.
+fn write_broken_tool_type(function: &Function) -> TokenStream {
     if function.item.sig.receiver().is_some() {
         return TokenStream::new();
     }
     let ident = function.ident();
-    let name = ident.unraw().to_string();
-    let declaration = declare_twin(function);
-    quote! {
-        #declaration
+    let declaration = declare_tool_type(function);
+    let implementation = write_placeholder(ident, &ident.unraw().to_string(), TokenStream::new());
+    quote!(#declaration #implementation)
+}
 
+/// An implementation of `Tool` that is never called, because an error ends the build.
+pub fn write_placeholder(ident: &Ident, name: &str, is_tool: TokenStream) -> TokenStream {
+    quote! {
         impl ::toolgate_sdk::Tool for #ident {
             const NAME: &'static str = #name;
             const FACTS: ::toolgate_sdk::__private::ToolFacts =
-                ::toolgate_sdk::__private::ToolFacts::broken(#name);
+                ::toolgate_sdk::__private::ToolFacts::placeholder(#name);
+            #is_tool
 
             fn call(
                 _: &::toolgate_sdk::Context,
                 _: &str,
-            ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
+            ) -> ::core::result::Result<::toolgate_sdk::__private::ToolOutput, ::toolgate_sdk::Error> {
                 ::core::unreachable!()
             }
         }
     }
 }
 
-fn write_twin(function: &Function, settings: &Settings, name: &str) -> TokenStream {
+fn write_tool_type(function: &Function, settings: &Settings, name: &str) -> TokenStream {
     let ident = function.ident();
-    let declaration = declare_twin(function);
+    let declaration = declare_tool_type(function);
     let arguments = write_arguments(function);
     let facts = write_facts(function, settings);
     let call = write_call(function, settings);
@@ -291,7 +300,7 @@ fn write_twin(function: &Function, settings: &Settings, name: &str) -> TokenStre
 
         const _: () = {
             #[allow(unused_imports)]
-            use ::toolgate_sdk::__private::GivenAsIs as _;
+            use ::toolgate_sdk::__private::PlainReturn as _;
 
             #arguments
 
@@ -304,20 +313,20 @@ fn write_twin(function: &Function, settings: &Settings, name: &str) -> TokenStre
     }
 }
 
-/// The struct that the arguments are read into, and that the input schema is made from.
+/// The struct into which arguments are parsed, and from which the input schema is generated.
 fn write_arguments(function: &Function) -> TokenStream {
     let fields = function.parameters().map(|parameter| {
-        let Parameter { ident, ty, text, passed_on, .. } = parameter;
+        let Parameter { ident, ty, text, forwarded, .. } = parameter;
         let default = write_default_attribute(parameter);
         quote_spanned! {ty.span()=>
             #[doc = #text]
             #default
-            #(#passed_on)*
+            #(#forwarded)*
             #ident: #ty,
         }
     });
     let defaults = function.parameters().filter_map(write_default_function);
-    // serde cannot tell what is unknown from what a flattened parameter takes. The schema does.
+    // serde cannot combine `flatten` with `deny_unknown_fields`. The schema refuses unknown arguments.
     let closed = (!function.is_flattened()).then(|| quote!(, deny_unknown_fields));
     quote! {
         #[derive(::toolgate_sdk::serde::Deserialize, ::toolgate_sdk::schemars::JsonSchema)]
@@ -393,11 +402,11 @@ fn write_facts(function: &Function, settings: &Settings) -> TokenStream {
     }
 }
 
-/// A tool of mode `client` gives a payload; its result is what the client posts back.
+/// A tool of mode `client` returns a payload; its result comes from the client.
 fn write_output_schema(function: &Function, settings: &Settings) -> TokenStream {
     let Output { ty, value, .. } = &function.output;
     match (settings.is_client(), &settings.result) {
-        (false, _) => quote_spanned!(*value=> ::toolgate_sdk::__private::Given::<#ty>::schema),
+        (false, _) => quote_spanned!(*value=> ::toolgate_sdk::__private::ToolReturn::<#ty>::schema),
         (true, Some(ty)) => quote_spanned!(ty.span()=> ::toolgate_sdk::__private::output_schema::<#ty>),
         (true, None) => quote!(::toolgate_sdk::__private::any_result),
     }
@@ -412,11 +421,11 @@ fn write_example(example: &Example) -> TokenStream {
 
 fn write_call(function: &Function, settings: &Settings) -> TokenStream {
     let ident = function.ident();
-    // The fields are not bound to their names: one of them may be the function's.
+    // Fields are not bound to local names: one of them may be that of the function.
     let inputs = function.inputs.iter().map(|input| match input {
         Input::Parameter(parameter) => {
             let field = &parameter.ident;
-            quote!(__toolgate_read.#field)
+            quote!(__toolgate_parsed.#field)
         }
         Input::Context => quote!(__toolgate_context),
     });
@@ -427,21 +436,20 @@ fn write_call(function: &Function, settings: &Settings) -> TokenStream {
     let parse =
         if function.is_flattened() { quote!(parse_flattened_arguments) } else { quote!(parse_arguments) };
     let Output { ty, value, failure } = &function.output;
-    let settled =
-        quote_spanned!(*failure=> ::toolgate_sdk::__private::Given::<#ty>::settle(__toolgate_result)?);
-    let answer = if settings.is_client() { quote!(client) } else { quote!(output) };
-    let answer = quote_spanned!(*value=> ::toolgate_sdk::__private::#answer(&__toolgate_value));
+    let value_or_error = quote_spanned!(*failure=> ::toolgate_sdk::__private::ToolReturn::<#ty>::into_result(__toolgate_result)?);
+    let output = if settings.is_client() { quote!(client) } else { quote!(output) };
+    let output = quote_spanned!(*value=> ::toolgate_sdk::__private::#output(&__toolgate_value));
     quote! {
         #[allow(unused_variables, clippy::let_unit_value)]
         fn call(
             __toolgate_context: &::toolgate_sdk::Context,
             __toolgate_arguments: &str,
-        ) -> ::core::result::Result<::toolgate_sdk::__private::Answer, ::toolgate_sdk::Error> {
-            let __toolgate_read: __ToolgateArguments =
+        ) -> ::core::result::Result<::toolgate_sdk::__private::ToolOutput, ::toolgate_sdk::Error> {
+            let __toolgate_parsed: __ToolgateArguments =
                 ::toolgate_sdk::__private::#parse(__toolgate_arguments)?;
             let __toolgate_result = #result;
-            let __toolgate_value = #settled;
-            #answer
+            let __toolgate_value = #value_or_error;
+            #output
         }
     }
 }
@@ -451,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t2_no_lint_asks_a_tool_for_the_reference_that_it_cannot_take() {
+    fn t2_clippy_does_not_suggest_references_for_parameters() {
         let item = quote! {
             /// Says it.
             fn say(

@@ -1,10 +1,10 @@
-//! What an author sees: each file in `fail` must not compile, with the message beside it; each in `pass` must.
+//! Compile errors of the macros: each file in `fail` must fail with the message beside it, and each in `pass` must compile.
 //!
-//! After a change of a message: `TRYBUILD=overwrite cargo test -p toolgate-sdk-macros --test messages`, then read the
-//! difference as an author would.
+//! After a change of a message: `TRYBUILD=overwrite cargo test -p toolgate-sdk-macros --test messages`, then review
+//! the difference.
 
 #[test]
-fn t2_every_mistake_is_told_at_its_token_with_what_to_write() {
+fn t2_every_mistake_is_reported_at_its_token_with_the_fix() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/pass/*.rs");
     cases.compile_fail("tests/fail/*.rs");

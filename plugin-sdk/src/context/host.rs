@@ -1,4 +1,4 @@
-//! Asks the host.
+//! A context that calls the host.
 
 use crate::bindings::toolgate::plugin::{config, context, log, progress};
 use crate::context::{Context, Level};
@@ -6,8 +6,8 @@ use crate::context::{Context, Level};
 pub(crate) struct Source;
 
 impl Context {
-    /// The one call of this instance.
-    pub(crate) const fn of_this_call() -> Self {
+    /// The context of this instance's only call.
+    pub(crate) const fn of_instance() -> Self {
         Self { source: Source }
     }
 }

@@ -1,15 +1,15 @@
-//! Where a request goes, as `wasi:http` takes it: scheme, authority, and path with query.
+//! The URL of a request, in the parts of `wasi:http`: scheme, authority, and path with query.
 //!
-//! Nothing is decided here. The host reads the parts once more, strictly, and its reading is the one that is checked,
-//! connected to and recorded; so this needs no parser of every spelling of a URL, which would be larger than most plugins.
+//! Nothing is decided here. The host parses the parts again, strictly, and checks, connects to and records its own result.
+//! A complete URL parser would be larger than most plugins.
 
 use std::fmt::Write;
 
-/// The parts of a URL. Its fragment is not sent.
+/// The parts of a URL, without its fragment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Address {
     pub(crate) is_tls: bool,
-    /// Host, and port where one is written.
+    /// Host, and port if the URL has one.
     pub(crate) authority: String,
     /// Begins with a slash.
     pub(crate) path_with_query: String,
@@ -17,24 +17,25 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, &'static str> {
-        let (scheme, rest) = url.split_once("://").ok_or("write it whole, as `https://example.com/a`")?;
+        let (scheme, rest) =
+            url.split_once("://").ok_or("write it completely, as `https://example.com/a`")?;
         let is_tls = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
             "http" => false,
-            _ => return Err("only `https://` and `http://` are requested"),
+            _ => return Err("only `https://` and `http://` are supported"),
         };
         let (authority, path) = rest.split_at(rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len()));
         if authority.is_empty() {
-            return Err("there is no host in it");
+            return Err("it has no host");
         }
         if authority.contains('@') {
-            return Err("leave out what stands before the `@`: credentials are added by the host");
+            return Err("leave out the part before the `@`: the host adds credentials");
         }
         if !authority.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("its host is not written in ASCII: names in other scripts begin with `xn--`");
+            return Err("its host is not ASCII: write names in other scripts in their form with `xn--`");
         }
         if path.contains(char::is_control) {
-            return Err("there is a line break or another control character in it");
+            return Err("it contains a line break or another control character");
         }
         let path = path.split('#').next().unwrap_or_default();
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -45,7 +46,7 @@ impl Address {
         })
     }
 
-    /// Adds a pair to the query.
+    /// Adds a parameter to the query.
     pub(crate) fn add_query(&mut self, name: &str, value: &str) {
         let joint = if self.path_with_query.contains('?') { '&' } else { '?' };
         let pair = form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
@@ -66,7 +67,7 @@ impl Address {
     }
 }
 
-/// Writes what may not stand in a URL with percent signs, as a browser does; what is encoded stays so.
+/// Percent-encodes the characters that a URL must not contain, as browsers do; existing percent signs are kept.
 fn encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t2_a_url_is_taken_apart_and_what_may_not_stand_in_it_is_encoded() {
+    fn t2_a_url_is_split_and_characters_outside_of_urls_are_encoded() {
         for (url, sent) in [
             ("https://example.com", "https://example.com/"),
             ("HTTPS://example.com:8443?q=1#top", "https://example.com:8443/?q=1"),
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_what_no_request_can_be_sent_to_is_no_address() {
+    fn t2_a_url_without_a_valid_destination_is_refused() {
         for url in [
             "example.com",
             "/a",
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_a_query_is_added_to_what_is_there() {
+    fn t2_a_query_parameter_is_added_to_existing_ones() {
         let mut address = Address::parse("https://example.com/a?b=c#d").unwrap();
         address.add_query("q", "x y&é");
         assert_eq!(address.path_with_query, "/a?b=c&q=x+y%26%C3%A9");

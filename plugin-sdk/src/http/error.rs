@@ -1,91 +1,91 @@
-//! Why a request brought no answer, or not the one that was wanted.
+//! The errors of a request.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// Statuses that are gone when asked again: the server was busy, or something before it was.
-const PASSING_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
+/// Statuses that may differ for a later request: the server, or a proxy before it, was busy.
+const RETRYABLE_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
 
-/// A request that failed. Pass it on with `?`: it becomes a [`toolgate_sdk::Error`](crate::Error) that says whether the
-/// same call can succeed later.
+/// A failed request. Pass it on with `?`: it becomes a [`toolgate_sdk::Error`](crate::Error) that says whether the same call
+/// can succeed later.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
     /// No request can be sent to this URL.
     InvalidUrl {
-        /// As it was given.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// A method, header field or content that cannot be sent.
+    /// A method, header field or body that cannot be sent.
     InvalidRequest {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The plugin did not ask for this request, its operator did not grant it, or the agent's own list leaves it out.
+    /// The plugin did not request this, its operator did not grant it, or the agent's own list excludes it.
     Denied {
-        /// The host that may not be reached so.
+        /// The host of the request.
         host: String,
     },
-    /// There is no answer, or not all of it.
+    /// There is no response, or only a part of it.
     Unavailable {
-        /// The host that was to answer.
+        /// The host of the request.
         host: String,
-        /// What failed.
+        /// The reason.
         why: Unavailable,
     },
-    /// The answer has a status that is no success; from [`Response::error_for_status`](super::Response::error_for_status).
+    /// The status is not 200 to 299; from [`Response::error_for_status`](super::Response::error_for_status).
     Status {
-        /// The host that answered.
+        /// The host that responded.
         host: String,
-        /// The status, as 404.
+        /// The status, like 404.
         status: u16,
-        /// How long the server asks to wait.
+        /// The delay that the server requests with `Retry-After`.
         retry_after: Option<Duration>,
-        /// How the content begins, where it is text; the title of a page.
+        /// The start of the body if it is text; the title of an HTML page.
         excerpt: String,
     },
-    /// The content is longer than may be read.
+    /// The body exceeds the limit.
     TooLarge {
-        /// The host that answered.
+        /// The host that responded.
         host: String,
-        /// What may be read.
+        /// The limit.
         max_bytes: usize,
     },
-    /// The content is not what it was read as.
+    /// The body does not have the expected format.
     Unreadable {
-        /// The host that answered.
+        /// The host that responded.
         host: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
 }
 
-/// What failed between the plugin and a server.
+/// The failure between plugin and server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Unavailable {
-    /// The name has no address, or the name service did not answer.
+    /// The name has no address, or DNS did not respond.
     Dns,
-    /// Nobody took the connection.
+    /// The connection failed.
     Connect,
-    /// The certificate is not to be trusted, or TLS failed otherwise.
+    /// The certificate is not trusted, or TLS failed otherwise.
     Tls,
-    /// It took too long.
+    /// The request timed out.
     Timeout,
-    /// The connection or the answer broke.
+    /// The connection or the response ended early.
     Broken,
-    /// The call may not send or receive as much.
+    /// The call exceeded a limit of what it may send or receive.
     Limit,
 }
 
 impl Error {
-    /// Whether the same request can succeed later, unchanged.
+    /// Returns whether the same request can succeed later, unchanged.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unavailable { why, .. } => !matches!(why, Unavailable::Tls | Unavailable::Limit),
-            Self::Status { status, .. } => PASSING_STATUSES.contains(status),
+            Self::Status { status, .. } => RETRYABLE_STATUSES.contains(status),
             Self::InvalidUrl { .. }
             | Self::InvalidRequest { .. }
             | Self::Denied { .. }
@@ -94,7 +94,7 @@ impl Error {
         }
     }
 
-    /// The status of the answer, where that is what failed.
+    /// Returns the status of an [`Error::Status`].
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Status { status, .. } => Some(*status),
@@ -102,15 +102,15 @@ impl Error {
         }
     }
 
-    /// Adds to a failure what a program can use.
-    pub(crate) fn mark(&self, failure: crate::Error) -> crate::Error {
+    /// Copies the retry flag, status and delay into a tool's error.
+    pub(crate) fn annotate(&self, failure: crate::Error) -> crate::Error {
         let failure = if self.is_retryable() { failure.retryable() } else { failure };
         let Self::Status { status, retry_after, .. } = self else { return failure };
         let mut details = Map::from_iter([("status".to_owned(), Value::from(*status))]);
-        if let Some(wait) = retry_after {
-            // A server may say any number; more than this many is none in JSON.
-            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            details.insert("retry_after_ms".to_owned(), json!(wait));
+        if let Some(delay) = retry_after {
+            // A server can send any number; JSON numbers end here.
+            let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+            details.insert("retry_after_ms".to_owned(), json!(delay));
         }
         failure.with_details(details)
     }
@@ -130,10 +130,10 @@ impl fmt::Display for Error {
                 write!(formatter, "`{host}` answered with status {status}: {excerpt}")
             }
             Self::TooLarge { host, max_bytes } => {
-                write!(formatter, "the answer of `{host}` is longer than {max_bytes} bytes")
+                write!(formatter, "the response of `{host}` is longer than {max_bytes} bytes")
             }
             Self::Unreadable { host, why } => {
-                write!(formatter, "the answer of `{host}` cannot be read: {why}")
+                write!(formatter, "the response of `{host}` cannot be parsed: {why}")
             }
         }
     }
@@ -144,10 +144,10 @@ impl fmt::Display for Unavailable {
         formatter.write_str(match self {
             Self::Dns => "its name has no address",
             Self::Connect => "no connection could be made",
-            Self::Tls => "its certificate is not to be trusted, or TLS failed",
+            Self::Tls => "its certificate is not trusted, or TLS failed",
             Self::Timeout => "it did not answer in time",
-            Self::Broken => "the connection or its answer broke",
-            Self::Limit => "the call may not send or receive as much",
+            Self::Broken => "the connection or its response ended early",
+            Self::Limit => "the call exceeded its limit of what it may send or receive",
         })
     }
 }

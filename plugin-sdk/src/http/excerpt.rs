@@ -1,20 +1,20 @@
-//! What a server says about an error, short enough to stand in a message.
+//! A short excerpt of an error response, for a message.
 
 use super::Headers;
 use super::headers::media_type;
 
-/// As many bytes are read of an answer: a page may have styles before its title.
+/// Bytes read of a response: a page may have styles before its title.
 pub(super) const EXCERPT_BYTES: usize = 8 * 1024;
 
-/// How much stands in the message, in characters: what a server says about an error is one sentence or two.
+/// Most characters of an excerpt: a server's error message has one or two sentences.
 const EXCERPT_CHARS: usize = 300;
-/// The same of a page, which says it in its title, and goes on with what is for people.
+/// Most characters of a page's title or first words.
 const PAGE_CHARS: usize = 100;
 
-/// What has no words for a reader, with what ends it.
-const WORDLESS: [(&str, &str); 3] = [("<script", "</script"), ("<style", "</style"), ("<!--", "-->")];
+/// Elements without text for a reader, with their ends.
+const SKIPPED: [(&str, &str); 3] = [("<script", "</script"), ("<style", "</style"), ("<!--", "-->")];
 
-/// How text begins, in one line; the title of a page, or how its words begin. Nothing of what is no text.
+/// The start of a text on one line; the title or the first words of an HTML page; empty for other types.
 pub(super) fn excerpt(headers: &Headers, bytes: &[u8]) -> String {
     let (media_type, _) = media_type(headers.get("content-type").unwrap_or("text/plain"));
     let is_text =
@@ -33,7 +33,7 @@ fn page(html: &str) -> String {
     title.filter(|title| !title.is_empty()).unwrap_or_else(|| line(&words(html, &lower), PAGE_CHARS))
 }
 
-/// What the first element `title` holds. `lower` is the page in lower case.
+/// The content of the first element `title`. `lower` is the page in lower case.
 fn title<'a>(html: &'a str, lower: &str) -> Option<&'a str> {
     let tag = lower.find("<title")?;
     let start = tag + lower[tag..].find('>')? + 1;
@@ -41,19 +41,19 @@ fn title<'a>(html: &'a str, lower: &str) -> Option<&'a str> {
     Some(&html[start..end])
 }
 
-/// What stands between the tags.
+/// The text between the tags.
 fn words(html: &str, lower: &str) -> String {
     let mut words = String::new();
     let mut at = 0;
     while let Some(tag) = lower[at..].find('<').map(|found| at + found) {
         words.push_str(&html[at..tag]);
         words.push(' ');
-        let is_there = |(start, _): &&(&str, &str)| lower[tag..].starts_with(start);
-        let end = WORDLESS.iter().find(is_there).map_or("", |(_, end)| end);
+        let is_here = |(start, _): &&(&str, &str)| lower[tag..].starts_with(start);
+        let end = SKIPPED.iter().find(is_here).map_or("", |(_, end)| end);
         let end = lower[tag..].find(end).map(|found| tag + found);
         match end.and_then(|end| Some(end + lower[end..].find('>')? + 1)) {
             Some(end) => at = end,
-            // What is cut off within a tag has no more words.
+            // The excerpt ends inside a tag.
             None => return words,
         }
     }

@@ -1,21 +1,21 @@
-//! Header fields: names without regard to case, values as text, in their order.
+//! Header fields: case-insensitive names, values as text, in their order.
 
-/// The header fields of a request or an answer.
+/// The header fields of a request or response.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// The value of the first field of this name.
+    /// Returns the value of the first field of this name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.get_all(name).next()
     }
 
-    /// The values of all fields of this name.
+    /// Returns the values of all fields of this name.
     pub fn get_all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -24,14 +24,14 @@ impl Headers {
         self.0.push((name.into(), value.into()));
     }
 
-    /// In place of every field of this name.
+    /// Replaces all fields of this name.
     pub(crate) fn set(&mut self, name: &str, value: String) {
         self.0.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.append(name, value);
     }
 }
 
-/// The media type of a `content-type` in lower case, and its parameter `charset`.
+/// The media type of a `Content-Type` in lower case, and its `charset`.
 pub(crate) fn media_type(content_type: &str) -> (String, Option<String>) {
     let mut parts = content_type.split(';');
     let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,6 +1,6 @@
-//! A request while it is put together.
+//! A request builder.
 //!
-//! What is wrong with a part of it is kept until it is sent, so that the calls can be written one after the other.
+//! An error is kept until `send`, so that calls can be chained.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::address::Address;
 use super::{Error, Headers, MAX_BODY_BYTES, Response, transport};
 use crate::task;
 
-/// A request over HTTP. [`send`](Self::send) sends it.
+/// An HTTP request. [`send`](Self::send) sends it.
 #[must_use = "nothing is sent before `send` is called"]
 pub struct Request {
     outgoing: Result<Outgoing, Error>,
     max_body_bytes: usize,
 }
 
-/// A request as it leaves.
+/// A request as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outgoing {
     pub(crate) method: String,
@@ -33,7 +33,8 @@ impl Request {
         let address = Address::parse(url)
             .map_err(|why| Error::InvalidUrl { url: url.to_owned(), why })
             .and_then(|address| {
-                is_token(method).then_some(address).ok_or_else(|| invalid(format!("`{method}` is no method")))
+                let is_valid = is_token(method).then_some(address);
+                is_valid.ok_or_else(|| invalid(format!("`{method}` is not a method")))
             });
         let outgoing = address.map(|address| Outgoing {
             method: method.to_owned(),
@@ -45,22 +46,22 @@ impl Request {
         Self { outgoing, max_body_bytes: MAX_BODY_BYTES }
     }
 
-    /// Adds a header field. Those that say how content travels (`host`, `content-length`, `accept-encoding` and such) are
-    /// the host's to set, and what an operator bound a credential to is too.
+    /// Adds a header field. Only the host can set those that control message framing (`host`, `content-length`,
+    /// `accept-encoding` and such), and those that hold a credential which an operator bound to the address.
     pub fn header(self, name: &str, value: impl Display) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             let value = value.to_string();
             if !is_token(name) || value.contains(|sign: char| sign.is_control() && sign != '\t') {
-                return Err(invalid(format!("`{}` is no header field", name.escape_debug())));
+                return Err(invalid(format!("`{}` is not a header field", name.escape_debug())));
             }
             outgoing.headers.append(name, value);
             Ok(())
         })
     }
 
-    /// Adds a pair to the query of the URL, encoded.
+    /// Adds a query parameter to the URL, percent-encoded.
     pub fn query(self, name: &str, value: impl Display) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             outgoing.address.add_query(name, &value.to_string());
             Ok(())
         })
@@ -68,18 +69,18 @@ impl Request {
 
     /// Sends a value as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             let body = serde_json::to_vec(value)
-                .map_err(|error| invalid(format!("its content is no JSON: {error}")))?;
+                .map_err(|error| invalid(format!("its body cannot be written as JSON: {error}")))?;
             outgoing.headers.set("content-type", "application/json".to_owned());
             outgoing.body = Some(body);
             Ok(())
         })
     }
 
-    /// Sends pairs as a form does.
+    /// Sends pairs as a form (`application/x-www-form-urlencoded`).
     pub fn form<N: AsRef<str>, V: AsRef<str>>(self, pairs: impl IntoIterator<Item = (N, V)>) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
             outgoing.headers.set("content-type", "application/x-www-form-urlencoded".to_owned());
             outgoing.body = Some(body.into_bytes());
@@ -87,34 +88,34 @@ impl Request {
         })
     }
 
-    /// Sends text or bytes as they are. What they are is said with the header field `content-type`.
+    /// Sends text or bytes. Set their type with the header field `content-type`.
     pub fn body(self, body: impl Into<Vec<u8>>) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             outgoing.body = Some(body.into());
             Ok(())
         })
     }
 
-    /// Gives up after so long, from sending until the content is read. Without it the call's own deadline ends both, and
-    /// the tool gets to say nothing.
+    /// Limits the time from sending to the end of the body. Without it only the call's own deadline applies, which leaves the
+    /// tool no time to report an error.
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.with(|outgoing| {
+        self.update(|outgoing| {
             outgoing.timeout = Some(timeout);
             Ok(())
         })
     }
 
-    /// Reads content up to so many bytes, in place of [`MAX_BODY_BYTES`]. More of it is [`Error::TooLarge`].
+    /// Limits the bytes of the body, in place of [`MAX_BODY_BYTES`]. A longer body is [`Error::TooLarge`].
     pub fn max_body_bytes(self, max_bytes: usize) -> Self {
         Self { max_body_bytes: max_bytes, ..self }
     }
 
-    /// Sends the request and waits for the head of the answer. Its content is read when it is asked for.
+    /// Sends the request and waits for the head of the response. The body is read on demand.
     pub fn send(self) -> Result<Response, Error> {
         task::block_on(self.exchange())
     }
 
-    /// Sends the request from an `async` tool, beside others: the answer comes with its content.
+    /// Sends the request from an `async` tool, concurrently with others. The response comes with its body.
     #[cfg(feature = "async")]
     pub async fn send_async(self) -> Result<Response, Error> {
         let mut response = self.exchange().await?;
@@ -126,11 +127,11 @@ impl Request {
         let outgoing = self.outgoing?;
         let host = outgoing.address.host().to_owned();
         let url = outgoing.address.url();
-        let answer = transport::send(outgoing).await?;
-        Ok(Response::new(url, host, answer, self.max_body_bytes))
+        let response = transport::send(outgoing).await?;
+        Ok(Response::new(url, host, response, self.max_body_bytes))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Outgoing) -> Result<(), Error>) -> Self {
+    fn update(mut self, change: impl FnOnce(&mut Outgoing) -> Result<(), Error>) -> Self {
         if let Ok(outgoing) = &mut self.outgoing
             && let Err(error) = change(outgoing)
         {
@@ -144,8 +145,8 @@ fn invalid(why: String) -> Error {
     Error::InvalidRequest { why }
 }
 
-/// What methods and names of header fields are made of (RFC 9110, 5.6.2).
+/// The syntax of methods and header field names (`token`, RFC 9110, 5.6.2).
 fn is_token(text: &str) -> bool {
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_sign)
+    let is_token_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }

@@ -1,4 +1,4 @@
-//! An answer: its head is there, its content is read once, whole and bounded, or piece by piece.
+//! A response: its head is available, and its body is read once, completely within a limit, or piece by piece.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use super::headers::media_type;
 use super::{Error, Headers, transport};
 use crate::task;
 
-/// An answer over HTTP.
+/// An HTTP response.
 #[must_use]
 pub struct Response {
     url: String,
@@ -22,14 +22,14 @@ pub struct Response {
     max_body_bytes: usize,
 }
 
-/// What a transport gives for a request.
-pub(crate) struct Answer {
+/// A response of a transport.
+pub(crate) struct RawResponse {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
     pub(crate) body: transport::Body,
 }
 
-/// The content, as far as it was read.
+/// The body, as far as it was read.
 struct Body {
     rest: transport::Body,
     read: Vec<u8>,
@@ -37,43 +37,43 @@ struct Body {
 }
 
 impl Response {
-    pub(super) fn new(url: String, host: String, answer: Answer, max_body_bytes: usize) -> Self {
-        let Answer { status, headers, body } = answer;
+    pub(super) fn new(url: String, host: String, response: RawResponse, max_body_bytes: usize) -> Self {
+        let RawResponse { status, headers, body } = response;
         let body = Body { rest: body, read: Vec::new(), is_at_end: false };
         Self { url, host, status, headers, body, max_body_bytes }
     }
 
-    /// The status, as 200.
+    /// Returns the status, like 200.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// Whether the status is 200 to 299.
+    /// Returns whether the status is 200 to 299.
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// The URL that was requested, as it was sent.
+    /// Returns the URL as it was sent.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The header fields of the answer.
+    /// Returns the header fields.
     pub fn headers(&self) -> &Headers {
         &self.headers
     }
 
-    /// The value of a header field.
+    /// Returns the value of the first header field of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)
     }
 
-    /// The answer if its status is 200 to 299, or [`Error::Status`] with what the server says.
+    /// Returns the response if its status is 200 to 299, else [`Error::Status`] with an excerpt of the body.
     pub fn error_for_status(mut self) -> Result<Self, Error> {
         if self.is_success() {
             return Ok(self);
         }
-        // That the excerpt cannot be read is not what went wrong.
+        // A failure to read the excerpt must not replace the status error.
         let _ = task::block_on(self.body.read_to(EXCERPT_BYTES));
         Err(Error::Status {
             status: self.status,
@@ -83,8 +83,8 @@ impl Response {
         })
     }
 
-    /// The content as text. It is read as UTF-8, and as Windows-1252 where the answer says that or ISO-8859-1; what is
-    /// neither stands as `�`.
+    /// Reads the body as text: as Windows-1252 if the charset is that or ISO-8859-1, else as UTF-8 with `�` for invalid
+    /// bytes.
     pub fn text(self) -> Result<String, Error> {
         let (_, charset) = media_type(self.header("content-type").unwrap_or_default());
         let host = self.host.clone();
@@ -95,23 +95,21 @@ impl Response {
                 Ok(bytes.into_iter().map(windows_1252).collect())
             }
             Some(other) => {
-                Err(Error::Unreadable { host, why: format!("it is written in `{other}`, and not in UTF-8") })
+                Err(Error::Unreadable { host, why: format!("its charset `{other}` is not supported") })
             }
         }
     }
 
-    /// The content, which is JSON.
+    /// Reads the body and parses it as JSON.
     pub fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         let host = self.host.clone();
         let bytes = self.bytes()?;
         let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
-        serde_json::from_slice(text).map_err(|error| Error::Unreadable {
-            host,
-            why: format!("it is not the JSON that was expected: {error}"),
-        })
+        serde_json::from_slice(text)
+            .map_err(|error| Error::Unreadable { host, why: format!("it is not the expected JSON: {error}") })
     }
 
-    /// The content.
+    /// Reads the body. A body beyond the limit is [`Error::TooLarge`].
     pub fn bytes(self) -> Result<Vec<u8>, Error> {
         let max_bytes = self.max_body_bytes;
         let host = self.host.clone();
@@ -119,7 +117,7 @@ impl Response {
         if is_whole { Ok(bytes) } else { Err(Error::TooLarge { host, max_bytes }) }
     }
 
-    /// The content up to so many bytes, and whether that is all of it.
+    /// Reads at most `max_bytes` of the body, and returns whether that is all of it.
     pub fn bytes_up_to(mut self, max_bytes: usize) -> Result<(Vec<u8>, bool), Error> {
         task::block_on(self.body.read_to(max_bytes.saturating_add(1)))?;
         let mut bytes = self.body.read;
@@ -128,12 +126,12 @@ impl Response {
         Ok((bytes, is_whole))
     }
 
-    /// The content piece by piece, without an end to how long it may be: for a file in the workspace.
+    /// Returns a reader of the body without a length limit, for a file in the workspace.
     ///
     /// ```no_run
     /// # fn save() -> Result<(), toolgate_sdk::Error> {
-    /// let mut answer = toolgate_sdk::http::get("https://example.com/big.csv").send()?.error_for_status()?.into_reader();
-    /// std::io::copy(&mut answer, &mut std::fs::File::create("/workspace/big.csv")?)?;
+    /// let mut body = toolgate_sdk::http::get("https://example.com/big.csv").send()?.error_for_status()?.into_reader();
+    /// std::io::copy(&mut body, &mut std::fs::File::create("/workspace/big.csv")?)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -141,14 +139,14 @@ impl Response {
         Reader { body: self.body, at: 0 }
     }
 
-    /// Reads what `bytes` would, so that asking for it waits for nothing.
+    /// Reads the bytes that `bytes` would, so that later calls do not wait.
     #[cfg(feature = "async")]
     pub(super) async fn read_ahead(&mut self) -> Result<(), Error> {
         self.body.read_to(self.max_body_bytes.saturating_add(1)).await
     }
 
-    /// How long the server asks to wait: in seconds, as almost all servers write it, or until a date (RFC 9110, 10.2.3). One
-    /// that is over means now.
+    /// Returns the delay of `Retry-After`: in seconds, as almost all servers send it, or until a date (RFC 9110, 10.2.3). A
+    /// past date is no delay.
     pub fn retry_after(&self) -> Option<Duration> {
         let text = self.header("retry-after")?.trim();
         let until = |date: SystemTime| date.duration_since(SystemTime::now()).unwrap_or_default();
@@ -169,7 +167,7 @@ impl fmt::Debug for Response {
 }
 
 impl Body {
-    /// Reads until there are so many bytes, or all.
+    /// Reads until there are this many bytes, or the body ends.
     async fn read_to(&mut self, bytes: usize) -> Result<(), Error> {
         while !self.is_at_end && self.read.len() < bytes {
             self.read_piece().await?;
@@ -187,10 +185,10 @@ impl Body {
     }
 }
 
-/// Gives the content away while it comes.
+/// Streams the body.
 struct Reader {
     body: Body,
-    /// So much of what was read is given away.
+    /// Number of read bytes that were returned.
     at: usize,
 }
 
@@ -217,7 +215,7 @@ fn from_utf8(bytes: Vec<u8>) -> String {
     text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
 }
 
-/// What browsers read ISO-8859-1 as.
+/// Browsers decode ISO-8859-1 like this too (WHATWG Encoding Standard).
 fn windows_1252(byte: u8) -> char {
     const FROM_128_TO_159: [char; 32] = [
         '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',

@@ -1,4 +1,4 @@
-//! Plugins that are made by definitions, in native tests: described once, called as often as a test likes.
+//! Plugins made from definitions, in native tests.
 
 use std::marker::PhantomData;
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{Context, Defined, Error};
 
-/// Makes a plugin of a definition, as the daemon does when the definition comes into force.
+/// Makes a plugin from a definition, as the daemon does when it loads one.
 ///
-/// `definition` is the whole text that [`Defined::describe`] reads, as a value.
+/// `definition` is the complete definition that [`Defined::describe`] reads.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub fn defined<D: Defined>(definition: &Value) -> Result<DefinedPlugin<D>, Error
     Ok(DefinedPlugin { description, component: PhantomData })
 }
 
-/// A plugin that a definition made.
+/// A plugin made from a definition.
 #[derive(Debug)]
 pub struct DefinedPlugin<D> {
     description: Value,
@@ -46,29 +46,31 @@ pub struct DefinedPlugin<D> {
 }
 
 impl<D: Defined> DefinedPlugin<D> {
-    /// What `describe` answered.
+    /// Returns the result of `describe`.
     pub fn description(&self) -> &Value {
         &self.description
     }
 
-    /// The tool as it was described; null where there is none of this name.
+    /// Returns the description of a tool; null if there is none of this name.
     pub fn tool(&self, name: &str) -> &Value {
         let tools = self.description["tools"].as_array();
         tools.and_then(|tools| tools.iter().find(|tool| tool["name"] == name)).unwrap_or(&Value::Null)
     }
 
-    /// Calls a tool with what `describe` put at it.
+    /// Calls a tool with the definition that `describe` attached to it.
     pub fn call(&self, context: &Context, tool: &str, arguments: &Value) -> Result<Value, Error> {
         self.call_text(context, tool, &arguments.to_string())
     }
 
-    /// Calls a tool with arguments as the JSON text that a model wrote.
+    /// Calls a tool with arguments as JSON text.
     pub fn call_text(&self, context: &Context, tool: &str, arguments: &str) -> Result<Value, Error> {
         match self.tool(tool) {
             Value::Null => {
                 Err(Error::new(format!("plugin {} has no tool `{tool}`", json!(self.description["name"]))))
             }
-            described => D::call(tool, &described["definition"].to_string(), context, arguments),
+            tool_description => {
+                D::call(tool, &tool_description["definition"].to_string(), context, arguments)
+            }
         }
     }
 }

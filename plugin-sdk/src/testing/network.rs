@@ -1,4 +1,4 @@
-//! A network for native tests: what a tool requests is answered by the test.
+//! A network for native tests, whose responses the test returns.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::http::request::Outgoing;
-use crate::http::response::Answer;
-use crate::http::{Error, Headers, scripted};
+use crate::http::response::RawResponse;
+use crate::http::{Error, Headers, mock_http};
 
-/// Answers the requests of this thread until the result is dropped.
+/// Responds to the requests of this thread until the returned guard is dropped.
 ///
 /// ```
 /// use serde_json::json;
@@ -40,28 +40,28 @@ use crate::http::{Error, Headers, scripted};
 /// assert!(testing::call::<newest>(&context, json!({"package": "nothing"})).is_err());
 /// assert_eq!(network.sent().len(), 2);
 /// ```
-pub fn network(mut answer: impl FnMut(&Sent) -> Result<Reply, Error> + 'static) -> Network {
+pub fn network(mut respond: impl FnMut(&Sent) -> Result<Reply, Error> + 'static) -> Network {
     let sent = Rc::new(RefCell::new(Vec::new()));
-    let kept = Rc::clone(&sent);
-    let script = move |outgoing: Outgoing| {
+    let recorded = Rc::clone(&sent);
+    let handler = move |outgoing: Outgoing| {
         let request = Sent { url: outgoing.address.url(), outgoing };
-        let reply = answer(&request);
-        kept.borrow_mut().push(request);
-        reply.map(Reply::into_answer)
+        let reply = respond(&request);
+        recorded.borrow_mut().push(request);
+        reply.map(Reply::into_response)
     };
-    scripted::put(Some(Rc::new(RefCell::new(script))));
+    mock_http::set_handler(Some(Rc::new(RefCell::new(handler))));
     Network { sent, not_send: PhantomData }
 }
 
-/// Keeps the requests of this thread answered. Dropped, it takes the network away.
-#[must_use = "the network is gone when this is dropped"]
+/// A guard: dropping it removes the network of this thread.
+#[must_use = "dropping this removes the network"]
 pub struct Network {
     sent: Rc<RefCell<Vec<Sent>>>,
     not_send: PhantomData<*const ()>,
 }
 
 impl Network {
-    /// The requests so far, refused ones too.
+    /// Returns the requests so far, including failed ones.
     pub fn sent(&self) -> Vec<Sent> {
         self.sent.borrow().clone()
     }
@@ -69,7 +69,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        scripted::put(None);
+        mock_http::set_handler(None);
     }
 }
 
@@ -81,43 +81,43 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The method, in capitals.
+    /// Returns the method, in capitals.
     pub fn method(&self) -> &str {
         &self.outgoing.method
     }
 
-    /// The URL, with its query.
+    /// Returns the URL with its query.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The value of a header field.
+    /// Returns the value of the first header field of this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.outgoing.headers.get(name)
     }
 
-    /// The header fields that the tool set.
+    /// Returns the header fields that the tool set.
     pub fn headers(&self) -> &Headers {
         &self.outgoing.headers
     }
 
-    /// The content; empty where there is none.
+    /// Returns the body; empty if there is none.
     pub fn body(&self) -> &[u8] {
         self.outgoing.body.as_deref().unwrap_or_default()
     }
 
-    /// The content as JSON; null where it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(self.body()).unwrap_or(Value::Null)
     }
 
-    /// After how long the tool gives up, where it said so.
+    /// Returns the timeout that the tool set.
     pub fn timeout(&self) -> Option<Duration> {
         self.outgoing.timeout
     }
 }
 
-/// An answer to a tool.
+/// A response to a tool.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -127,48 +127,48 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Without content.
+    /// A response without a body.
     pub fn new(status: u16) -> Self {
         Self { status, headers: Headers::default(), body: Vec::new(), failure: None }
     }
 
-    /// 200 with plain text.
+    /// A response with status 200 and plain text.
     pub fn text(text: &str) -> Self {
         Self::new(200).header("content-type", "text/plain; charset=utf-8").body(text)
     }
 
-    /// 200 with a value as JSON. What cannot be written as JSON is null.
+    /// A response with status 200 and JSON. A value that cannot be serialized becomes null.
     pub fn json(value: &(impl Serialize + ?Sized)) -> Self {
         let value = serde_json::to_value(value).unwrap_or_default();
         Self::new(200).header("content-type", "application/json").body(value.to_string())
     }
 
-    /// With this status.
+    /// Sets the status.
     pub fn status(self, status: u16) -> Self {
         Self { status, ..self }
     }
 
-    /// With one more header field.
+    /// Adds a header field.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.append(name, value);
         self
     }
 
-    /// With this content.
+    /// Sets the body.
     pub fn body(self, body: impl Into<Vec<u8>>) -> Self {
         Self { body: body.into(), ..self }
     }
 
-    /// The content breaks off after what was given.
+    /// Lets the body fail after its last byte.
     pub fn breaks(self, failure: Error) -> Self {
         Self { failure: Some(failure), ..self }
     }
 
-    fn into_answer(self) -> Answer {
-        Answer {
+    fn into_response(self) -> RawResponse {
+        RawResponse {
             status: self.status,
             headers: self.headers,
-            body: scripted::Body::new(self.body, self.failure),
+            body: mock_http::Body::new(self.body, self.failure),
         }
     }
 }

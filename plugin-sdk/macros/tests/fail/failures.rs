@@ -8,7 +8,7 @@ fn text() -> Result<f64, String> {
 
 /// Fails with a borrowed text.
 #[tool]
-fn borrowed() -> Result<f64, &'static str> {
+fn borrowed_text() -> Result<f64, &'static str> {
     Err("no")
 }
 
@@ -20,7 +20,7 @@ fn nothing() -> Result<f64, ()> {
 
 /// Fails with any error.
 #[tool]
-fn boxed() -> Result<f64, Box<dyn std::error::Error>> {
+fn any_error() -> Result<f64, Box<dyn std::error::Error>> {
     Ok("x".parse()?)
 }
 

@@ -2,7 +2,7 @@ use toolgate_sdk::{Context, tool};
 
 /// Adds.
 #[tool]
-fn aliased(
+fn with_alias(
     /// A
     #[serde(default, alias = "b")]
     a: u8,

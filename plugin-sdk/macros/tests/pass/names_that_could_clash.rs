@@ -1,4 +1,4 @@
-//! Names of an author's own that the generated code must not stumble over.
+//! Names of an author that could clash with generated code.
 
 #![deny(warnings)]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Whatever a `Result` is called, its error is a failure; whatever is written above the context, nobody is told.
+//! A `Result` behind any alias can fail, and a doc comment above the context is not part of the description.
 
 use toolgate_sdk::{Context, Error, plugin, testing, tool};
 

@@ -1,4 +1,4 @@
-//! The example of the documents, word for word.
+//! The example of the documentation, verbatim.
 
 use toolgate_sdk::{plugin, tool};
 

@@ -94,7 +94,7 @@ fn c1_text_whose_bytes_are_not_utf8_is_told_so() {
 fn c1_an_answer_that_says_it_is_json_and_is_not_is_a_failure() {
     for body in ["<html>", "{\"a\":", "{} {}"] {
         let error = call(of_type("application/json", body)).unwrap_err();
-        assert!(error.message().starts_with("the answer of `api.example.com` cannot be read"), "{error}");
+        assert!(error.message().starts_with("the response of `api.example.com` cannot be parsed"), "{error}");
         assert!(!error.is_retryable());
     }
 }

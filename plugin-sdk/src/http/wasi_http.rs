@@ -1,6 +1,6 @@
 //! Sends requests through `wasi:http`.
 //!
-//! The content of a request is written while its answer is waited for: a server may answer before it has read all.
+//! The request body is written while waiting for the response, since a server may respond before it has read everything.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -15,46 +15,46 @@ use wasip2::http::types::{
 use wasip2::io::streams::{InputStream, StreamError};
 
 use super::request::Outgoing;
-use super::response::Answer;
+use super::response::RawResponse;
 use super::{Error, Headers, Unavailable};
 use crate::task::{sleep, wait_for};
 
-/// What is asked for in one go.
+/// Bytes read at once.
 const PIECE_BYTES: u64 = 64 * 1024;
 
 type Writing = Pin<Box<dyn Future<Output = ()>>>;
 
-pub(crate) async fn send(outgoing: Outgoing) -> Result<Answer, Error> {
+pub(crate) async fn send(outgoing: Outgoing) -> Result<RawResponse, Error> {
     let host = outgoing.address.host().to_owned();
     let until = outgoing.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let request = outgoing_request(&outgoing)?;
     let body = outgoing.body.is_some().then(|| request.body().ok()).flatten();
-    let coming = handle(request, options(outgoing.timeout)).map_err(|code| failed(&host, &code))?;
+    let pending = handle(request, options(outgoing.timeout)).map_err(|code| error_from_code(&host, &code))?;
     let mut writing: Option<Writing> = match (body, outgoing.body) {
         (Some(body), Some(bytes)) => Some(Box::pin(write(body, bytes))),
         _ => None,
     };
-    let answered = before(until, answer(&coming, &mut writing)).await;
+    let received = with_deadline(until, receive(&pending, &mut writing)).await;
     let timeout = || unavailable(&host, Unavailable::Timeout);
-    let response = answered.ok_or_else(timeout)?.map_err(|code| failed(&host, &code))?;
+    let response = received.ok_or_else(timeout)?.map_err(|code| error_from_code(&host, &code))?;
     let body = response.consume().map_err(|()| unavailable(&host, Unavailable::Broken))?;
-    Ok(Answer {
+    Ok(RawResponse {
         status: response.status(),
         headers: headers(&response),
         body: Body { content: Content::of(body), host, until, _writing: writing },
     })
 }
 
-/// The content of an answer.
+/// The body of a response.
 pub(crate) struct Body {
     content: Option<Content>,
     host: String,
     until: Option<Instant>,
-    /// What is left to write of the request: dropped now, it would end the connection.
+    /// The rest of the request to write; dropping it would close the connection.
     _writing: Option<Writing>,
 }
 
-/// The stream is a child of the body, and goes first.
+/// The stream is a child resource of the body and must be dropped first, so it is declared first.
 struct Content {
     stream: InputStream,
     _body: IncomingBody,
@@ -67,14 +67,14 @@ impl Content {
 }
 
 impl Body {
-    /// The next piece, or none at the end.
+    /// Returns the next piece, or none at the end.
     pub(crate) async fn read(&mut self) -> Result<Option<Vec<u8>>, Error> {
         loop {
             let Some(content) = &self.content else { return Ok(None) };
             match content.stream.read(PIECE_BYTES) {
                 Ok(piece) if piece.is_empty() => {
                     let ready = wait_for(content.stream.subscribe());
-                    if before(self.until, ready).await.is_none() {
+                    if with_deadline(self.until, ready).await.is_none() {
                         return Err(unavailable(&self.host, Unavailable::Timeout));
                     }
                 }
@@ -82,7 +82,8 @@ impl Body {
                 Err(StreamError::Closed) => self.content = None,
                 Err(StreamError::LastOperationFailed(error)) => {
                     let broken = || unavailable(&self.host, Unavailable::Broken);
-                    return Err(http_error_code(&error).map_or_else(broken, |code| failed(&self.host, &code)));
+                    let error = http_error_code(&error);
+                    return Err(error.map_or_else(broken, |code| error_from_code(&self.host, &code)));
                 }
             }
         }
@@ -110,7 +111,7 @@ fn fields(outgoing: &Outgoing) -> Result<Fields, Error> {
     let fields = Fields::new();
     let append = |name: &str, value: &str| {
         fields.append(name, value.as_bytes()).map_err(|_| Error::InvalidRequest {
-            why: format!("the header field `{name}` is not a plugin's to set"),
+            why: format!("a plugin cannot set the header field `{name}`"),
         })
     };
     outgoing.headers.iter().try_for_each(|(name, value)| append(name, value))?;
@@ -133,7 +134,7 @@ fn method(name: &str) -> Method {
     }
 }
 
-/// The host then gives up in time too, and says which part took so long.
+/// With these timeouts the host gives up too, and its error names the phase.
 fn options(timeout: Option<Duration>) -> Option<RequestOptions> {
     let nanoseconds = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))?;
     let options = RequestOptions::new();
@@ -143,12 +144,12 @@ fn options(timeout: Option<Duration>) -> Option<RequestOptions> {
     Some(options)
 }
 
-/// Waits for the answer, and writes meanwhile.
-async fn answer(
-    coming: &FutureIncomingResponse,
+/// Waits for the response, and writes the request meanwhile.
+async fn receive(
+    pending: &FutureIncomingResponse,
     writing: &mut Option<Writing>,
 ) -> Result<IncomingResponse, ErrorCode> {
-    let mut ready = pin!(wait_for(coming.subscribe()));
+    let mut ready = pin!(wait_for(pending.subscribe()));
     poll_fn(|context| {
         if writing.as_mut().is_some_and(|writing| writing.as_mut().poll(context).is_ready()) {
             *writing = None;
@@ -156,23 +157,24 @@ async fn answer(
         ready.as_mut().poll(context)
     })
     .await;
-    match coming.get() {
-        Some(Ok(answer)) => answer,
+    match pending.get() {
+        Some(Ok(response)) => response,
         _ => Err(ErrorCode::HttpResponseIncomplete),
     }
 }
 
-/// Writes the content of a request. Where nobody takes it any more, the answer says why.
+/// Writes the body of a request. If the server no longer reads it, the response has the reason.
 async fn write(body: OutgoingBody, bytes: Vec<u8>) {
     let Ok(stream) = body.write() else { return };
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
-        let Ok(room) = stream.check_write() else { return };
-        if room == 0 {
+        let Ok(capacity) = stream.check_write() else { return };
+        if capacity == 0 {
             wait_for(stream.subscribe()).await;
             continue;
         }
-        let (piece, later) = rest.split_at(rest.len().min(usize::try_from(room).unwrap_or(usize::MAX)));
+        let length = rest.len().min(usize::try_from(capacity).unwrap_or(usize::MAX));
+        let (piece, later) = rest.split_at(length);
         if stream.write(piece).is_err() {
             return;
         }
@@ -193,8 +195,8 @@ fn headers(response: &IncomingResponse) -> Headers {
     headers
 }
 
-/// What a future gives until then.
-async fn before<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
+/// Returns the output of the future, or none after the deadline.
+async fn with_deadline<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {
     let Some(until) = until else { return Some(future.await) };
     let mut future = pin!(future);
     let mut end = pin!(sleep(until.saturating_duration_since(Instant::now())));
@@ -205,7 +207,7 @@ async fn before<F: Future>(until: Option<Instant>, future: F) -> Option<F::Outpu
     .await
 }
 
-fn failed(host: &str, code: &ErrorCode) -> Error {
+fn error_from_code(host: &str, code: &ErrorCode) -> Error {
     let unavailable = |why| unavailable(host, why);
     match code {
         ErrorCode::HttpRequestDenied | ErrorCode::DestinationIpProhibited => {
@@ -234,7 +236,7 @@ fn failed(host: &str, code: &ErrorCode) -> Error {
         | ErrorCode::HttpRequestUriTooLong
         | ErrorCode::HttpRequestMethodInvalid
         | ErrorCode::HttpRequestHeaderSize(_) => {
-            Error::InvalidRequest { why: "its method, URL or header is refused by the host".to_owned() }
+            Error::InvalidRequest { why: "the host refuses its method, URL or header fields".to_owned() }
         }
         _ => unavailable(Unavailable::Broken),
     }

@@ -1,31 +1,31 @@
-//! Answers what a test said, and keeps what the tool said.
+//! A context for native tests: returns the values that a test set, and records log and progress.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::context::Level;
 
-/// One event that a tool wrote to its log.
+/// An event that a tool wrote to its log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// How much it matters.
+    /// Its severity.
     pub level: Level,
-    /// Its short name, as `cache_miss`.
+    /// Its short name, like `cache_miss`.
     pub event: String,
-    /// What it says.
+    /// Its message.
     pub message: String,
-    /// Names with their values as text, in the order given.
+    /// Its fields as text, in the given order.
     pub fields: Vec<(String, String)>,
 }
 
-/// One report of a tool's progress.
+/// A progress report of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// How many units are finished.
+    /// The number of finished units.
     pub done: u64,
-    /// How many there are, where that is known.
+    /// The number of all units, if it is known.
     pub total: Option<u64>,
-    /// What a person is told.
+    /// The message for the waiting person.
     pub message: Option<String>,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Source {
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) settings: String,
     pub(crate) definition: Option<String>,
-    pub(crate) logged: RefCell<Vec<Line>>,
-    pub(crate) reported: RefCell<Vec<Report>>,
+    pub(crate) log_lines: RefCell<Vec<Line>>,
+    pub(crate) progress_reports: RefCell<Vec<Report>>,
 }
 
 impl Source {
@@ -63,11 +63,11 @@ impl Source {
     pub(crate) fn log(&self, level: Level, event: &str, message: &str, fields: &[(String, String)]) {
         let line =
             Line { level, event: event.to_owned(), message: message.to_owned(), fields: fields.to_vec() };
-        self.logged.borrow_mut().push(line);
+        self.log_lines.borrow_mut().push(line);
     }
 
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
         let report = Report { done, total, message: message.map(str::to_owned) };
-        self.reported.borrow_mut().push(report);
+        self.progress_reports.borrow_mut().push(report);
     }
 }

@@ -1,8 +1,7 @@
-//! Tells a model what is wrong with arguments that fit their schema and not the types of the tool's parameters.
+//! Errors for arguments that match their schema but not the types of the tool's parameters.
 //!
-//! serde's own message names Rust types and a column of the text, and no place. What is said here has the form of the
-//! host's own refusals: the argument, what it must be, and what came. Only a call that failed already pays for it: its
-//! arguments are read once more, with the path.
+//! serde's own message names Rust types and a column, but no path. These messages have the form of the host's validation
+//! errors: the argument, the expected type, and what was sent. Only a failed call pays for parsing again with the path.
 
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -10,14 +9,14 @@ use serde_path_to_error::{Path, Segment};
 
 use crate::Error;
 
-/// The failure of arguments that cannot be read; none where they can.
+/// The error of arguments that cannot be parsed; none if they can.
 pub(super) fn explain<T: DeserializeOwned>(text: &str) -> Option<Error> {
     let error =
         serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_str(text)).err()?;
-    Some(tell(error.inner(), &pointer(error.path())))
+    Some(to_error(error.inner(), &pointer(error.path())))
 }
 
-/// As far as serde knows the way: what it buffers (flattened structs, enums with a tag) has none inside.
+/// The path as a JSON pointer. It ends where serde buffers values (flattened structs, tagged enums).
 fn pointer(path: &Path) -> String {
     let mut pointer = String::new();
     for segment in path {
@@ -35,52 +34,49 @@ fn push(pointer: &mut String, name: &str) {
     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
 }
 
-fn tell(error: &serde_json::Error, pointer: &str) -> Error {
+fn to_error(error: &serde_json::Error, pointer: &str) -> Error {
     let text = error.to_string();
     let column = format!(" at line {} column {}", error.line(), error.column());
     let text = text.strip_suffix(&column).unwrap_or(&text);
-    Error::invalid(sentence(text, pointer)).with_details(json!({"pointer": pointer}))
+    Error::invalid(message(text, pointer)).with_details(json!({"pointer": pointer}))
 }
 
-fn sentence(text: &str, pointer: &str) -> String {
+fn message(text: &str, pointer: &str) -> String {
     let subject = match pointer {
         "" => "The arguments".to_owned(),
-        pointer => format!("Argument '{}'", place(pointer)),
+        pointer => format!("Argument '{}'", display_name(pointer)),
     };
     if let Some(field) = text.strip_prefix("missing field ") {
-        return format!("Missing required argument '{}'", place(&format!("{pointer}/{}", bare(field))));
+        let field = format!("{pointer}/{}", field.trim_matches('`'));
+        return format!("Missing required argument '{}'", display_name(&field));
     }
     if let Some((head, expected)) = text.rsplit_once(", expected ") {
         if let Some(found) = head.strip_prefix("invalid type: ").or(head.strip_prefix("invalid value: ")) {
-            return format!("{subject} must be {}, not {}", kind(expected), came(found));
+            return format!("{subject} must be {}, not {}", json_type(expected), found_value(found));
         }
         if let Some(length) = head.strip_prefix("invalid length ") {
-            return format!("{subject} must be {}, not of length {length}", kind(expected));
+            return format!("{subject} must be {}, not of length {length}", json_type(expected));
         }
         if let Some(variant) = head.strip_prefix("unknown variant ") {
             return format!("{subject} must be {expected}, not {variant}");
         }
     }
     if text.starts_with("data did not match any variant") {
-        return format!("{subject} has none of the forms that are described for it");
+        return format!("{subject} matches none of the forms in its schema");
     }
-    format!("{subject} cannot be taken: {text}")
+    format!("{subject} cannot be parsed: {text}")
 }
 
-/// The bare name at the top, the JSON pointer further down.
-fn place(pointer: &str) -> String {
+/// The name of a top-level argument, the JSON pointer of a nested one.
+fn display_name(pointer: &str) -> String {
     match pointer.strip_prefix('/').filter(|name| !name.contains('/')) {
         Some(name) => name.replace("~1", "/").replace("~0", "~"),
         None => pointer.to_owned(),
     }
 }
 
-fn bare(name: &str) -> &str {
-    name.trim_matches('`')
-}
-
-/// What serde expects, in the words of JSON.
-fn kind(expected: &str) -> &str {
+/// serde's name of the expected type, in terms of JSON.
+fn json_type(expected: &str) -> &str {
     match expected {
         "i8" => "an integer from -128 to 127",
         "u8" => "an integer from 0 to 255",
@@ -110,12 +106,12 @@ fn kind(expected: &str) -> &str {
     }
 }
 
-/// What came: its type, and what it was where that is short and no text of somebody's.
-fn came(found: &str) -> String {
+/// The type that was sent, with the value if it is a number or boolean. Texts are not repeated.
+fn found_value(found: &str) -> String {
     let (kind, value) = found.split_once(' ').unwrap_or((found, ""));
     match kind {
-        "integer" | "boolean" => format!("{kind} {}", bare(value)),
-        "floating" => format!("number {}", bare(value.trim_start_matches("point "))),
+        "integer" | "boolean" => format!("{kind} {}", value.trim_matches('`')),
+        "floating" => format!("number {}", value.trim_start_matches("point ").trim_matches('`')),
         "string" => "a string".to_owned(),
         "sequence" => "an array".to_owned(),
         "map" => "an object".to_owned(),
@@ -172,13 +168,13 @@ mod tests {
         Fast,
     }
 
-    fn told(text: &str) -> (String, Value) {
+    fn message_and_pointer(text: &str) -> (String, Value) {
         let error = explain::<Order>(text).unwrap();
         (error.message().to_owned(), error.details().unwrap()["pointer"].clone())
     }
 
     #[test]
-    fn r2_a_misfit_names_the_place_what_was_expected_and_what_came() {
+    fn r2_a_type_error_names_the_argument_the_expected_type_and_what_was_sent() {
         for (text, message, pointer) in [
             (
                 r#"{"count": 4294967296}"#,
@@ -209,7 +205,7 @@ mod tests {
             ),
             (
                 r#"{"count": 1, "size": []}"#,
-                "Argument 'size' has none of the forms that are described for it",
+                "Argument 'size' matches none of the forms in its schema",
                 "/size",
             ),
             (
@@ -228,19 +224,19 @@ mod tests {
                 "/count",
             ),
         ] {
-            assert_eq!(told(text), (message.to_owned(), json!(pointer)), "{text}");
+            assert_eq!(message_and_pointer(text), (message.to_owned(), json!(pointer)), "{text}");
         }
     }
 
     #[test]
-    fn r2_what_is_unknown_is_named() {
-        let (message, _) = told(r#"{"count": 1, "colour": 2}"#);
+    fn r2_an_unknown_argument_is_named() {
+        let (message, _) = message_and_pointer(r#"{"count": 1, "colour": 2}"#);
 
         assert!(message.contains("`colour`") && !message.contains("column"), "{message}");
     }
 
     #[test]
-    fn what_fits_is_no_misfit() {
+    fn valid_arguments_have_no_type_error() {
         assert!(explain::<Order>(r#"{"count": 1}"#).is_none());
     }
 }
