@@ -44,13 +44,7 @@ fn keyword_holds(
             _ => true,
         },
         "additionalProperties" => match value {
-            Value::Object(members) if !beside.contains_key("patternProperties") => {
-                let named = beside.get("properties");
-                let others =
-                    members.iter().filter(|(name, _)| named.is_none_or(|named| named.get(name).is_none()));
-                every(others.map(|(_, member)| is_valid(argument, member)))?
-            }
-            Value::Object(_) => return None,
+            Value::Object(members) => additional_hold(beside, argument, members)?,
             _ => true,
         },
         "required" => match value {
@@ -70,15 +64,7 @@ fn keyword_holds(
         }
         "minProperties" | "maxProperties" => within(keyword, argument, value.as_object().map(Map::len))?,
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" => match value {
-            Value::Number(_) => {
-                let (value, bound) = (exact(value)?, exact(argument)?);
-                match keyword {
-                    "minimum" => value >= bound,
-                    "maximum" => value <= bound,
-                    "exclusiveMinimum" => value > bound,
-                    _ => value < bound,
-                }
-            }
+            Value::Number(_) => bound_holds(keyword, exact(value)?, exact(argument)?),
             _ => true,
         },
         "allOf" => every(argument.as_array()?.iter().map(|schema| is_valid(schema, value)))?,
@@ -91,6 +77,28 @@ fn keyword_holds(
         "not" => !is_valid(argument, value)?,
         _ => return None,
     })
+}
+
+fn additional_hold(
+    beside: &Map<String, Value>,
+    schema: &Value,
+    members: &Map<String, Value>,
+) -> Option<bool> {
+    if beside.contains_key("patternProperties") {
+        return None;
+    }
+    let named = beside.get("properties");
+    let others = members.iter().filter(|(name, _)| named.is_none_or(|named| named.get(name).is_none()));
+    every(others.map(|(_, member)| is_valid(schema, member)))
+}
+
+fn bound_holds(keyword: &str, value: f64, bound: f64) -> bool {
+    match keyword {
+        "minimum" => value >= bound,
+        "maximum" => value <= bound,
+        "exclusiveMinimum" => value > bound,
+        _ => value < bound,
+    }
 }
 
 fn has_type(name: &str, value: &Value) -> Option<bool> {
