@@ -234,35 +234,26 @@ impl Plugin {
     /// Compile-time assertions about the tools' names, which only the compiler knows.
     fn write_checks(&self, aliases: &[Ident]) -> TokenStream {
         let namespace = &self.namespace;
-        let are_tools = self.tools.iter().zip(aliases).map(|(tool, alias)| {
-            let message = format!("`{}` is not a tool: write `#[tool]` on the function", path_text(tool));
-            quote_spanned! {tool.span()=>
-                const _: () = ::core::assert!(<#alias as ::toolgate_sdk::Tool>::IS_TOOL, #message);
-            }
-        });
-        let fit = aliases.iter().map(|tool| {
-            let message = "namespace and name of this tool are too long together: `call_NAMESPACE_TOOL` can have 64 characters";
-            quote_spanned! {tool.span()=>
+        let too_long = "namespace and name of this tool are too long together: `call_NAMESPACE_TOOL` can have 64 characters";
+        let repeated = "an earlier tool has the same name: rename one of them with `#[tool(name = \"..\")]`";
+        let checks = self.tools.iter().zip(aliases).enumerate().map(|(index, (path, tool))| {
+            let not_a_tool = format!("`{}` is not a tool: write `#[tool]` on the function", path_text(path));
+            quote_spanned! {path.span()=>
+                const _: () = ::core::assert!(<#tool as ::toolgate_sdk::Tool>::IS_TOOL, #not_a_tool);
                 const _: () = ::core::assert!(
                     ::toolgate_sdk::__private::wire_name_fits(#namespace, <#tool as ::toolgate_sdk::Tool>::NAME),
-                    #message
+                    #too_long
                 );
-            }
-        });
-        let distinct = aliases.iter().enumerate().map(|(index, tool)| {
-            let message =
-                "an earlier tool has the same name: rename one of them with `#[tool(name = \"..\")]`";
-            quote_spanned! {tool.span()=>
                 const _: () = ::core::assert!(
                     ::toolgate_sdk::__private::has_unique_name(
                         <ThisPlugin as ::toolgate_sdk::__private::Plugin>::FACTS.tools,
                         #index
                     ),
-                    #message
+                    #repeated
                 );
             }
         });
-        quote!(#(#are_tools)* #(#fit)* #(#distinct)*)
+        quote!(#(#checks)*)
     }
 }
 
