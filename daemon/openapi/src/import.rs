@@ -50,6 +50,7 @@ pub fn import(text: &str, options: &ImportOptions<'_>) -> Result<Imported, Impor
     }
     let definition = definition_json(&document, options, &server, &security, actions);
     let (left_out, notes) = report.finish();
+    Ok(Imported { definition, operations: all.len(), selected: selected.len(), left_out, notes })
 }
 
 fn empty_import_error(selected: usize, all: usize, report: Report) -> ImportError {

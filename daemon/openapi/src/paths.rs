@@ -1,6 +1,6 @@
 //! Path templates like `/points/{lat},{lon}?format=json`: literal text, variables, and a fixed query.
 
-use crate::headers::lends_authority;
+use crate::headers::carries_credential;
 
 /// Longest path. Servers accept some thousand bytes in all.
 const PATH_BYTES: usize = 2_000;
@@ -72,7 +72,7 @@ fn check_query(query: &str) -> Result<(), String> {
     }
     let names = query.split('&').filter_map(|pair| pair.split('=').next());
     let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
-    match names.map(plain).any(|name| lends_authority(&name)) {
+    match names.map(plain).any(|name| carries_credential(&name)) {
         true => Err("the query in its path carries a credential".to_owned()),
         false => Ok(()),
     }

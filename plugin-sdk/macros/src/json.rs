@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Error, Ident, Lit, LitStr, Result, Token, braced, bracketed, token};

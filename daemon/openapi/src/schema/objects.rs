@@ -25,7 +25,6 @@ pub(crate) struct Members<'a> {
     pub(crate) description: Option<&'a str>,
     /// Whether conditions between properties (`anyOf` of `required`) were dropped.
     pub(crate) has_conditions: bool,
-    pub(crate) is_loosened: bool,
     steps: usize,
 }
 
