@@ -402,7 +402,7 @@ fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
 /// OpenAPI document with two operations, one of them unsupported.
 const SHOP: &str = "\
 openapi: 3.1.0
-info: {title: Shop, description: What the shop assert_contains., version: '2'}
+info: {title: Shop, description: What the shop has., version: '2'}
 servers: [{url: 'https://api.upstream.test:8443/shop'}]
 components:
   securitySchemes: {key: {type: apiKey, in: header, name: X-Api-Key}}
@@ -449,7 +449,7 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     let made = terminal.run_as("operator", &[&import[..], &options].concat());
     expect(
         &made.stdout,
-        &["shop is active: call_shop_list_orders; request_approval for https://api.upstream.test:8443/shop"],
+        &["shop is active: call_shop_list_orders; asks for https://api.upstream.test:8443/shop"],
     );
     expect(&made.stderr, &["left out: ", "POST /files", "1 actions of 2"]);
 

@@ -191,7 +191,7 @@ impl Fixture {
         let session = self.operator.open_session(&format!("{ORGANIZATION}/{agent}"));
         session.put_file("a.txt", b"text").expect(204);
         session.call_as("c1", "arithmetic/evaluate", json!({"expression": "6*7"}));
-        session.call_as("sent", "user/ask", json!({"question": "Which?"}));
+        session.call_as("asked", "user/ask", json!({"question": "Which?"}));
         let supervised = format!("{ORGANIZATION}/asker-{}", self.made);
         self.operator.make_agent(&supervised, &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
         let write = json!({"path": "b.txt", "content": "b"});
