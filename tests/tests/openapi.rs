@@ -267,6 +267,81 @@ fn every_link_names_an_operation() {
     assert!(links > 5, "{links} links");
 }
 
+/// The document without its texts is the one in `tests/golden/openapi.json`: descriptions and schema names may change, all
+/// else is the interface. A wanted change replaces the file, and the changelog lists it.
+#[test]
+fn the_document_differs_from_the_golden_file_in_texts_and_schema_names_alone() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/openapi.json");
+    let golden: Value = serde_json::from_slice(&fs::read(golden).expect("the golden file")).expect("JSON");
+    let served = document();
+    let (expected, actual) = (interface(&golden), interface(&served));
+    let served_file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi.json");
+    if let Some(difference) = difference(&expected, &actual, String::new()) {
+        let text = format!("{served:#}\n");
+        fs::write(&served_file, text).expect("the target folder is writable");
+        panic!("{difference}; the served document is in {}", served_file.display());
+    }
+    // The comparison sees a change of the interface, and no change of texts.
+    let mut changed = golden.clone();
+    let operation = &mut changed["paths"]["/v1/sessions/{id}/calls"]["post"];
+    operation["description"] = json!("another text");
+    assert_eq!(difference(&expected, &interface(&changed), String::new()), None);
+    changed["paths"]["/v1/sessions/{id}/calls"]["post"]["responses"]["200"] = json!({"description": ""});
+    assert_ne!(difference(&expected, &interface(&changed), String::new()), None);
+}
+
+/// The paths of a document with every reference resolved, without summaries and descriptions.
+fn interface(document: &Value) -> Value {
+    resolve(document, &document["paths"], false)
+}
+
+/// `are_names` tells that the members of `value` have names of the interface, such as properties: `description` is one then.
+fn resolve(document: &Value, value: &Value, are_names: bool) -> Value {
+    if let Some(reference) = value["$ref"].as_str() {
+        let target = reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer));
+        return resolve(document, target.unwrap_or_else(|| panic!("{reference} leads nowhere")), false);
+    }
+    match value {
+        Value::Object(members) => {
+            let is_text = |name: &str| !are_names && matches!(name, "description" | "summary");
+            let kept = members.iter().filter(|(name, _)| !is_text(name));
+            kept.map(|(name, member)| {
+                let are_names =
+                    !are_names && matches!(&**name, "properties" | "responses" | "headers" | "links");
+                (name.clone(), resolve(document, member, are_names))
+            })
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+        }
+        Value::Array(items) => items.iter().map(|item| resolve(document, item, false)).collect(),
+        _ => value.clone(),
+    }
+}
+
+/// The place and the values of the first difference.
+fn difference(expected: &Value, actual: &Value, place: String) -> Option<String> {
+    let at = |step: &str| format!("{place}/{}", step.replace('~', "~0").replace('/', "~1"));
+    match (expected, actual) {
+        (Value::Object(expected), Value::Object(actual)) => {
+            let names: BTreeSet<&String> = expected.keys().chain(actual.keys()).collect();
+            names.into_iter().find_map(|name| {
+                let member = |of: &serde_json::Map<String, Value>| of.get(name).cloned().unwrap_or_default();
+                difference(&member(expected), &member(actual), at(name))
+            })
+        }
+        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
+            let mut pairs = expected.iter().zip(actual).enumerate();
+            pairs.find_map(|(index, (expected, actual))| difference(expected, actual, at(&index.to_string())))
+        }
+        _ if expected == actual => None,
+        _ => {
+            let excerpt = |value: &Value| value.to_string().chars().take(200).collect::<String>();
+            let (expected, actual) = (excerpt(expected), excerpt(actual));
+            Some(format!("at `{place}` the golden file has {expected} and the document {actual}"))
+        }
+    }
+}
+
 fn document() -> Value {
     Daemon::start(PROGRAM, "").anonymous().get("/openapi.json").expect(200).json()
 }
