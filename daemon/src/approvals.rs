@@ -1,8 +1,8 @@
-//! Approvals: a person decides about a call before it runs (G11).
+//! Approvals: a person decides a call before it runs (G11).
 //!
-//! What an approval covers is decided by `admission::approval`; here it is kept, found and used up. One is bound to the
-//! session and to what admission binds it to, so that what a person is shown is what runs, and a change of the
-//! plugin or of the rules that asked makes it void. Using it is one statement of the store.
+//! `admission::approval` decides what an approval covers; this module stores, finds and consumes it. An approval is bound
+//! to the session, the exact call, the plugin digest and the rules that decided, so that what a person is shown is what
+//! runs. Consuming a use is one SQL statement.
 
 use std::sync::Arc;
 
@@ -17,27 +17,27 @@ use crate::identifier;
 use crate::sessions::Session;
 use crate::store::{ApprovalRow, ApprovalState, Store, StoreError};
 
-/// Deepest nesting of constraints, as of the arguments that they are about.
+/// Deepest nesting of constraints, the same as of arguments.
 const CONSTRAINTS_DEPTH: u64 = 128;
 
-/// Keeps approvals. Cheap to clone.
+/// The approvals in the store. Cheap to clone.
 #[derive(Clone)]
 pub struct Approvals {
     store: Store,
-    /// How long somebody has to decide, and then how long the approval lasts.
-    pub lasts_ms: u64,
+    /// The time for a decision, and then the lifetime of the approval.
+    pub lifetime_ms: u64,
 }
 
-/// What there is for a call that needs approval.
+/// The result of a look-up for a call that needs approval.
 #[derive(Debug)]
-pub enum Found {
-    /// A use was taken for it.
+pub enum ApprovalLookup {
+    /// A use was consumed for the call.
     Used(Box<Use>),
-    /// It waits for a person to decide; beside it the approval that nobody decided in time, whose place this one took.
-    Waits(Box<ApprovalRow>, Option<String>),
-    /// It will not run.
+    /// The call waits for a decision. The id is that of an expired approval that this one replaces.
+    Pending(Box<ApprovalRow>, Option<String>),
+    /// The call is refused.
     Refused(CallError),
-    /// Neither will it, nor any other that waits for this approval: it was shown to somebody under other rules.
+    /// The call and all others that wait for this approval are refused: it was shown under other rules.
     Void(String),
 }
 
@@ -46,28 +46,28 @@ pub enum Found {
 pub struct Use {
     /// The approval's id.
     pub id: String,
-    /// What it covers.
+    /// The binding and constraints.
     pub approval: Approval,
-    /// Whether it was the last one.
+    /// No use is left.
     pub is_last: bool,
 }
 
-/// How an approval stands that a call waits for.
+/// The status of an approval that a call waits for.
 #[derive(Debug)]
-pub enum Stands {
-    /// It can be given, or used.
+pub enum ApprovalStatus {
+    /// It can be decided, or used.
     Open(Box<ApprovalRow>),
-    /// It lets no call run any more: what became of it, and what a call that waits for it ends with.
+    /// It lets no call run any more. The error ends the calls that wait for it.
     Over(ApprovalState, CallError),
 }
 
 impl Approvals {
     /// Approvals in this store.
-    pub fn new(store: Store, lasts_ms: u64) -> Self {
-        Self { store, lasts_ms }
+    pub fn new(store: Store, lifetime_ms: u64) -> Self {
+        Self { store, lifetime_ms }
     }
 
-    /// Takes a use of an approval that covers the call, or asks for one. `call` is the call's id, `asked_by` the token
+    /// Consumes a use of an approval that covers the call, or asks for one. `call` is the call's id, `asked_by` the token
     /// that made it.
     pub async fn find(
         &self,
@@ -76,7 +76,7 @@ impl Approvals {
         asked_by: &str,
         unapproved: &Unapproved<Component>,
         now_ms: u64,
-    ) -> Result<Found, CallError> {
+    ) -> Result<ApprovalLookup, CallError> {
         let binding = unapproved.binding();
         let tool = binding.tool.to_string();
         let known = self.store.approvals_for(&session.setup.id, &tool, call).await?;
@@ -86,35 +86,39 @@ impl Approvals {
             if unapproved.is_covered_by(&approval)
                 && let Some(left) = self.store.use_approval(&row.id, now_ms).await?
             {
-                return Ok(Found::Used(Box::new(Use { id: row.id.clone(), approval, is_last: left == 0 })));
+                return Ok(ApprovalLookup::Used(Box::new(Use {
+                    id: row.id.clone(),
+                    approval,
+                    is_last: left == 0,
+                })));
             }
         }
         if let Some(own) = known.iter().rev().find(|row| row.call == call) {
-            if let Some(error) = over(own, now_ms) {
-                return Ok(Found::Refused(error));
+            if let Some(error) = refusal(own, now_ms) {
+                return Ok(ApprovalLookup::Refused(error));
             }
-            // One that another call of the same kind used up is asked for again.
+            // An approval that another call of the same kind used up is asked for again.
             if own.state != ApprovalState::Used && own.binding != hash(&binding) {
                 self.store.end_approval(&own.id, ApprovalState::Void).await?;
-                return Ok(Found::Void(own.id.clone()));
+                return Ok(ApprovalLookup::Void(own.id.clone()));
             }
         }
         let asked = self.row(session, call, asked_by, unapproved, &binding, now_ms);
         let (row, expired) = self.store.ask_for_approval(&asked).await?;
-        Ok(Found::Waits(Box::new(row), expired))
+        Ok(ApprovalLookup::Pending(Box::new(row), expired))
     }
 
-    /// How an approval stands that a call was told to wait for. One that is not there any more ended long ago.
-    pub async fn stands(&self, id: &str, now_ms: u64) -> Result<Stands, CallError> {
+    /// The status of an approval. One that is not stored any more expired long ago.
+    pub async fn status(&self, id: &str, now_ms: u64) -> Result<ApprovalStatus, CallError> {
         let row = match self.store.approval(id, None).await {
             Err(StoreError::NotFound { .. }) => {
-                return Ok(Stands::Over(ApprovalState::Expired, expired(false)));
+                return Ok(ApprovalStatus::Over(ApprovalState::Expired, expired(false)));
             }
             row => row?,
         };
-        let Some(why) = over(&row, now_ms) else { return Ok(Stands::Open(Box::new(row))) };
+        let Some(why) = refusal(&row, now_ms) else { return Ok(ApprovalStatus::Open(Box::new(row))) };
         let is_open = matches!(row.state, ApprovalState::Pending | ApprovalState::Approved);
-        Ok(Stands::Over(if is_open { ApprovalState::Expired } else { row.state }, why))
+        Ok(ApprovalStatus::Over(if is_open { ApprovalState::Expired } else { row.state }, why))
     }
 
     fn row(
@@ -152,18 +156,18 @@ impl Approvals {
             decided_by: None,
             decided_ms: None,
             created_ms: now_ms,
-            expires_ms: now_ms.saturating_add(self.lasts_ms),
+            expires_ms: now_ms.saturating_add(self.lifetime_ms),
         }
     }
 
-    /// Gives back a use that was taken for a call which then did not run.
-    pub async fn give_back(&self, id: &str) -> Result<(), CallError> {
+    /// Returns the use of a call that did not run.
+    pub async fn release(&self, id: &str) -> Result<(), CallError> {
         Ok(self.store.release_approval_use(id).await?)
     }
 }
 
-/// Whether what a person is asked about is still what would run: the verdict is that of the call now.
-pub fn still_stands(row: &ApprovalRow, verdict: &Verdict<Component>) -> bool {
+/// Whether the approval still covers what would run. `verdict` is that of the call now.
+pub fn is_current(row: &ApprovalRow, verdict: &Verdict<Component>) -> bool {
     match verdict {
         Verdict::NeedsApproval(unapproved) => hash(&unapproved.binding()) == row.binding,
         Verdict::Run(_) | Verdict::Refused(_) => false,
@@ -190,7 +194,7 @@ pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
     Ok(Approval { binding, constraints })
 }
 
-/// Constraints as an approver writes them, about the arguments that the approver was shown.
+/// Parses an approver's constraints on the arguments that the approver was shown.
 pub fn constraints(text: &str, shown: &Value) -> Result<Constraints, CallError> {
     let table = parse_strict(text, CONSTRAINTS_DEPTH).map_err(|error| {
         CallError::new(ErrorType::InvalidRequest, error.to_string(), "send `arguments` as one JSON object")
@@ -198,8 +202,8 @@ pub fn constraints(text: &str, shown: &Value) -> Result<Constraints, CallError> 
     Constraints::parse(&table, shown)
 }
 
-/// Why an approval will let no call run any more.
-pub fn over(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
+/// The reason why an approval lets no call run any more.
+pub fn refusal(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
     match row.state {
         ApprovalState::Denied => Some(denied(row.reason.as_deref())),
         ApprovalState::Void => Some(void()),
@@ -211,7 +215,7 @@ pub fn over(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
     }
 }
 
-/// A person said no.
+/// The error of a call that a person denied.
 pub fn denied(reason: Option<&str>) -> CallError {
     let message = match reason {
         Some(reason) => format!("a person denied this call: {}", toolgate_admission::show(reason, 500)),
@@ -224,16 +228,16 @@ pub fn denied(reason: Option<&str>) -> CallError {
     )
 }
 
-/// Nobody decided in time, or the call was not posted again in time.
+/// The error of a call that was not decided, or not posted again, in time.
 pub fn expired(is_decided: bool) -> CallError {
     let message = match is_decided {
         true => "this call was approved, and not posted again in time",
-        false => "nobody approved this call in time",
+        false => "this call was not approved in time",
     };
     CallError::new(ErrorType::ApprovalExpired, message, "use a new id to ask again, if it still matters")
 }
 
-/// Another call of the same kind took the last use of the approval that this one waits for.
+/// The error of a call whose approval another call of the same kind used up.
 pub fn used_up() -> CallError {
     CallError::new(
         ErrorType::ApprovalExpired,
@@ -242,7 +246,7 @@ pub fn used_up() -> CallError {
     )
 }
 
-/// What the approval was bound to has changed or is gone.
+/// The error of a call whose approval is void, since what it was bound to changed.
 pub fn void() -> CallError {
     CallError::new(
         ErrorType::ApprovalExpired,
@@ -251,12 +255,12 @@ pub fn void() -> CallError {
     )
 }
 
-/// What calls that wait for the same approval have in common.
+/// Hashes a binding. Calls with the same hash wait for the same approval.
 fn hash(binding: &Binding) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     let parts = [&binding.tool.to_string(), binding.plugin.as_str(), &binding.rules, &*binding.arguments];
     for part in parts {
-        // With its length, so that no two bindings read the same.
+        // Length-prefixed, so that no two bindings hash the same bytes.
         context.update(&(part.len() as u64).to_le_bytes());
         context.update(part.as_bytes());
     }
@@ -269,15 +273,15 @@ mod tests {
     use crate::store::testing::{empty_store, pending_approval};
 
     #[tokio::test]
-    async fn g11_an_approval_that_is_forgotten_has_expired_for_the_call_that_still_waits() {
+    async fn g11_an_approval_that_is_not_stored_any_more_has_expired() {
         let (_folder, store) = empty_store().await;
         let (row, _) = store.ask_for_approval(&pending_approval("a1", "c1")).await.expect("stored");
         let approvals = Approvals::new(store, 1_000);
-        let open = approvals.stands("a1", row.expires_ms - 1).await.expect("read");
-        assert!(matches!(open, Stands::Open(open) if *open == row));
+        let open = approvals.status("a1", row.expires_ms - 1).await.expect("read");
+        assert!(matches!(open, ApprovalStatus::Open(open) if *open == row));
         for (id, now_ms) in [("a1", row.expires_ms), ("forgotten", 0)] {
-            let over = approvals.stands(id, now_ms).await.expect("read");
-            let Stands::Over(ApprovalState::Expired, why) = over else { panic!("{over:?}") };
+            let over = approvals.status(id, now_ms).await.expect("read");
+            let ApprovalStatus::Over(ApprovalState::Expired, why) = over else { panic!("{over:?}") };
             assert_eq!(why.error_type, ErrorType::ApprovalExpired);
         }
     }

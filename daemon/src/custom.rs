@@ -23,7 +23,9 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::Component;
 
-use crate::dispatch::{Dispatcher, Origin, RequestedCall, Trial, Tried, now_ms};
+use crate::call::RequestedCall;
+use crate::clock::now_ms;
+use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
 use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, ToolKey};
 use crate::plugins::{Definition, DefinitionKind, Plugins};
 use crate::registry::{Registry, Snapshot};
@@ -229,7 +231,7 @@ impl CustomTools {
         tryout: Tryout<'_>,
         arguments: Arc<str>,
         origin: &Origin,
-    ) -> Result<Tried, CallError> {
+    ) -> Result<TestCallResult, CallError> {
         let mut made = None;
         let (rules, tool) = match tryout {
             Tryout::Saved(tool) => {
@@ -251,18 +253,13 @@ impl CustomTools {
                 (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
         };
-        let call = RequestedCall {
-            tool: tool.into(),
-            arguments,
-            id_is_new: true,
-            ..RequestedCall::unnamed("try".to_owned())
-        };
-        let trial = Trial::new(organization.clone(), user, rules);
-        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await;
+        let call = RequestedCall { id: "try".into(), tool: tool.into(), arguments, id_is_new: true };
+        let test = TestCall::new(organization.clone(), user, rules);
+        let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         if let Some((key, digest)) = made {
             self.forget_unserved(key, &digest).await;
         }
-        tried
+        result
     }
 
     /// What is odd about a tool that is in force.
@@ -322,15 +319,12 @@ impl CustomTools {
         let mut limits = self.0.registry.snapshot().limits().clone();
         mount::widen(&mut limits);
         let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin, limits);
-        let call = RequestedCall {
-            tool: format!("{}/discover", key.namespace).into(),
-            id_is_new: true,
-            ..RequestedCall::unnamed("discover".to_owned())
-        };
-        let trial = Trial::new(key.organization.clone(), None, rules);
-        let tried = self.0.dispatcher.try_tool(&self.0.sessions, trial, call, origin).await;
+        let tool = format!("{}/discover", key.namespace).into();
+        let call = RequestedCall { id: "discover".into(), tool, arguments: "{}".into(), id_is_new: true };
+        let test = TestCall::new(key.organization.clone(), None, rules);
+        let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         self.forget_unserved(key, &digest).await;
-        let mut discovered = mount::found(&tried?.answer)?;
+        let mut discovered = mount::discovered(&result?.outcome)?;
         // One tool that cannot be mounted is left out, with the reason, and keeps none of the others away.
         for _ in 0..=LEFT_OUT {
             let mount = Mount::consented(discovered.clone());

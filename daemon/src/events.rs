@@ -1,11 +1,11 @@
-//! What happens, as it happens: for those who listen to a call, a session, an organization or everything (G6).
+//! Lifecycle events of calls (G6), published to the subscribers of a call, a session, an organization or everything.
 //!
-//! Every call gives one `tool_call` (it was attempted, refused or not) and in the end exactly one of `tool_result` (it
-//! ran, whatever came out) and `tool_error` (it did not run). Between them there can be `progress`, `approval` and
-//! `client`. An event says what happened and not what was sent: arguments and results are asked for with the call.
+//! A call emits one `tool_call` (attempted, refused calls too) and in the end exactly one of `tool_result` (it ran) and
+//! `tool_error` (it did not run), with `progress`, `approval` and `client` between. Events carry neither arguments nor
+//! results; a subscriber asks for the call.
 //!
-//! Each organization has a ring of its own, which a slow reader falls out of: it is then told how much it missed,
-//! and nobody waits for it. With no reader nothing is made at all.
+//! Each organization has a ring buffer. A subscriber that lags behind is told how many events it missed. Without
+//! subscribers no event is built.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,29 +17,29 @@ use tokio_util::task::TaskTracker;
 use toolgate_admission::Name;
 use utoipa::ToSchema;
 
-/// Events of one organization that a reader can lag behind.
-const RING: usize = 1_024;
+/// Events of one organization that a subscriber can lag behind.
+const RING_EVENTS: usize = 1_024;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A call was attempted.
     ToolCall,
-    /// The tool told how far it is.
+    /// The tool reported progress.
     Progress,
     /// The call waits for a person, or a person has decided.
     Approval,
-    /// The tool has prepared what a client is to do.
+    /// The tool prepared a payload for the client.
     Client,
-    /// The call ran, whatever came out.
+    /// The call ran, with or without success.
     ToolResult,
     /// The call did not run.
     ToolError,
 }
 
 impl EventKind {
-    /// As streams name it.
+    /// The name in a stream.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ToolCall => "tool_call",
@@ -52,196 +52,182 @@ impl EventKind {
     }
 }
 
-/// What an event says.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Event)]
-pub struct EventBody<'a> {
-    /// What happened.
+/// An event of a call.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Event {
+    /// The kind.
     pub event: EventKind,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: u64,
     /// The organization.
-    pub organization: &'a str,
+    pub organization: String,
     /// The agent.
-    pub agent: &'a str,
+    pub agent: String,
     /// The session.
-    pub session: &'a str,
+    pub session: String,
     /// The orchestrator's conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub conversation: Option<&'a str>,
+    pub conversation: Option<String>,
     /// The call's id.
-    pub call: &'a str,
-    /// The tool as it was called.
-    pub tool: &'a str,
-    /// How the call stands.
+    pub call: String,
+    /// The tool as the model named it.
+    pub tool: String,
+    /// The call's status.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub status: Option<&'a str>,
-    /// The code, where it ended in an error.
+    pub status: Option<&'static str>,
+    /// The error's code, where the call ended in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub error_type: Option<&'a str>,
-    /// What was told of the error.
+    pub error_type: Option<&'static str>,
+    /// The error's message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub message: Option<&'a str>,
+    pub message: Option<String>,
     /// The approval's id and state.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = EventApproval, required = false)]
-    pub approval: Option<EventApproval<'a>>,
-    /// How far the tool is.
+    pub approval: Option<EventApproval>,
+    /// The tool's progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = EventProgress, required = false)]
-    pub progress: Option<EventProgress<'a>>,
+    pub progress: Option<EventProgress>,
 }
 
-/// What a stream tells. A call that is followed ends with the event `answer`, which is the call's result.
+/// An item of a stream. The stream of a call ends with the event `answer`, which is the call's result.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub enum StreamEvent {
     /// The event named by its member `event`.
-    Event(Box<EventBody<'static>>),
-    /// The event `dropped`: the reader was too slow.
+    Event(Box<Event>),
+    /// The event `dropped`: the subscriber lagged behind.
     Dropped(EventsDropped),
 }
 
-/// How many of the organization's events a reader has missed.
+/// The number of events that a subscriber missed.
 #[derive(Serialize, ToSchema)]
 pub struct EventsDropped {
-    /// Events.
+    /// Events of the organization.
     pub dropped: u64,
 }
 
 /// An approval in an event.
-#[derive(Serialize, ToSchema)]
-pub struct EventApproval<'a> {
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventApproval {
     /// Its id.
-    pub id: &'a str,
+    pub id: String,
     /// `pending`, `approved`, `denied`, …
-    pub state: &'a str,
+    #[schema(value_type = String)]
+    pub state: &'static str,
 }
 
-/// How far a tool is, as it says.
-#[derive(Serialize, ToSchema)]
-pub struct EventProgress<'a> {
-    /// How much is done.
+/// The progress of a tool, as it reports it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventProgress {
+    /// The amount done.
     pub done: u64,
-    /// Of how much.
+    /// The whole amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub total: Option<u64>,
-    /// In words.
+    /// The progress in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub message: Option<&'a str>,
+    pub message: Option<String>,
 }
 
-/// An event on its way to readers.
-#[derive(Debug)]
-pub struct Event {
-    /// What happened.
-    pub kind: EventKind,
-    /// The session it is about.
-    pub session: Box<str>,
-    /// The call it is about.
-    pub call: Box<str>,
-    /// An [`EventBody`] as JSON text.
-    pub json: Box<str>,
-}
-
-/// What a reader wants to hear of.
+/// The scope of a subscription.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// Everything.
+    /// All organizations.
     All,
     /// One organization.
     Organization(Name),
 }
 
-/// Where events go. Cheap to clone.
+/// Publishes events. Cheap to clone.
 #[derive(Clone)]
-pub struct Events(Arc<Hub>);
+pub struct Events(Arc<Broadcaster>);
 
-struct Hub {
-    /// Readers of one organization.
-    most: usize,
+struct Broadcaster {
+    subscribers_per_organization: usize,
     organizations: RwLock<HashMap<Name, Sender<Arc<Event>>>>,
     all: RwLock<Option<Sender<Arc<Event>>>>,
-    readers: AtomicUsize,
-    telling: TaskTracker,
+    subscribers: AtomicUsize,
+    pending: TaskTracker,
 }
 
-/// Somebody who listens.
-pub struct Reader {
-    // INVARIANT: it is dropped before the place is given up, so the last of the readers that leave at the same time finds
-    // that nobody is left.
+/// Receives the events of a scope.
+pub struct Subscriber {
+    // INVARIANT: the receiver is dropped before the subscription, so the last of several subscribers that leave at the same
+    // time finds a receiver count of zero.
     receiver: Receiver<Arc<Event>>,
-    _place: Place,
+    _subscription: Subscription,
 }
 
-/// A place among the readers. Dropping the last one of a scope forgets its ring.
-struct Place {
-    hub: Arc<Hub>,
+/// Counts a subscriber. Dropping the last one of a scope removes its ring buffer.
+struct Subscription {
+    broadcaster: Arc<Broadcaster>,
     scope: Scope,
 }
 
-/// What a reader gets.
+/// An item that a subscriber receives.
 #[derive(Debug)]
-pub enum Heard {
-    /// Something happened.
+pub enum Received {
+    /// An event.
     Event(Arc<Event>),
-    /// The reader was too slow: so many events of its scope are gone.
+    /// The subscriber lagged behind and missed this number of events of its scope.
     Missed(u64),
 }
 
 impl Events {
-    /// Events of organizations that have at most so many readers each: whoever listens holds a connection, and one tenant
-    /// could hold all that there are.
-    pub fn new(readers_per_organization: usize) -> Self {
-        Self(Arc::new(Hub {
-            most: readers_per_organization,
+    /// Events with at most so many subscribers for each organization. A subscriber holds a connection, and without the limit
+    /// one tenant could hold them all.
+    pub fn new(subscribers_per_organization: usize) -> Self {
+        Self(Arc::new(Broadcaster {
+            subscribers_per_organization,
             organizations: RwLock::default(),
             all: RwLock::default(),
-            readers: AtomicUsize::default(),
-            telling: TaskTracker::default(),
+            subscribers: AtomicUsize::default(),
+            pending: TaskTracker::default(),
         }))
     }
 
-    /// Calls whose end is still to be told. Closed when the daemon stops, so that waiting for it waits for the last word.
-    pub fn telling(&self) -> &TaskTracker {
-        &self.0.telling
+    /// Calls whose last event is still to be emitted. Closed at shutdown, so that waiting for it waits for the last event.
+    pub fn pending(&self) -> &TaskTracker {
+        &self.0.pending
     }
 
-    /// Whether anybody listens at all.
-    pub fn anybody(&self) -> bool {
-        self.0.readers.load(Ordering::Relaxed) > 0
+    /// Whether any scope has a subscriber.
+    pub fn has_subscribers(&self) -> bool {
+        self.0.subscribers.load(Ordering::Relaxed) > 0
     }
 
-    /// Tells those who listen. The event is only made if somebody does.
-    pub fn tell(&self, organization: &Name, make: impl FnOnce() -> Event) {
-        if !self.anybody() {
+    /// Publishes an event, which is only built where its scope has a subscriber.
+    pub fn emit(&self, organization: &Name, build: impl FnOnce() -> Event) {
+        if !self.has_subscribers() {
             return;
         }
-        let to = {
+        let ring = {
             let organizations = self.0.organizations.read().unwrap_or_else(PoisonError::into_inner);
             organizations.get(organization).cloned()
         };
         let all = self.0.all.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if to.is_none() && all.is_none() {
+        if ring.is_none() && all.is_none() {
             return;
         }
-        let event = Arc::new(make());
-        // Nobody may be left by now, which is no fault.
-        for sender in to.into_iter().chain(all) {
+        let event = Arc::new(build());
+        // Sending fails where the last subscriber has left meanwhile.
+        for sender in ring.into_iter().chain(all) {
             let _ = sender.send(Arc::clone(&event));
         }
     }
 
-    /// Listens from now on; nothing where the organization has all its readers.
-    pub fn listen(&self, scope: Scope) -> Option<Reader> {
-        let new = || broadcast::channel(RING).0;
+    /// Subscribes from now on; none where the organization has all its subscribers.
+    pub fn subscribe(&self, scope: Scope) -> Option<Subscriber> {
+        let new = || broadcast::channel(RING_EVENTS).0;
         let receiver = match &scope {
             Scope::All => {
                 let mut all = self.0.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -249,63 +235,63 @@ impl Events {
             }
             Scope::Organization(name) => {
                 let mut organizations = self.0.organizations.write().unwrap_or_else(PoisonError::into_inner);
-                let readers = organizations.get(name).map_or(0, Sender::receiver_count);
-                if readers >= self.0.most {
+                let subscribers = organizations.get(name).map_or(0, Sender::receiver_count);
+                if subscribers >= self.0.subscribers_per_organization {
                     return None;
                 }
                 organizations.entry(name.clone()).or_insert_with(new).subscribe()
             }
         };
-        self.0.readers.fetch_add(1, Ordering::Relaxed);
-        Some(Reader { receiver, _place: Place { hub: Arc::clone(&self.0), scope } })
+        self.0.subscribers.fetch_add(1, Ordering::Relaxed);
+        let subscription = Subscription { broadcaster: Arc::clone(&self.0), scope };
+        Some(Subscriber { receiver, _subscription: subscription })
     }
 }
 
-impl Reader {
-    /// The next event, or how many are gone. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Heard {
+impl Subscriber {
+    /// The next item. Dropping the future loses none.
+    pub async fn next(&mut self) -> Received {
         loop {
             match self.receiver.recv().await {
-                Ok(event) => return Heard::Event(event),
-                Err(broadcast::error::RecvError::Lagged(missed)) => return Heard::Missed(missed),
-                // The sender lives as long as there are readers.
+                Ok(event) => return Received::Event(event),
+                Err(broadcast::error::RecvError::Lagged(missed)) => return Received::Missed(missed),
+                // The sender lives as long as the subscription.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }
     }
-}
 
-impl Reader {
-    /// Whether something was told that was not heard yet.
+    /// Whether an item is ready.
     pub fn has_more(&self) -> bool {
         !self.receiver.is_empty()
     }
 
-    /// The next event, if it is there already.
-    pub fn try_next(&mut self) -> Option<Heard> {
+    /// The next item, if one is ready.
+    pub fn try_next(&mut self) -> Option<Received> {
         match self.receiver.try_recv() {
-            Ok(event) => Some(Heard::Event(event)),
-            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(Heard::Missed(missed)),
+            Ok(event) => Some(Received::Event(event)),
+            Err(broadcast::error::TryRecvError::Lagged(missed)) => Some(Received::Missed(missed)),
             Err(_) => None,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Subscription {
     fn drop(&mut self) {
-        self.hub.readers.fetch_sub(1, Ordering::Relaxed);
-        let is_unheard = |sender: &Sender<Arc<Event>>| sender.receiver_count() == 0;
-        match &self.scope {
+        let Self { broadcaster, scope } = self;
+        broadcaster.subscribers.fetch_sub(1, Ordering::Relaxed);
+        let is_unused = |sender: &Sender<Arc<Event>>| sender.receiver_count() == 0;
+        match scope {
             Scope::All => {
-                let mut all = self.hub.all.write().unwrap_or_else(PoisonError::into_inner);
-                if all.as_ref().is_some_and(is_unheard) {
+                let mut all = broadcaster.all.write().unwrap_or_else(PoisonError::into_inner);
+                if all.as_ref().is_some_and(is_unused) {
                     *all = None;
                 }
             }
             Scope::Organization(name) => {
                 let mut organizations =
-                    self.hub.organizations.write().unwrap_or_else(PoisonError::into_inner);
-                if organizations.get(name).is_some_and(is_unheard) {
+                    broadcaster.organizations.write().unwrap_or_else(PoisonError::into_inner);
+                if organizations.get(name).is_some_and(is_unused) {
                     organizations.remove(name);
                 }
             }
@@ -323,72 +309,87 @@ mod tests {
     const ROUNDS: usize = 500;
 
     fn event(call: &str) -> Event {
-        Event { kind: EventKind::ToolCall, session: "s".into(), call: call.into(), json: "{}".into() }
+        Event {
+            event: EventKind::ToolCall,
+            at_ms: 0,
+            organization: String::new(),
+            agent: String::new(),
+            session: "s".into(),
+            conversation: None,
+            call: call.into(),
+            tool: String::new(),
+            status: None,
+            error_type: None,
+            message: None,
+            approval: None,
+            progress: None,
+        }
     }
 
     fn name(text: &str) -> Name {
         Name::parse(text).expect("a name")
     }
 
-    async fn heard(reader: &mut Reader) -> String {
-        match reader.next().await {
-            Heard::Event(event) => event.call.to_string(),
-            Heard::Missed(missed) => format!("missed {missed}"),
+    async fn received(subscriber: &mut Subscriber) -> String {
+        match subscriber.next().await {
+            Received::Event(event) => event.call.to_string(),
+            Received::Missed(missed) => format!("missed {missed}"),
         }
     }
 
     /// G6: never another tenant's.
     #[tokio::test]
-    async fn a_reader_hears_its_organization_and_no_other() {
+    async fn a_subscriber_receives_events_of_its_organization_alone() {
         let events = Events::new(2);
-        let mut acme = events.listen(Scope::Organization(name("acme"))).expect("room");
-        let mut all = events.listen(Scope::All).expect("room");
-        events.tell(&name("other"), || event("theirs"));
-        events.tell(&name("acme"), || event("ours"));
-        assert_eq!(heard(&mut acme).await, "ours");
-        assert_eq!((heard(&mut all).await, heard(&mut all).await), ("theirs".into(), "ours".into()));
+        let mut acme = events.subscribe(Scope::Organization(name("acme"))).expect("room");
+        let mut all = events.subscribe(Scope::All).expect("room");
+        events.emit(&name("other"), || event("theirs"));
+        events.emit(&name("acme"), || event("ours"));
+        assert_eq!(received(&mut acme).await, "ours");
+        assert_eq!((received(&mut all).await, received(&mut all).await), ("theirs".into(), "ours".into()));
     }
 
     #[test]
-    fn an_organization_has_so_many_readers_and_takes_none_of_the_others() {
+    fn the_subscribers_of_an_organization_are_limited_by_themselves() {
         let events = Events::new(2);
-        let acme = || events.listen(Scope::Organization(name("acme")));
+        let acme = || events.subscribe(Scope::Organization(name("acme")));
         let readers = [acme(), acme()];
         assert!(acme().is_none());
-        assert!(events.listen(Scope::Organization(name("other"))).is_some());
-        assert!(events.listen(Scope::All).is_some());
+        assert!(events.subscribe(Scope::Organization(name("other"))).is_some());
+        assert!(events.subscribe(Scope::All).is_some());
         drop(readers);
         assert!(acme().is_some());
     }
 
     #[tokio::test]
-    async fn a_slow_reader_is_told_how_much_it_missed_and_goes_on() {
+    async fn a_slow_subscriber_receives_the_number_of_missed_events_and_goes_on() {
         let events = Events::new(2);
-        let mut slow = events.listen(Scope::Organization(name("acme"))).expect("room");
-        for number in 0..RING + 3 {
-            events.tell(&name("acme"), || event(&number.to_string()));
+        let mut slow = events.subscribe(Scope::Organization(name("acme"))).expect("room");
+        for number in 0..RING_EVENTS + 3 {
+            events.emit(&name("acme"), || event(&number.to_string()));
         }
-        assert_eq!(heard(&mut slow).await, "missed 3");
-        assert_eq!(heard(&mut slow).await, "3");
+        assert_eq!(received(&mut slow).await, "missed 3");
+        assert_eq!(received(&mut slow).await, "3");
     }
 
     #[test]
-    fn without_readers_nothing_is_made_and_nothing_is_kept() {
+    fn without_subscribers_no_event_is_built_and_no_ring_is_kept() {
         let events = Events::new(2);
-        let reader = events.listen(Scope::Organization(name("acme"))).expect("room");
-        events.tell(&name("other"), || unreachable!("nobody listens there"));
+        let reader = events.subscribe(Scope::Organization(name("acme"))).expect("room");
+        events.emit(&name("other"), || unreachable!("no subscriber there"));
         drop(reader);
-        events.tell(&name("acme"), || unreachable!("nobody listens any more"));
+        events.emit(&name("acme"), || unreachable!("no subscriber left"));
         assert!(events.0.organizations.read().unwrap().is_empty());
     }
+
     #[test]
-    fn readers_who_leave_at_the_same_time_leave_nothing_behind() {
+    fn subscribers_that_leave_at_the_same_time_leave_no_ring() {
         let events = Events::new(2);
         for _ in 0..ROUNDS {
             for scope in [Scope::Organization(name("acme")), Scope::All] {
                 let together = Barrier::new(2);
                 let readers =
-                    [events.listen(scope.clone()).expect("room"), events.listen(scope).expect("room")];
+                    [events.subscribe(scope.clone()).expect("room"), events.subscribe(scope).expect("room")];
                 std::thread::scope(|threads| {
                     for reader in readers {
                         threads.spawn(|| {

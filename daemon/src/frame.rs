@@ -3,7 +3,10 @@
 //! The output of a tool is untrusted and may contain prompt injection. It is escaped so that it can neither end its frame
 //! nor open another, invisible characters are written as `\u{…}`, and its length is limited.
 
+use std::borrow::Cow;
 use std::fmt::Write;
+
+use crate::call::CallOutcome;
 
 /// Longest tool name, in bytes. The name in a call may be any text.
 const NAME_BYTES: usize = 256;
@@ -13,6 +16,24 @@ const ARGUMENTS_BYTES: usize = 1024;
 
 /// Longest text of one result, in bytes. A model's context is small, and the response also has the full JSON.
 const FRAMED_BYTES: usize = 64 * 1024;
+
+/// The text of an outcome for a model: result, error, or what the call waits for.
+pub fn outcome_text(outcome: &CallOutcome) -> String {
+    let content = match (outcome.output(), outcome.error()) {
+        (Some(output), _) => unquoted(output.get()),
+        (None, Some(error)) => format!("{}: {} ({})", error.error_type, error.message, error.hint).into(),
+        (None, None) => outcome.pending_text().unwrap_or_default().into(),
+    };
+    tool_result(&outcome.called, outcome.status().as_str(), &content)
+}
+
+/// A JSON string without its quotes and escapes, which reads better; other JSON unchanged.
+fn unquoted(json: &str) -> Cow<'_, str> {
+    match json.starts_with('"').then(|| serde_json::from_str::<String>(json)) {
+        Some(Ok(text)) => text.into(),
+        _ => json.into(),
+    }
+}
 
 /// Returns a result as `<tool_result tool_name="…" status="…">…</tool_result>`.
 ///

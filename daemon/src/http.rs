@@ -18,7 +18,7 @@ mod events;
 mod explain;
 mod extract;
 mod files;
-mod forms;
+mod dialects;
 mod grants;
 mod guard;
 mod health;
@@ -37,7 +37,7 @@ mod sessions;
 mod site;
 mod tokens;
 mod tools;
-mod trial;
+mod test_call;
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,10 +54,12 @@ use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa_axum::routes;
 
 use crate::audit::{AdminRecord, Audit};
+use crate::call::CallOutcome;
+use crate::clock::now_ms;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::custom::CustomTools;
-use crate::dispatch::{Dispatcher, now_ms};
+use crate::dispatch::Dispatcher;
 use crate::identity::{Access, Caller, Identity};
 use crate::plugins::Plugins;
 use crate::registry::Registry;
@@ -114,11 +116,10 @@ impl App {
         Self(Arc::new(parts))
     }
 
-    /// From now on `/readyz` says no, and streams end once the ends of the calls that run were told. Answers when the
-    /// time to drain ends.
+    /// Makes `/readyz` fail, and ends streams after the last events of running calls. Returns the end of the time to drain.
     pub fn stop_serving(&self) -> Instant {
         self.0.serving.store(false, Ordering::Release);
-        self.dispatcher().parts().events.telling().close();
+        self.dispatcher().parts().events.pending().close();
         Instant::now() + Duration::from_secs(self.settings().drain_seconds)
     }
 
@@ -133,13 +134,13 @@ impl App {
 
     /// Waits for what is under way and closes the state. Changes may take until `drained` and not much longer.
     pub async fn close(&self, drained: Instant) {
-        let (background, carrying) = (&self.0.background, &self.0.dispatcher.parts().carrying);
+        let (background, detached) = (&self.0.background, &self.0.dispatcher.parts().detached);
         background.close();
-        if !end_in_time(background, drained, carrying.over()).await {
+        if !end_in_time(background, drained, detached.shutdown()).await {
             let left = background.len();
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
-        carrying.close().await;
+        detached.close().await;
         self.0.credentials.close().await;
         self.0.store.close().await;
     }
@@ -177,14 +178,16 @@ impl App {
         }
     }
 
-    /// A call that this run of the daemon knows nothing of, from the index of the audit log.
-    async fn call_of_an_earlier_run(&self, session: &Session, call: &str) -> Result<Response, Problem> {
+    /// The outcome of a call of an earlier run of the daemon, from the audit log.
+    async fn outcome_from_audit(&self, session: &Session, call: &str) -> Result<CallOutcome, Problem> {
         let found = self
             .audit()
             .lookup(&session.setup.id, session.setup.created_ms, call)
             .await
             .map_err(audit::unavailable)?;
-        found.map(|row| audit::as_answer(call, &row)).ok_or_else(|| Problem::not_found("call"))
+        let row = found.ok_or_else(|| Problem::not_found("call"))?;
+        let called = row.call.as_ref().map_or("", |intent| &intent.wire_name).into();
+        Ok(CallOutcome::from_audit(call, &called, &row))
     }
 
     /// Carries work on to its end, also where the caller hangs up.
@@ -301,7 +304,7 @@ fn routes(app: &App) -> Routes {
         .guarded(Own, routes!(custom::refresh))
         .guarded(Own, routes!(custom::approve))
         .guarded(Operate, routes!(custom::grant::get, custom::grant::put))
-        .guarded_calls(Own, routes!(trial::post))
+        .guarded_calls(Own, routes!(test_call::post))
         .guarded(Own, routes!(credentials::list))
         .guarded(Own, routes!(credentials::get, credentials::put, credentials::delete))
         .guarded(Own, routes!(credentials::rotate))

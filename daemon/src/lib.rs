@@ -4,6 +4,7 @@
 //! audit log and responses. The modules are in reading order; start with [`dispatch`].
 
 // Handling of a call.
+pub mod call;
 pub mod dispatch;
 pub mod registry;
 pub mod sessions;
@@ -30,6 +31,7 @@ pub mod store;
 pub mod config;
 pub mod keys;
 pub mod identifier;
+pub mod clock;
 pub mod logging;
 pub mod serve;
 

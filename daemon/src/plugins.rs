@@ -19,8 +19,8 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::{Component, Sandbox};
 
+use crate::clock::now_ms;
 use crate::compile::Compiler;
-use crate::dispatch::now_ms;
 use crate::registry::Registry;
 use crate::store::Store;
 

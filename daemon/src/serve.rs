@@ -35,7 +35,8 @@ use crate::credentials::{
     Vault, VaultPlace, VaultReferences, https_client,
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
-use crate::dispatch::{Dispatcher, Parts, now_ms};
+use crate::clock::now_ms;
+use crate::dispatch::{Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey, OrganizationDocument};
 use crate::events::Events;
 use crate::http::listener::ListenerSettings;
@@ -45,7 +46,7 @@ use crate::keys;
 use crate::logging;
 use crate::plugins::{PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
-use crate::sessions::{Beginning, Bounds, KEPT_OPEN, SessionSetup, Sessions};
+use crate::sessions::{InitialState, Bounds, OPEN_MAX, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
@@ -66,7 +67,7 @@ pub struct RunningDaemon {
     pub operator_token: PathBuf,
     app: App,
     stop: CancellationToken,
-    over: CancellationToken,
+    shutdown: CancellationToken,
     tasks: [JoinHandle<()>; 3],
     _folder: DataFolder,
 }
@@ -89,10 +90,10 @@ pub fn run(config: Config) -> Result<()> {
             drain_seconds,
             "stopping: waiting for running calls; a second signal stops them at once"
         );
-        let over = running.over.clone();
+        let shutdown = running.shutdown.clone();
         tokio::spawn(async move {
             signals.next().await;
-            over.cancel();
+            shutdown.cancel();
         });
         running.stop().await;
         anyhow::Ok(())
@@ -185,7 +186,7 @@ impl PreparedDaemon {
         plugins.remove_unused();
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
-        let (stop, over) = (CancellationToken::new(), dispatcher.parts().carrying.over().clone());
+        let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
         let settings = listener_settings(&self.config);
         let refreshing = credentials.clone().keep(stop.clone(), now_ms);
         let app = App::new(AppParts {
@@ -204,11 +205,11 @@ impl PreparedDaemon {
             documents: tokio::sync::Mutex::default(),
         });
         let tasks = [
-            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), over.clone())),
+            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), shutdown.clone())),
             tokio::spawn(sweeper.run(stop.clone())),
             tokio::spawn(refreshing),
         ];
-        Ok(RunningDaemon { address, operator_token, app, stop, over, tasks, _folder: self.folder })
+        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, _folder: self.folder })
     }
 
     async fn open_audit(&self) -> Result<Audit> {
@@ -365,7 +366,7 @@ impl PreparedDaemon {
             events: Events::new(count(self.config.streams_per_organization())),
             store: store.clone(),
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
-            carrying: Default::default(),
+            detached: Default::default(),
         })
     }
 }
@@ -409,7 +410,7 @@ fn raise_open_files(config: &Config) {
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let of_calls = u64::from(config.sandbox.instances) * Limits::platform(&config.limits).open_files;
-    let workspaces = KEPT_OPEN as u64 + u64::from(config.sandbox.instances);
+    let workspaces = OPEN_MAX as u64 + u64::from(config.sandbox.instances);
     let wanted =
         config.http.connections + config.egress.connections + of_calls + workspaces + OTHER_OPEN_FILES;
     if allowed < wanted {
@@ -509,7 +510,7 @@ async fn restore_open_sessions(store: &Store, sessions: &Sessions) -> Result<()>
             principal: row.opened_by,
             created_ms: row.created_ms,
         };
-        sessions.take_up(setup, Beginning { facts, rounds: row.rounds, last_used_ms: row.last_used_ms });
+        sessions.restore(setup, InitialState { facts, rounds: row.rounds, last_used_ms: row.last_used_ms });
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
-//! Sessions: who an orchestrator speaks for, and what became of the calls it made there.
+//! Sessions: the agent that an orchestrator speaks for, and the calls made there.
 //!
-//! A session lives in memory, in one of many small maps, so that two calls of different sessions share
-//! no lock; its row in the store is what survives a restart. Answers are kept so that the same call id is
-//! answered the same and never runs twice (R7): in full for a while, then as the bare fact.
+//! A session lives in memory, in one of many small maps, so that calls of different sessions rarely share a lock; its row
+//! in the store survives a restart. Outcomes are kept so that the same call id gets the same answer and never runs twice
+//! (R7): first whole, then as the bare fact.
 
-mod calls;
-mod conduct;
-mod status;
+mod call_table;
+mod state;
 mod workspaces;
 
 use std::collections::HashMap;
@@ -23,36 +22,34 @@ use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{MadeFor, Queue, QueueSettings, Workspace};
 
 use crate::audit::EarlierCalls;
-pub use calls::{
-    CallBook, CallState, ClientCall, LeftTo, Opened, PostedResult, Recorded, ResultOpened, RunningCall,
-    Waiting, WaitsFor,
+pub use call_table::{
+    CallState, CallTable, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
 };
-pub use conduct::{Bounds, Conduct, RoundsSpent};
-pub use status::Status;
-pub use workspaces::KEPT_OPEN;
-use workspaces::{Seat, Workspaces};
+pub use state::{Bounds, RoundsExceeded, SessionState};
+pub use workspaces::OPEN_MAX;
+use workspaces::{WorkspaceSlot, Workspaces};
 
-/// Maps that sessions are spread over. More than there are processors, so that two calls rarely meet.
+/// Maps that sessions are spread over: many more than processors, so that two calls rarely share one.
 const SHARDS: usize = 64;
 
-/// Calls of one session that may wait for its files. They hold no place in the sandbox meanwhile, so this is all that
-/// bounds them; a request brings no more than 32 calls unless the operator allows it.
+/// Calls of one session that may wait for its files. They hold no slot of the sandbox, so this is their only bound; a
+/// request carries at most 32 calls by default.
 const WAITING_FOR_FILES: usize = 128;
 
-/// What a session is opened with.
+/// The parameters of a session.
 #[derive(Clone, Debug)]
 pub struct SessionSetup {
-    /// Its id: unguessable, since it is also the name of its workspace.
+    /// Its id. It cannot be guessed, and is also the name of its workspace folder.
     pub id: String,
     /// The agent's organization.
     pub organization: Name,
     /// The agent.
     pub agent: Name,
-    /// Whom the orchestrator says it acts for.
+    /// The user that the orchestrator says it acts for.
     pub user: Option<String>,
     /// The orchestrator's conversation.
     pub conversation: Option<String>,
-    /// Where the conversation takes place.
+    /// The channel of the conversation.
     pub channel: Option<String>,
     /// The id of the token that opened it.
     pub principal: String,
@@ -61,7 +58,7 @@ pub struct SessionSetup {
 }
 
 impl SessionSetup {
-    /// For whom its calls are made.
+    /// The identity that its calls have in the sandbox.
     pub fn made_for(&self) -> MadeFor {
         let text = |text: &Option<String>| text.as_deref().map(Box::from);
         MadeFor {
@@ -77,24 +74,24 @@ impl SessionSetup {
 
 /// An open session.
 pub struct Session {
-    /// What it was opened with.
+    /// Its parameters.
     pub setup: SessionSetup,
-    /// The same for its calls.
+    /// The identity that its calls have in the sandbox.
     pub made_for: Arc<MadeFor>,
-    /// How it goes on, and what a decision looks at.
-    pub conduct: Conduct,
+    /// Rounds, circuit breaker, and the facts that a decision reads.
+    pub state: SessionState,
     /// Its calls by id.
-    pub calls: CallBook,
-    /// Whether an earlier run of the daemon opened it. That run's calls are in the audit log alone.
-    pub taken_up: bool,
-    /// Which those are, once somebody had to know.
+    pub calls: CallTable,
+    /// An earlier run of the daemon opened it. The calls of that run are only in the audit log.
+    pub restored: bool,
+    /// The ids of those calls, read on first use.
     pub earlier_calls: OnceCell<EarlierCalls>,
     last_used_ms: AtomicU64,
     ended: CancellationToken,
-    telling: TaskTracker,
-    /// The line of the calls that may change its files: one of them runs at a time, and whoever came first is the first.
+    pending_events: TaskTracker,
+    /// The queue of calls that may change its files: one runs at a time, first come first served.
     pub changing_files: Queue,
-    seat: Seat,
+    slot: WorkspaceSlot,
     folder: PathBuf,
     workspaces: Arc<Workspaces>,
 }
@@ -105,7 +102,7 @@ impl Session {
         self.last_used_ms.load(Ordering::Relaxed)
     }
 
-    /// Keeps it open.
+    /// Marks it as used now.
     pub fn touch(&self, now_ms: u64) {
         self.last_used_ms.fetch_max(now_ms, Ordering::Relaxed);
     }
@@ -115,22 +112,23 @@ impl Session {
         &self.ended
     }
 
-    /// Calls whose end is still to be told. Closed when the session ended, so that waiting for it waits for the last word.
-    pub fn telling(&self) -> &TaskTracker {
-        &self.telling
+    /// Calls whose last event is still to be emitted. Closed when the session ends, so that waiting for it waits for the
+    /// last event.
+    pub fn pending_events(&self) -> &TaskTracker {
+        &self.pending_events
     }
 
-    /// Its files, for one who may fill them up to `quota`.
+    /// Its workspace, to be filled up to `quota`.
     pub async fn workspace(&self, quota: Quota) -> Result<Workspace, WorkspaceError> {
-        let opened = self.workspaces.open(&self.setup.id, &self.seat, &self.folder).await?;
+        let opened = self.workspaces.open(&self.setup.id, &self.slot, &self.folder).await?;
         Ok(opened.narrowed(quota))
     }
 
     /// Removes its files, once it is closed.
     pub async fn remove_files(&self) {
-        // A call that was just stopped may have a file operation under way, and what it makes in a folder that is
-        // being removed would keep the folder.
-        let lock = match self.workspaces.end(&self.setup.id, &self.seat).await {
+        // A call that was just stopped may have a file operation under way. A file that it makes now would keep the
+        // folder.
+        let lock = match self.workspaces.end(&self.setup.id, &self.slot).await {
             Some(workspace) => Some(workspace.lock().await),
             None => None,
         };
@@ -160,24 +158,24 @@ pub struct Sessions {
     answer_bytes: Arc<AtomicUsize>,
 }
 
-/// Where a session stands when it is opened or taken up again.
-pub struct Beginning {
+/// The state of a session that is opened or restored.
+pub struct InitialState {
     /// What a decision looks at.
     pub facts: SessionFacts,
-    /// Rounds that it had in earlier runs of the daemon.
+    /// Rounds in earlier runs of the daemon.
     pub rounds: u64,
     /// When it was last used.
     pub last_used_ms: u64,
 }
 
 impl Sessions {
-    /// No session yet. Workspaces are folders below `folder`; answers are kept for `answer_kept_ms`.
+    /// No sessions yet. Workspaces are folders below `folder`; answers are kept for `answer_kept_ms`.
     pub fn new(folder: &Path, answer_kept_ms: u64, bounds: Bounds) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             folder: folder.to_owned(),
-            workspaces: Arc::new(Workspaces::new(KEPT_OPEN)),
+            workspaces: Arc::new(Workspaces::new(OPEN_MAX)),
             answer_kept_ms,
             bounds,
             answer_bytes: Arc::default(),
@@ -185,47 +183,47 @@ impl Sessions {
     }
 
     /// Opens a session.
-    pub fn open(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
-        self.insert(setup, beginning, false)
+    pub fn open(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
+        self.insert(setup, initial, false)
     }
 
-    /// Takes a session up again after a restart.
-    pub fn take_up(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
-        self.insert(setup, beginning, true)
+    /// Restores a session after a restart.
+    pub fn restore(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
+        self.insert(setup, initial, true)
     }
 
-    /// A session that nobody can find: for one call, by whoever tries a tool. Its files are for the caller to remove.
-    pub fn unlisted(&self, setup: SessionSetup, beginning: Beginning) -> Arc<Session> {
-        self.make(setup, beginning, false)
+    /// A session that is in no map: for one test call. The caller removes its files.
+    pub fn unlisted(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
+        self.make(setup, initial, false)
     }
 
-    fn insert(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
-        let session = self.make(setup, beginning, taken_up);
+    fn insert(&self, setup: SessionSetup, initial: InitialState, restored: bool) -> Arc<Session> {
+        let session = self.make(setup, initial, restored);
         self.write(&session.setup.id, |shard| {
             shard.insert(session.setup.id.clone(), Arc::clone(&session));
         });
         session
     }
 
-    fn make(&self, setup: SessionSetup, beginning: Beginning, taken_up: bool) -> Arc<Session> {
+    fn make(&self, setup: SessionSetup, initial: InitialState, restored: bool) -> Arc<Session> {
         Arc::new(Session {
             made_for: Arc::new(setup.made_for()),
             folder: self.folder.join(&setup.id),
             workspaces: Arc::clone(&self.workspaces),
-            calls: CallBook::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
-            taken_up,
+            calls: CallTable::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
+            restored,
             earlier_calls: OnceCell::new(),
-            last_used_ms: AtomicU64::new(beginning.last_used_ms),
+            last_used_ms: AtomicU64::new(initial.last_used_ms),
             ended: CancellationToken::new(),
-            telling: TaskTracker::new(),
+            pending_events: TaskTracker::new(),
             changing_files: Queue::new(QueueSettings {
                 running: 1,
                 running_per_organization: 1,
                 waiting_per_organization: WAITING_FOR_FILES,
                 waiting: WAITING_FOR_FILES,
             }),
-            seat: Seat::default(),
-            conduct: Conduct::new(beginning.facts, beginning.rounds, self.bounds),
+            slot: WorkspaceSlot::default(),
+            state: SessionState::new(initial.facts, initial.rounds, self.bounds),
             setup,
         })
     }
@@ -235,16 +233,16 @@ impl Sessions {
         self.shard(id).read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Closes a session: nobody finds it any more, and its running calls are cancelled. What waits in it and its files
-    /// are left to who closes it.
+    /// Removes a session from its map and cancels its running calls. The caller ends its pending calls and removes its
+    /// files.
     pub fn close(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.write(id, |shard| shard.remove(id))?;
         session.ended.cancel();
         Some(session)
     }
 
-    /// Removes workspaces whose session is no more: what a crash between the end of a session and the
-    /// removal of its files leaves.
+    /// Removes workspaces without a session, which a crash between the end of a session and the removal of its files
+    /// leaves.
     pub async fn remove_orphans(&self) {
         let Ok(mut folders) = tokio::fs::read_dir(&self.folder).await else { return };
         while let Ok(Some(folder)) = folders.next_entry().await {
@@ -255,7 +253,7 @@ impl Sessions {
         }
     }
 
-    /// Sessions that fit.
+    /// The sessions for which `fits` is true.
     pub fn filter(&self, fits: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut found = Vec::new();
         for shard in &self.shards {

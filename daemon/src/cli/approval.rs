@@ -147,7 +147,7 @@ fn show(printer: &mut Printer<'_>, answer: &Answer) -> Result<(), Failure> {
 
 async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) -> Result<(), Failure> {
     let arguments = wanted.arguments.as_deref().map(shape).transpose()?;
-    let lasts_ms = wanted.expires_in.map(|seconds| seconds.saturating_mul(1000));
+    let lifetime_ms = wanted.expires_in.map(|seconds| seconds.saturating_mul(1000));
     let shown = client.get(&path(&wanted.id)).send().await?;
     // A machine gets one document, which says all this as well.
     if !printer.json() {
@@ -157,7 +157,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) ->
         decision: "approve",
         reason: wanted.reason,
         uses: wanted.uses,
-        expires_at: lasts_ms.map(|lasts_ms| now_ms().saturating_add(lasts_ms)),
+        expires_at: lifetime_ms.map(|lifetime_ms| now_ms().saturating_add(lifetime_ms)),
         arguments,
     };
     decide(client, printer, &wanted.id, &decision, |approval| {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
 
+use crate::call::CallOutcome;
 use crate::documents::ToolKey;
-use crate::sessions::Recorded;
 
 /// What `discover` may answer, and hand over with its answer: a list of tools as large as a description can be. The call is
 /// the daemon's own, and its limits are no agent's.
@@ -133,36 +133,19 @@ pub(super) fn not_that(key: &ToolKey) -> CallError {
     )
 }
 
-/// The output of the call that asked the server, or why there is none.
-pub(super) fn found(answer: &Recorded) -> Result<Box<RawValue>, CallError> {
-    #[derive(Deserialize)]
-    struct Ended {
-        output: Option<Box<RawValue>>,
-        error: Option<Refused>,
+/// The output of the call of `discover`, or the error without one.
+pub(super) fn discovered(outcome: &CallOutcome) -> Result<Box<RawValue>, CallError> {
+    if let Some(output) = outcome.output() {
+        return Ok(output.to_owned());
     }
-    #[derive(Deserialize)]
-    struct Refused {
-        error_type: String,
-        message: String,
-        hint: String,
-        #[serde(default)]
-        details: Option<serde_json::Value>,
-    }
-    let ended: Ended = serde_json::from_str(&answer.json).unwrap_or(Ended { output: None, error: None });
-    match (ended.output, ended.error) {
-        (Some(output), _) => Ok(output),
-        (None, Some(refused)) => {
-            let error_type = refused.error_type.parse().unwrap_or(ErrorType::ToolFailed);
-            let message = format!("what the server has cannot be found out: {}", refused.message);
-            let error = CallError::new(error_type, message, refused.hint);
-            Err(match refused.details {
-                Some(details) => error.with_details(details),
-                None => error,
-            })
+    match outcome.error() {
+        Some(error) => {
+            let message = format!("the server's tools cannot be discovered: {}", error.message);
+            Err(CallError { message, ..error.clone() })
         }
-        (None, None) => Err(CallError::new(
+        None => Err(CallError::new(
             ErrorType::Unavailable,
-            "what the server has cannot be found out: the call did not end",
+            "the server's tools cannot be discovered: the call did not end",
             "try again",
         )),
     }

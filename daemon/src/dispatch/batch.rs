@@ -1,38 +1,39 @@
-//! The calls of one request: what runs at the same time, and what comes next.
+//! The calls of one request: rounds, concurrency, and what the orchestrator does next (T4).
 //!
-//! A request that brings a new id is a round of its turn. Each of its calls goes the way that `dispatch.rs` tells, by
-//! itself: one that is refused or fails is an answer like any other and keeps none of the others back. Dropping a
-//! batch stops its calls, which are carried to their recorded ends.
+//! Each call runs by itself, so a refused or failed one does not affect the others. Dropping a batch stops its calls, which
+//! still end with a recorded outcome.
 
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
+use toolgate_admission::{CallError, ErrorType};
 
-use super::{Dispatcher, Origin, RequestedCall, answer};
-use crate::sessions::{Recorded, Session, Status};
+use super::{Dispatcher, Origin};
+use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall, Status};
+use crate::sessions::Session;
 
-/// What a request is answered with.
+/// The outcomes of a request.
 #[derive(Debug)]
-pub struct BatchAnswer {
-    /// One answer a call, in the order of the request.
-    pub results: Vec<Arc<Recorded>>,
+pub struct BatchOutcome {
+    /// One outcome a call, in the order of the request.
+    pub results: Vec<Arc<CallOutcome>>,
 }
 
-/// What an orchestrator does once it has its answers (T4).
+/// The next step of the orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Waits for a person.
+    /// Wait for a person.
     Approval,
-    /// Lets its client perform what was prepared.
+    /// Hand the payloads to the client.
     Client,
-    /// Asks again for the calls that still run.
+    /// Ask again for the calls that still run.
     Wait,
-    /// Gives the results to the model.
+    /// Give the results to the model.
     Model,
 }
 
 impl Next {
-    /// As it is written on the wire.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approval => "approval",
@@ -43,11 +44,11 @@ impl Next {
     }
 }
 
-impl BatchAnswer {
-    /// What comes first: a person before a client, and the model once all have ended. A call still runs where the request
-    /// posted again what another one had brought.
+impl BatchOutcome {
+    /// A person comes before a client, and the model last. A call still runs where the request repeats the id of another
+    /// request.
     pub fn next(&self) -> Next {
-        let any = |status| self.results.iter().any(|result| result.status == status);
+        let any = |status| self.results.iter().any(|result| result.status() == status);
         if any(Status::ApprovalRequired) {
             Next::Approval
         } else if any(Status::ClientRequired) {
@@ -61,40 +62,50 @@ impl BatchAnswer {
 }
 
 impl Dispatcher {
-    /// Runs the calls of one request at the same time and answers each. A request that brings a new id is a round of
-    /// its turn.
+    /// Runs the calls of one request at the same time. A request with a new id is a round of its turn.
     pub async fn batch(
         &self,
         session: &Arc<Session>,
         turn: Option<&str>,
         calls: Vec<RequestedCall>,
         origin: &Origin,
-    ) -> BatchAnswer {
-        let brings_new = calls.iter().any(|call| call.id_is_new || !session.calls.knows(&call.id));
-        let spent = if brings_new { session.conduct.enter_round(turn).err() } else { None };
+    ) -> BatchOutcome {
+        let has_new = calls.iter().any(|call| call.id_is_new || !session.calls.has(&call.id));
+        let exceeded = if has_new { session.state.enter_round(turn).err() } else { None };
         if let [_] = calls.as_slice() {
             let mut results = Vec::with_capacity(1);
             for call in calls {
-                results.push(self.once(session, call, origin, spent).await);
+                results.push(self.call_idempotent(session, call, origin, exceeded).await);
             }
-            return BatchAnswer { results };
+            return BatchOutcome { results };
         }
-        // Tasks of their own, so that calls that compute use every processor. Dropping the set stops them.
+        // A task for each, so that calls that compute use every processor. Dropping the set stops them.
         let mut running = JoinSet::new();
-        let mut results: Vec<Option<Arc<Recorded>>> = calls.iter().map(|_| None).collect();
+        let mut results: Vec<Option<Arc<CallOutcome>>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {
             let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
-            let call = async move { (at, dispatcher.once(&session, call, &origin, spent).await) };
-            running.spawn(self.0.carrying.tracked(call));
+            let call =
+                async move { (at, dispatcher.call_idempotent(&session, call, &origin, exceeded).await) };
+            running.spawn(self.0.detached.track(call));
         }
         while let Some(ended) = running.join_next().await {
-            if let Ok((at, answer)) = ended
-                && let Some(place) = results.get_mut(at)
+            if let Ok((at, outcome)) = ended
+                && let Some(result) = results.get_mut(at)
             {
-                *place = Some(answer);
+                *result = Some(outcome);
             }
         }
-        let results = results.into_iter().map(|answer| answer.unwrap_or_else(|| answer::lost(""))).collect();
-        BatchAnswer { results }
+        let results = results.into_iter().map(|outcome| outcome.unwrap_or_else(task_failure)).collect();
+        BatchOutcome { results }
     }
+}
+
+/// The outcome of a call whose task panicked.
+fn task_failure() -> Arc<CallOutcome> {
+    let error = CallError::new(
+        ErrorType::Internal,
+        "the daemon failed while it carried the call out",
+        "tell the operator; the daemon's log says more",
+    );
+    Arc::new(CallOutcome::new("", &"".into(), Executed::Unknown, OutcomeState::Error(error)))
 }

@@ -1,4 +1,4 @@
-//! What the audit log and the daemon's own log are told of a call.
+//! The records of a call in the audit log, and its lines in the daemon's log.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,34 +10,34 @@ use toolgate_admission::{
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, Finished, LogLevel};
 
-use super::answer::Answer;
-use super::{Origin, RequestedCall};
+use super::Origin;
 use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
+use crate::call::{self, RequestedCall};
 use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{redact, redact_effect, redact_unvalidated, secret_words};
-use crate::sessions::{ClientCall, Session, Status, WaitsFor};
+use crate::sessions::{PendingCall, PendingOn, Session};
 
-/// What the gate said of a call, and what it looked at.
+/// The decision on a call, and its inputs.
 #[derive(Clone, Copy)]
-pub(super) struct Decided<'a> {
+pub(super) struct Decision<'a> {
     pub verdict: &'a Verdict<Component>,
     pub catalogue: &'a Catalogue<Component>,
     pub revision: u64,
 }
 
-/// The verdict as an intent: what was asked, what the gate said, and by which rule.
+/// The intent: the request, the verdict, and the rule that decided.
 pub(super) fn intent<'a>(
-    decided: Decided<'a>,
+    decision: Decision<'a>,
     session: &'a Session,
     call: &'a RequestedCall,
     arguments_sha256: Sha256,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let seen = Seen::of(decided.catalogue, decided.verdict);
-    // Of a tool that nobody knows, nobody knows either which arguments are secret.
+    let seen = Seen::of(decision.catalogue, decision.verdict);
+    // An unknown tool declares no `redact` pointers, so its arguments are not recorded.
     let arguments = seen.descriptor.and_then(|tool| match seen.verdict {
         audit::Verdict::Refused if is_readable(&call.arguments) => {
             redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
@@ -45,14 +45,13 @@ pub(super) fn intent<'a>(
         audit::Verdict::Refused => None,
         audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(&call.arguments, &tool.redact),
     });
-    let recorded = by_session(session, call, seen, decided.revision, origin);
+    let recorded = intent_without_arguments(session, (&call.id, &call.tool), seen, decision.revision, origin);
     CallIntent { arguments, arguments_sha256, ..recorded }
 }
 
-/// An intent without its arguments.
-fn by_session<'a>(
+fn intent_without_arguments<'a>(
     session: &'a Session,
-    call: &'a RequestedCall,
+    (call, called): (&'a str, &'a str),
     seen: Seen<'a>,
     policy_revision: u64,
     origin: &'a Origin,
@@ -61,13 +60,13 @@ fn by_session<'a>(
     CallIntent {
         organization: setup.organization.as_str().into(),
         session: setup.id.as_str().into(),
-        call: call.id.as_str().into(),
+        call: call.into(),
         agent: setup.agent.as_str().into(),
         user: setup.user.as_deref().map(Cow::from),
         conversation: setup.conversation.as_deref().map(Cow::from),
         channel: setup.channel.as_deref().map(Cow::from),
-        tool: seen.tool.map_or(Cow::Borrowed(&*call.tool), Cow::Owned),
-        wire_name: (&*call.tool).into(),
+        tool: seen.tool.map_or(Cow::Borrowed(called), Cow::Owned),
+        wire_name: called.into(),
         arguments: None,
         arguments_sha256: Sha256([0; 32]),
         verdict: seen.verdict,
@@ -79,14 +78,14 @@ fn by_session<'a>(
     }
 }
 
-/// Whether arguments that were refused can stand in a record: what not every reader can read (a number beyond all
-/// doubles, half of a surrogate pair, a hundred thousand levels) would make the whole log unreadable, and what is
-/// refused for its length would fill it. Their hash is recorded in any case.
+/// Whether refused arguments can stand in a record. JSON that not every parser reads (a number beyond all doubles, half of
+/// a surrogate pair, a hundred thousand levels) would make the log unreadable, and long arguments would fill it. Their hash
+/// is always recorded.
 fn is_readable(arguments: &Arc<str>) -> bool {
     Arguments::parse(arguments, Limits::DEFAULT.arguments_bytes, Limits::CEILING.arguments_depth).is_ok()
 }
 
-/// The parts of a verdict that are recorded.
+/// The recorded parts of a verdict.
 struct Seen<'a> {
     verdict: audit::Verdict,
     reason: Reason<'a>,
@@ -98,13 +97,13 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn of(catalogue: &'a Catalogue<Component>, verdict: &'a Verdict<Component>) -> Self {
         match verdict {
-            Verdict::Run(checked) => Self::sound(checked, audit::Verdict::Run),
-            Verdict::NeedsApproval(unapproved) => Self::sound(unapproved, audit::Verdict::NeedsApproval),
-            Verdict::Refused(refusal) => Self::refused(catalogue, refusal, audit::Verdict::Refused),
+            Verdict::Run(checked) => Self::of_facts(checked, audit::Verdict::Run),
+            Verdict::NeedsApproval(unapproved) => Self::of_facts(unapproved, audit::Verdict::NeedsApproval),
+            Verdict::Refused(refusal) => Self::of_refusal(catalogue, refusal),
         }
     }
 
-    fn sound(facts: &'a Facts<Component>, verdict: audit::Verdict) -> Self {
+    fn of_facts(facts: &'a Facts<Component>, verdict: audit::Verdict) -> Self {
         Self {
             verdict,
             reason: reason(facts.reason()),
@@ -117,10 +116,10 @@ impl<'a> Seen<'a> {
         }
     }
 
-    fn refused(catalogue: &'a Catalogue<Component>, refusal: &'a Refusal, verdict: audit::Verdict) -> Self {
+    fn of_refusal(catalogue: &'a Catalogue<Component>, refusal: &'a Refusal) -> Self {
         let tool = refusal.tool.as_ref().and_then(|id| catalogue.find(&id.to_string()));
         Self {
-            verdict,
+            verdict: audit::Verdict::Refused,
             reason: reason(&refusal.reason),
             tool: refusal.tool.as_ref().map(ToString::to_string),
             descriptor: tool.map(|tool| tool.descriptor()),
@@ -136,8 +135,8 @@ fn reason(reason: &toolgate_admission::Reason) -> Reason<'_> {
     Reason { layer: reason.layer.as_str().into(), rule: reason.rule.into() }
 }
 
-/// An attempt at what the agent may not call, under S1's name (G3): for those who watch the daemon's own log.
-pub(super) fn refused(session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
+/// Logs the attempt at a tool that the agent may not call, under S1's event name (G3, O5).
+pub(super) fn log_refusal(session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
     let Verdict::Refused(refusal) = verdict else { return };
     if refusal.error.error_type != ErrorType::AccessDenied {
         return;
@@ -151,31 +150,37 @@ pub(super) fn refused(session: &Session, call: &RequestedCall, verdict: &Verdict
     );
 }
 
-/// What became of a call.
-pub(super) fn outcome(answer: &Answer) -> CallOutcome<'static> {
+/// The outcome as it is recorded.
+pub(super) fn outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
     CallOutcome {
-        status: match (answer.status, answer.error().map(|error| error.error_type)) {
+        status: match (outcome.status(), outcome.error().map(|error| error.error_type)) {
             (_, Some(ErrorType::Cancelled)) => audit::Status::Cancelled,
-            (Status::Ok, _) => audit::Status::Ok,
-            (Status::ClientRequired, _) => audit::Status::ClientRequired,
-            (Status::ApprovalRequired, _) => audit::Status::ApprovalRequired,
-            (Status::Running, _) => audit::Status::Running,
-            (Status::Unknown, _) => audit::Status::Unknown,
-            (Status::Error, _) => audit::Status::Error,
+            (call::Status::Ok, _) => audit::Status::Ok,
+            (call::Status::ClientRequired, _) => audit::Status::ClientRequired,
+            (call::Status::ApprovalRequired, _) => audit::Status::ApprovalRequired,
+            (call::Status::Running, _) => audit::Status::Running,
+            (call::Status::Unknown, _) => audit::Status::Unknown,
+            (call::Status::Error, _) => audit::Status::Error,
         },
-        error_type: answer.error().map(|error| error.error_type.as_str().into()),
-        executed: answer.executed.into(),
-        usage: (&answer.usage).into(),
-        duration_us: u64::try_from(answer.waited.as_micros()).unwrap_or(u64::MAX),
-        output: answer
-            .output()
-            .map(|json| OutputStamp { sha256: Sha256::of(json.as_bytes()), bytes: json.len() as u64 }),
+        error_type: outcome.error().map(|error| error.error_type.as_str().into()),
+        executed: outcome.executed.into(),
+        usage: (&outcome.usage).into(),
+        duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
+        output: outcome.output().map(|json| OutputStamp {
+            sha256: Sha256::of(json.get().as_bytes()),
+            bytes: json.get().len() as u64,
+        }),
     }
 }
 
-/// What the call did outside itself. A record that does not go in stops the log, and closing says so.
+/// The outcome of a pending call. The record of its first part has the usage.
+pub(super) fn client_outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
+    CallOutcome { usage: audit::Usage::default(), ..self::outcome(outcome) }
+}
+
+/// Records the effects of a call. A record that fails stops the log, and closing the entry reports it.
 ///
-/// What of the arguments the tool calls secret is in none of them, also where it was put into an address.
+/// Arguments that the tool declares secret are removed, also from URLs.
 pub(super) fn effects(
     audit: &Audit,
     entry: &Entry,
@@ -195,82 +200,91 @@ pub(super) fn effects(
     }
 }
 
-/// That a person's approval was used for a call.
-pub(super) fn approval_used(audit: &Audit, entry: &Entry, approval: &str) {
+/// Records that the call consumed a use of an approval.
+pub(super) fn approval_use(audit: &Audit, entry: &Entry, approval: &str) {
     let record = EffectRecord { effect: "approval_used".into(), detail: approval.into() };
     if let Err(error) = audit.effect(entry, record) {
         tracing::error!(%error, "an effect cannot be recorded");
     }
 }
 
-/// The second half of a call, which its client performed, as a call of its own under the same id.
+/// The client's part of a call, recorded as a call of its own under the same id.
 pub(super) fn client_intent<'a>(
     session: &'a Session,
-    call: &'a RequestedCall,
-    client: &'a ClientCall,
+    pending: &'a PendingCall,
+    admitted: &'a Admitted<Component>,
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "client_result".into() };
-    let seen = Seen { reason, ..Seen::sound(&client.admitted, audit::Verdict::Run) };
-    let recorded = by_session(session, call, seen, policy_revision, origin);
-    CallIntent { arguments_sha256: Sha256(client.arguments), ..recorded }
+    let seen = Seen { reason, ..Seen::of_facts(admitted, audit::Verdict::Run) };
+    pending_intent(session, pending, seen, policy_revision, origin)
 }
 
-/// The end of a call that was cancelled while it waited for somebody, as a call of its own under the same id.
+/// The cancellation of a pending call, recorded as a call of its own under the same id.
 pub(super) fn cancelled_intent<'a>(
     session: &'a Session,
-    call: &'a RequestedCall,
-    waited_for: &'a WaitsFor,
+    pending: &'a PendingCall,
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
-    let (seen, arguments) = match waited_for {
-        WaitsFor::Client(client) => {
-            (Seen { reason, ..Seen::sound(&client.admitted, audit::Verdict::Run) }, client.arguments)
-        }
-        WaitsFor::Person(waiting) => {
-            let tool = read_called_name(&call.tool).map(|tool| tool.to_string());
-            let verdict = audit::Verdict::NeedsApproval;
-            (Seen { verdict, reason, tool, descriptor: None, plugin: None }, waiting.arguments)
-        }
+    let seen = match &pending.on {
+        PendingOn::Client(admitted) => Seen { reason, ..Seen::of_facts(admitted, audit::Verdict::Run) },
+        PendingOn::Person => Seen {
+            verdict: audit::Verdict::NeedsApproval,
+            reason,
+            tool: read_called_name(&pending.outcome.called).map(|tool| tool.to_string()),
+            descriptor: None,
+            plugin: None,
+        },
     };
-    let recorded = by_session(session, call, seen, policy_revision, origin);
-    CallIntent { arguments_sha256: Sha256(arguments), ..recorded }
+    pending_intent(session, pending, seen, policy_revision, origin)
 }
 
-/// How a tool ended, for those who watch the daemon's own log (O5). One that worked is told at `debug`: the audit log has
-/// every call, and a line of text for each would cost more than the gate.
-pub(super) fn ended(session: &Session, call: &RequestedCall, tool: &ToolId, answer: &Answer) {
+fn pending_intent<'a>(
+    session: &'a Session,
+    pending: &'a PendingCall,
+    seen: Seen<'a>,
+    policy_revision: u64,
+    origin: &'a Origin,
+) -> CallIntent<'a> {
+    let call = (pending.outcome.id.as_str(), &*pending.outcome.called);
+    let recorded = intent_without_arguments(session, call, seen, policy_revision, origin);
+    CallIntent { arguments_sha256: Sha256(pending.arguments), ..recorded }
+}
+
+/// Logs the end of a call (O5). A success is logged at `debug`, since the audit log has every call and a line of text for
+/// each would cost more than the gate.
+pub(super) fn log_end(session: &Session, outcome: &call::CallOutcome, tool: &ToolId) {
     let conversation = session.setup.conversation.as_deref().unwrap_or("");
-    let Some(error) = answer.error() else {
+    let call = outcome.id.as_str();
+    let Some(error) = outcome.error() else {
         tracing::debug!(
             event = "tool_executed", organization = %session.setup.organization, agent = %session.setup.agent,
-            session = session.setup.id, conversation, %tool, call = call.id, fuel = answer.usage.fuel, "a tool was executed"
+            session = session.setup.id, conversation, %tool, call, fuel = outcome.usage.fuel, "a tool was executed"
         );
         return;
     };
     if !is_exception(error) {
         return;
     }
-    // A trap, a limit, an output that breaks the schema. The event has S3's name; a plugin cannot write one, its own
-    // events go to a target of their own.
+    // The event has S3's name. A plugin cannot write one, since its events go to another target.
     tracing::error!(
         target: CAUGHT,
         event = format!("[{}_call__Exception]", tool.tool),
-        session = session.setup.id, conversation, %tool, call = call.id,
+        session = session.setup.id, conversation, %tool, call,
         error_type = error.error_type.as_str(), "{:?}", AsJson(&error.message)
     );
 }
 
-/// A failure that the plugin reports itself is an answer.
+/// A trap, a limit, or invalid output (T6). A failure that the plugin reports itself is an answer.
 fn is_exception(error: &CallError) -> bool {
     error.error_type.fault() == Fault::Sandbox && error.error_type != ErrorType::ToolFailed
 }
 
-/// What the plugin logged, with session, conversation and tool added.
-pub(super) fn log(
+/// Logs the plugin's lines, with session, conversation and tool added.
+pub(super) fn log_lines(
     session: &Session,
     call: &RequestedCall,
     admitted: &Admitted<Component>,
@@ -303,7 +317,7 @@ pub(super) fn log(
     }
 }
 
-/// A call that cannot be recorded does not run.
+/// A call that cannot be recorded does not run (9.10).
 pub(super) fn unrecordable(error: &AuditError) -> CallError {
     let error_type = match error {
         AuditError::TooLarge { .. } => ErrorType::TooLarge,
@@ -312,7 +326,7 @@ pub(super) fn unrecordable(error: &AuditError) -> CallError {
     CallError::new(error_type, error.to_string(), error.hint())
 }
 
-/// The session's files cannot be reached. The path stays in the daemon's log.
+/// The error without the path, which only the daemon's log has.
 pub(super) fn workspace_unavailable(error: &WorkspaceError) -> CallError {
     tracing::error!(%error, "a workspace cannot be opened");
     let (message, hint) = match error {

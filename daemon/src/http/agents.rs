@@ -17,7 +17,7 @@ use super::refusal::{
 };
 use super::schema::AgentForm;
 use super::{App, Authenticated, List, Page};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 
 /// List the agents of an organization.

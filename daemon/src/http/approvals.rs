@@ -14,8 +14,8 @@ use super::refusal::{
     ApprovalOver, Decided, NoApproval, NoOrganization, OwnSession, Unreadable, Unrecordable,
 };
 use super::{App, Authenticated, List};
-use crate::approvals::{self, constraints, over, still_stands};
-use crate::dispatch::now_ms;
+use crate::approvals::{self, constraints, is_current, refusal};
+use crate::clock::now_ms;
 use crate::identity::Caller;
 use crate::store::{ApprovalRow, ApprovalState, Decision};
 
@@ -243,23 +243,24 @@ async fn decide(
     if decision.state == ApprovalState::Approved {
         let verdict =
             session.as_ref().map(|session| app.dispatcher().verdict(session, &row.called, &row.arguments));
-        if !verdict.is_some_and(|verdict| still_stands(&row, &verdict)) {
+        if !verdict.is_some_and(|verdict| is_current(&row, &verdict)) {
             app.0.store.end_approval(&row.id, ApprovalState::Void).await?;
             if let Some(session) = &session {
-                app.dispatcher().decided(session, &row.id, ApprovalState::Void, &Some(approvals::void()));
+                let why = approvals::void();
+                app.dispatcher().apply_decision(session, &row.id, ApprovalState::Void, Some(&why));
             }
             return Err(not_as_shown());
         }
     }
     if !app.0.store.decide_approval(&row.id, &decision).await? {
         let row = app.0.store.approval(&row.id, None).await?;
-        return Err(over(&row, now_ms)
+        return Err(refusal(&row, now_ms)
             .filter(|_| row.decided_ms.is_none())
             .unwrap_or_else(|| decided_already(&row)));
     }
     let row = app.0.store.approval(&row.id, None).await?;
     if let Some(session) = &session {
-        app.dispatcher().decided(session, &row.id, row.state, &over(&row, now_ms));
+        app.dispatcher().apply_decision(session, &row.id, row.state, refusal(&row, now_ms).as_ref());
     }
     Ok(row)
 }
@@ -287,12 +288,12 @@ fn read(
     if uses == 0 || uses > USES {
         return Err(unsound(format!("`uses` is {uses}"), "allow 1 to 1000 calls"));
     }
-    let longest_ms = now_ms.saturating_add(app.dispatcher().parts().approvals.lasts_ms);
+    let longest_ms = now_ms.saturating_add(app.dispatcher().parts().approvals.lifetime_ms);
     let expires_ms = request.expires_at.unwrap_or(longest_ms);
     if expires_ms <= now_ms || expires_ms > longest_ms {
         let message = format!(
             "`expires_at` is not within the next {} seconds, as long as an approval can last here",
-            app.dispatcher().parts().approvals.lasts_ms / 1_000
+            app.dispatcher().parts().approvals.lifetime_ms / 1_000
         );
         let hint = "name an earlier time in milliseconds since 1970, or leave it out; an operator can raise `calls.approval_seconds`";
         return Err(unsound(message, hint));
@@ -342,7 +343,7 @@ fn view(row: ApprovalRow) -> Result<ApprovalView, Problem> {
             .map_err(|error| Problem::new(ErrorType::Internal, error.to_string(), "tell the operator"))
     };
     Ok(ApprovalView {
-        state: match over(&row, now_ms()) {
+        state: match refusal(&row, now_ms()) {
             Some(_) if matches!(row.state, ApprovalState::Pending | ApprovalState::Approved) => {
                 ApprovalState::Expired
             }

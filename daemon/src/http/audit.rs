@@ -11,7 +11,6 @@ use super::problem::{ErrorTypeForm, Problem};
 use super::refusal::{NoOrganization, Unreadable};
 use super::{App, Authenticated};
 use crate::audit::{self, AuditError, Kind, Order, Row, Status, VerifyReport};
-use crate::dispatch::{Answer, RequestedCall};
 
 /// What to look for; everything that is given must hold.
 #[derive(Deserialize, IntoParams)]
@@ -166,11 +165,4 @@ pub(super) fn unavailable(error: AuditError) -> Problem {
         _ => ErrorType::Unavailable,
     };
     CallError::new(error_type, error.to_string(), error.hint()).into()
-}
-
-/// What the log knows of a call that an earlier run of the daemon carried out.
-pub(super) fn as_answer(call: &str, row: &Row) -> Response {
-    let tool = row.call.as_ref().map_or("", |intent| &intent.wire_name).to_owned();
-    let call = RequestedCall { tool: tool.into(), ..RequestedCall::unnamed(call.to_owned()) };
-    super::calls::json(Answer::of_an_earlier_run(row).json(&call).into())
 }

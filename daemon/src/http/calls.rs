@@ -1,4 +1,4 @@
-//! Calls over HTTP: a request becomes calls, outcomes become one answer. What forms both can have is in `forms`.
+//! Calls over HTTP: a request becomes calls, outcomes become one answer. The `dialects` parse and render both.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,24 +14,20 @@ use utoipa::ToSchema;
 
 use super::address::{CallAddress, SessionAddress};
 use super::body::{Json, JsonText};
+use super::dialects::{self, CallResult, CallsAnswer, CallsRequest, Dialect, ParsedRequest, ReplyContext};
 use super::extract::Path;
-use super::forms::schema::RequestForm;
-use super::forms::schema::answers::AnswerForm;
-use super::forms::{self, Around, Asked, Form};
-use super::problem::{ErrorTypeForm, Problem};
+use super::problem::Problem;
 use super::refusal::{
     Decided, NoCall, NoSession, NotInTime, SessionEnded, TooManyCalls, TooManyStreams, UnfitResult,
     Unreadable, Unrecordable,
 };
 use super::{App, Authenticated, DOOR, events};
-use crate::approvals::Stands;
-use crate::dispatch::{
-    Answer, ApprovalStamp, BatchAnswer, CallUsage, ClientResult, Executed, NotTaken, Origin, PluginStamp,
-    RequestedCall, now_ms,
-};
+use crate::approvals::ApprovalStatus;
+use crate::call::CallOutcome;
+use crate::clock::now_ms;
+use crate::dispatch::{BatchOutcome, ClientResult, Origin, ResultRefusal, known_outcome};
 use crate::identity::Caller;
-use crate::sessions::{CallState, Session, Status as CallStatus, Waiting};
-use crate::store::ApprovalRow;
+use crate::sessions::{CallState, Session};
 
 /// One call.
 #[derive(ToSchema)]
@@ -50,63 +46,6 @@ pub struct CallRequest {
     arguments: Option<Box<RawValue>>,
 }
 
-/// What became of one call.
-#[derive(serde::Serialize, ToSchema)]
-pub struct CallResult {
-    /// The call's id.
-    id: String,
-    /// The tool as it was called.
-    tool: String,
-    /// The namespace; the tool as it was called, where that is no name of a tool.
-    tool_name: String,
-    /// The tool in its namespace.
-    #[schema(value_type = String, required = false)]
-    action: Option<String>,
-    /// How it ended, or that it has not.
-    status: CallStatus,
-    /// Whether guest code began.
-    executed: Executed,
-    /// The result, any JSON, where the status is `ok`.
-    #[schema(value_type = Value, required = false)]
-    output: Option<serde_json::Value>,
-    /// Why not, where the status is `error`.
-    #[schema(value_type = CallResultError, required = false)]
-    error: Option<CallResultError>,
-    /// The result as text for a model's context, marked as data.
-    text: String,
-    /// What the call used.
-    usage: CallUsage,
-    /// The plugin that ran, or would have.
-    #[schema(value_type = PluginStamp, required = false)]
-    plugin: Option<PluginStamp>,
-    /// The approval that it waits for, where the status is `approval_required`.
-    #[schema(value_type = ApprovalStamp, required = false)]
-    approval: Option<ApprovalStamp>,
-    /// What the client is to perform, any JSON, where the status is `client_required`.
-    #[schema(value_type = Value, required = false)]
-    payload: Option<serde_json::Value>,
-    /// Until when the client can post the result, in milliseconds since 1970.
-    #[schema(value_type = u64, required = false)]
-    expires_at: Option<u64>,
-}
-
-/// Why a call has no result.
-#[derive(serde::Serialize, ToSchema)]
-pub struct CallResultError {
-    /// The stable code.
-    #[schema(value_type = ErrorTypeForm)]
-    error_type: String,
-    /// What happened, for a model.
-    message: String,
-    /// What to do about it.
-    hint: String,
-    /// Whether the same call can succeed later.
-    retryable: bool,
-    /// More, in a form that depends on the `error_type`.
-    #[schema(value_type = Object, required = false)]
-    details: Option<serde_json::Value>,
-}
-
 /// Call tools.
 ///
 /// The calls of one request run at the same time. Whatever becomes of each is in the answer, which is 200
@@ -116,9 +55,9 @@ pub struct CallResultError {
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
     params(SessionAddress),
-    request_body(content = RequestForm, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
+    request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
-        (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((AnswerForm = "application/json"), (String = "text/event-stream")),
+        (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((CallsAnswer<'static> = "application/json"), (String = "text/event-stream")),
             links(
                 ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
                 ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
@@ -134,27 +73,31 @@ pub async fn post(
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let asked = forms::read(&body, app.settings().calls.per_request)?;
+    let request = dialects::parse(&body, app.settings().calls.per_request)?;
     session.touch(now_ms());
     let origin = origin(&caller);
     if events {
-        return events::of_calls(app, session, asked, origin);
+        return events::of_calls(app, session, request, origin);
     }
-    let Asked { form, turn, calls } = asked;
-    let answer = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
-    Ok(json(answered(&session, &form, turn.as_deref(), &answer)))
+    let ParsedRequest { dialect, turn, calls } = request;
+    let outcome = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
+    Ok(json(render(&session, &dialect, turn.as_deref(), &outcome)))
 }
 
-/// The answer to a request, in the form in which its calls came.
-pub(super) fn answered(session: &Session, form: &Form, turn: Option<&str>, answer: &BatchAnswer) -> String {
-    let results: Vec<&str> = answer.results.iter().map(|result| &*result.json).collect();
-    let around = Around {
+/// The answer to a request, in the dialect of its calls.
+pub(super) fn render(
+    session: &Session,
+    dialect: &Dialect,
+    turn: Option<&str>,
+    outcome: &BatchOutcome,
+) -> String {
+    let context = ReplyContext {
         session: &session.setup.id,
         conversation: session.setup.conversation.as_deref(),
         turn,
-        next: answer.next().as_str(),
+        next: outcome.next().as_str(),
     };
-    forms::write(form, &around, &results)
+    dialects::render(dialect, context, &outcome.results)
 }
 
 pub(super) fn origin(caller: &Caller) -> Origin {
@@ -181,7 +124,7 @@ impl FromRequestParts<App> for WantsEvents {
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallAddress),
-    responses((status = 200, description = "What is known of the call.", content((CallResult = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable, TooManyStreams),
+    responses((status = 200, description = "What is known of the call.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable, TooManyStreams),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -190,55 +133,40 @@ pub async fn get(
     WantsEvents(events): WantsEvents,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    if events && session.calls.knows(&call) {
+    if events && session.calls.has(&call) {
         return events::of_call(&app, session, call, &caller);
     }
     match session.calls.find(&call, now_ms()) {
-        None => app.call_of_an_earlier_run(&session, &call).await,
-        Some(CallState::Waiting(waiting)) => waiting_for(&app, &session, &call, &waiting).await,
+        None => Ok(json(dialects::render_one(&app.outcome_from_audit(&session, &call).await?))),
         Some(_) => {
             app.dispatcher().end_expired(&session);
-            as_it_stands(&session, &call, None)
+            let outcome = present_outcome(&app, &session, &call).await?;
+            Ok(json(dialects::render_one(&outcome)))
         }
     }
 }
 
-/// A call that waits for approval, as the approval stands now.
-async fn waiting_for(
-    app: &App,
-    session: &Arc<Session>,
-    call: &str,
-    waiting: &Waiting,
-) -> Result<Response, Problem> {
-    match app.dispatcher().parts().approvals.stands(&waiting.approval, now_ms()).await? {
-        Stands::Over(state, why) => {
-            app.dispatcher().decided(session, &waiting.approval, state, &Some(why));
-            as_it_stands(session, call, None)
-        }
-        Stands::Open(row) => as_it_stands(session, call, Some(&row)),
-    }
-}
-
-/// A call as it is by now: where it still waits for a person, under this approval.
-fn as_it_stands(session: &Session, call: &str, row: Option<&ApprovalRow>) -> Result<Response, Problem> {
-    let text = match (session.calls.find(call, now_ms()), row) {
-        (Some(CallState::Waiting(waiting)), Some(row)) => {
-            let tool = Arc::clone(&waiting.called);
-            Answer::waiting(row).json(&RequestedCall { tool, ..RequestedCall::unnamed(call.to_owned()) })
-        }
-        (Some(CallState::Waiting(waiting)), None) => waiting.answer.json.clone(),
-        (Some(CallState::Client(client)), _) => client.answer.json.clone(),
-        (Some(CallState::Ended(recorded)), _) => recorded.json.clone(),
-        (Some(state), _) => {
-            let mut asked = RequestedCall::unnamed(call.to_owned());
-            if let CallState::Running { called, .. } = &state {
-                asked.tool = Arc::clone(called);
+/// The outcome of a call, or its present state with the approval's.
+async fn present_outcome(app: &App, session: &Arc<Session>, call: &str) -> Result<Arc<CallOutcome>, Problem> {
+    let find = || session.calls.find(call, now_ms()).ok_or_else(|| Problem::not_found("call"));
+    let state = find()?;
+    if let CallState::Pending(pending) = &state
+        && let Some(approval) = pending.approval()
+    {
+        match app.dispatcher().parts().approvals.status(approval, now_ms()).await? {
+            ApprovalStatus::Over(state, why) => {
+                app.dispatcher().apply_decision(session, approval, state, Some(&why));
             }
-            Answer::of_known(&state).json(&asked)
+            ApprovalStatus::Open(row) => {
+                // The call may have ended while the store was read.
+                if matches!(find()?, CallState::Pending(_)) {
+                    let called = &pending.outcome.called;
+                    return Ok(Arc::new(CallOutcome::awaiting_approval(call, called, &row)));
+                }
+            }
         }
-        (None, _) => return Err(Problem::not_found("call")),
-    };
-    Ok(json(text.into()))
+    }
+    Ok(known_outcome(call, &"".into(), &find()?))
 }
 
 /// What a client says came of its part of a call.
@@ -309,7 +237,7 @@ fn some_json<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Box<Raw
     params(CallAddress),
     request_body(content = ClientResultForm, example = json!({"status": "ok", "output": {"done": true}})),
     responses(
-        (status = 200, description = "The call as it ended.", body = CallResult),
+        (status = 200, description = "The call as it ended.", body = CallResult<'static>),
         NoCall, Decided, NotInTime, UnfitResult, Unrecordable,
     ),
 )]
@@ -332,14 +260,14 @@ pub async fn result(
         }
     };
     match app.dispatcher().take_result(&session, &call, result, &origin(&caller)).await {
-        Ok(recorded) => Ok(json(recorded.json.to_string())),
-        Err(NotTaken::NotClients) => match session.calls.find(&call, now_ms()) {
+        Ok(outcome) => Ok(json(dialects::render_one(&outcome))),
+        Err(ResultRefusal::NotForClient) => match session.calls.find(&call, now_ms()) {
             Some(_) => Err(Problem::new(
                 ErrorType::Conflict,
                 "the call does not wait for a client's result",
                 "ask for the call to see how it stands",
             )),
-            None => match app.call_of_an_earlier_run(&session, &call).await {
+            None => match app.outcome_from_audit(&session, &call).await {
                 Ok(_) => Err(Problem::new(
                     ErrorType::Expired,
                     "the daemon was started again since the call, and takes no result of it any more",
@@ -348,7 +276,7 @@ pub async fn result(
                 Err(problem) => Err(problem),
             },
         },
-        Err(NotTaken::Refused(error)) => Err(error.into()),
+        Err(ResultRefusal::Refused(error)) => Err(error.into()),
     }
 }
 
@@ -367,7 +295,7 @@ pub async fn delete(
     Path((id, call)): Path<(String, String)>,
 ) -> Result<axum::http::StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    if !session.calls.knows(&call) {
+    if !session.calls.has(&call) {
         return Err(Problem::not_found("call"));
     }
     app.dispatcher().cancel(&session, &call, &origin(&caller)).await?;

@@ -19,8 +19,8 @@ use super::refusal::{
     Changed, KeptInVault, NoCredential, NoOrganization, SealedStore, TooManyCredentials, Unrecordable,
 };
 use super::{App, Authenticated, List, Page};
+use crate::clock::now_ms;
 use crate::credentials::Credential;
-use crate::dispatch::now_ms;
 use crate::documents::{DocumentKey, Revision};
 use crate::identity::Caller;
 use crate::store::StoreError;

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::body::expect_json;
 use super::problem::Problem;
 use super::{App, List, Page, body, header};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::documents::{self, DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
 use crate::identity::{Access, Caller};
 use crate::registry::Snapshot;

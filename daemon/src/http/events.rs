@@ -1,11 +1,10 @@
 //! Events over HTTP, as a stream of server-sent events (WHATWG HTML, section 9.2).
 //!
-//! A stream ends when the token that opened it is revoked, when the daemon stops, and that of a session or a call with the
-//! session: the latter two once the last word about calls that run was told. A reader that is too slow gets an event
-//! `dropped` that says how many of the organization's are gone, and goes on from there.
+//! A stream ends when its token is revoked or the daemon stops, and a stream of a session or a call when the session ends;
+//! the last events of running calls come first. A subscriber that lags behind gets an event `dropped` with the number of
+//! missed events, and continues from there.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,19 +21,20 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_admission::{CallError, ErrorType};
 
 use super::address::{OrganizationAddress, SessionAddress};
-use super::calls::answered;
+use super::calls::render;
+use super::dialects::{self, ParsedRequest};
 use super::documents::name;
 use super::extract::Path;
-use super::forms::Asked;
 use super::problem::Problem;
 use super::refusal::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::{App, Authenticated};
-use crate::dispatch::{Answer, Origin, RequestedCall, now_ms};
-use crate::events::{EventsDropped, Heard, Reader, Scope, StreamEvent};
+use crate::clock::now_ms;
+use crate::dispatch::{Origin, known_outcome};
+use crate::events::{EventsDropped, Received, Scope, StreamEvent, Subscriber};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
 
-/// How often a quiet stream says that it lives, so that nobody on the way takes it for dead.
+/// Interval of keep-alive comments, so that proxies do not close a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Listen to everything.
@@ -45,7 +45,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
 pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, Problem> {
-    following(&app, Scope::All, Only::Everything, caller.revoked.clone())
+    follow(&app, Scope::All, Filter::Everything, caller.revoked.clone())
 }
 
 /// Listen to an organization.
@@ -66,7 +66,7 @@ pub async fn of_organization(
     if !app.0.registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
-    following(&app, Scope::Organization(organization), Only::Everything, caller.revoked.clone())
+    follow(&app, Scope::Organization(organization), Filter::Everything, caller.revoked.clone())
 }
 
 /// Listen to a session.
@@ -84,29 +84,29 @@ pub async fn of_session(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    following(&app, scope, Only::Session(session), caller.revoked.clone())
+    follow(&app, scope, Filter::Session(session), caller.revoked.clone())
 }
 
 /// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
 pub(super) fn of_calls(
     app: App,
     session: Arc<Session>,
-    asked: Asked,
+    request: ParsedRequest,
     origin: Origin,
 ) -> Result<Response, Problem> {
-    let Asked { form, turn, calls } = asked;
-    let reader = listen(&app, Scope::Organization(session.setup.organization.clone()))?;
+    let ParsedRequest { dialect, turn, calls } = request;
+    let subscriber = subscribe(&app, Scope::Organization(session.setup.organization.clone()))?;
     let ids = calls.iter().map(|call| call.id.clone()).collect();
-    let only = Only::Calls(Arc::clone(&session), ids);
+    let filter = Filter::Calls(Arc::clone(&session), ids);
     let dispatcher = app.dispatcher().clone();
-    // A task of its own: a body is not polled while its reader takes nothing, and a call goes on to its deadline.
+    // A task of its own: a body is not polled while its subscriber takes nothing, and a call goes on to its deadline.
     let answering = async move {
-        let answer = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
-        answered(&session, &form, turn.as_deref(), &answer)
+        let outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
+        render(&session, &dialect, turn.as_deref(), &outcome)
     };
-    let carrying = &app.dispatcher().parts().carrying;
-    let answering = AbortOnDropHandle::new(tokio::spawn(carrying.tracked(answering)));
-    let begun = Calls { reader, only, answering: Some(answering), answer: None };
+    let detached = &app.dispatcher().parts().detached;
+    let answering = AbortOnDropHandle::new(tokio::spawn(detached.track(answering)));
+    let begun = Calls { subscriber, filter, answering: Some(answering), answer: None };
     let events = stream::unfold(begun, |mut calls| async move {
         let text = calls.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), calls))
@@ -114,10 +114,10 @@ pub(super) fn of_calls(
     Ok(stream_of(Body::from_stream(events)))
 }
 
-/// Calls that run while their events are told.
+/// The stream of running calls: their events, then their answer.
 struct Calls {
-    reader: Reader,
-    only: Only,
+    subscriber: Subscriber,
+    filter: Filter,
     answering: Option<AbortOnDropHandle<String>>,
     answer: Option<String>,
 }
@@ -126,9 +126,9 @@ impl Calls {
     async fn next(&mut self) -> Option<String> {
         loop {
             let Some(answering) = &mut self.answering else {
-                // What happened before the answer is told before it.
-                return match self.reader.try_next() {
-                    Some(heard) => match self.only.told(heard) {
+                // Events from before the answer come first.
+                return match self.subscriber.try_next() {
+                    Some(received) => match self.filter.text(received) {
                         Some(text) => Some(text),
                         None => continue,
                     },
@@ -137,8 +137,8 @@ impl Calls {
             };
             tokio::select! {
                 biased;
-                heard = timeout(KEEP_ALIVE, self.reader.next()) => {
-                    if let Some(text) = self.only.told_in_time(heard) {
+                received = timeout(KEEP_ALIVE, self.subscriber.next()) => {
+                    if let Some(text) = self.filter.text_or_keep_alive(received) {
                         return Some(text);
                     }
                 }
@@ -159,23 +159,23 @@ pub(super) fn of_call(
     caller: &Caller,
 ) -> Result<Response, Problem> {
     let events = &app.dispatcher().parts().events;
-    let reader = listen(app, Scope::Organization(session.setup.organization.clone()))?;
-    let (revoked, telling) = (caller.revoked.clone(), events.telling().clone());
-    let only = Only::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
-    let follower = Follower { reader, only, revoked, telling, session, call, is_over: false };
-    let told = stream::unfold(follower, |mut follower| async move {
+    let subscriber = subscribe(app, Scope::Organization(session.setup.organization.clone()))?;
+    let (revoked, pending) = (caller.revoked.clone(), events.pending().clone());
+    let filter = Filter::Calls(Arc::clone(&session), HashSet::from([call.clone()]));
+    let follower = Follower { subscriber, filter, revoked, pending, session, call, is_over: false };
+    let events = stream::unfold(follower, |mut follower| async move {
         let text = follower.next().await?;
         Some((Ok::<_, std::convert::Infallible>(text), follower))
     });
-    Ok(stream_of(Body::from_stream(told)))
+    Ok(stream_of(Body::from_stream(events)))
 }
 
-/// Somebody who waits for the end of one call.
+/// The stream of one call: its events until its end, then its answer.
 struct Follower {
-    reader: Reader,
-    only: Only,
+    subscriber: Subscriber,
+    filter: Filter,
     revoked: CancellationToken,
-    telling: TaskTracker,
+    pending: TaskTracker,
     session: Arc<Session>,
     call: String,
     is_over: bool,
@@ -187,26 +187,23 @@ impl Follower {
             if self.is_over {
                 return None;
             }
-            // Waited for before it is looked at, so that no end is missed.
+            // Enabled before the look-up, so that no end is missed.
             let mut next_end = pin!(self.session.calls.next_end());
             next_end.as_mut().enable();
             let state = self.session.calls.find(&self.call, now_ms());
-            let goes_on = matches!(
-                state,
-                Some(CallState::Running { .. } | CallState::Waiting(_) | CallState::Client(_))
-            );
-            if !goes_on && !self.reader.has_more() {
+            let goes_on = matches!(state, Some(CallState::Running { .. } | CallState::Pending(_)));
+            if !goes_on && !self.subscriber.has_more() {
                 self.is_over = true;
-                // Nothing is known of one that was taken back: it may be made again.
+                // A withdrawn call is unknown: its id may be used again.
                 return state.map(|state| answer_of(&self.call, &state));
             }
             let text = tokio::select! {
                 biased;
                 () = self.revoked.cancelled() => return None,
-                heard = timeout(KEEP_ALIVE, self.reader.next()) => self.only.told_in_time(heard),
+                received = timeout(KEEP_ALIVE, self.subscriber.next()) => self.filter.text_or_keep_alive(received),
                 () = next_end => None,
-                () = self.only.last_word(&self.telling) => match self.reader.try_next() {
-                    Some(heard) => self.only.told(heard),
+                () = self.filter.last_event(&self.pending) => match self.subscriber.try_next() {
+                    Some(received) => self.filter.text(received),
                     None => return None,
                 },
             };
@@ -218,90 +215,86 @@ impl Follower {
 }
 
 fn answer_of(call: &str, state: &CallState) -> String {
-    let json = match state {
-        CallState::Ended(recorded) => recorded.json.clone(),
-        state => Answer::of_known(state).json(&RequestedCall::unnamed(call.to_owned())),
-    };
+    let json = dialects::render_one(&known_outcome(call, &"".into(), state));
     format!("event: answer\ndata: {json}\n\n")
 }
 
-/// What of its scope a reader is told.
-enum Only {
+/// The filter of a stream, within its scope.
+enum Filter {
     Everything,
     Session(Arc<Session>),
     Calls(Arc<Session>, HashSet<String>),
 }
 
-impl Only {
-    /// The same of what came in time; a stream that is quiet says that it lives.
-    fn told_in_time(&self, heard: Result<Heard, Elapsed>) -> Option<String> {
-        heard.map_or_else(|_| Some(": alive\n\n".to_owned()), |heard| self.told(heard))
+impl Filter {
+    /// The text of an item; a keep-alive comment after a quiet interval.
+    fn text_or_keep_alive(&self, received: Result<Received, Elapsed>) -> Option<String> {
+        received.map_or_else(|_| Some(": alive\n\n".to_owned()), |received| self.text(received))
     }
 
-    /// When nothing more will be told that is meant. `telling` are the calls of all sessions.
-    async fn last_word(&self, telling: &TaskTracker) {
+    /// Resolves after the last event that passes. `pending` are the calls of all sessions.
+    async fn last_event(&self, pending: &TaskTracker) {
         let of_session = async {
             match self {
                 Self::Everything => std::future::pending().await,
-                Self::Session(session) | Self::Calls(session, _) => session.telling().wait().await,
+                Self::Session(session) | Self::Calls(session, _) => session.pending_events().wait().await,
             }
         };
         tokio::select! {
             () = of_session => {}
-            () = telling.wait() => {}
+            () = pending.wait() => {}
         }
     }
 
-    fn told(&self, heard: Heard) -> Option<String> {
-        let event = match heard {
-            Heard::Event(event) => event,
-            Heard::Missed(missed) => {
+    fn text(&self, received: Received) -> Option<String> {
+        let event = match received {
+            Received::Event(event) => event,
+            Received::Missed(missed) => {
                 let body = serde_json::to_string(&EventsDropped { dropped: missed }).unwrap_or_default();
                 return Some(format!("event: dropped\ndata: {body}\n\n"));
             }
         };
-        let is_meant = match self {
+        let passes = match self {
             Self::Everything => true,
             Self::Session(session) => *event.session == *session.setup.id,
             Self::Calls(session, ids) => *event.session == *session.setup.id && ids.contains(&*event.call),
         };
-        is_meant.then(|| {
-            let mut text = String::with_capacity(event.json.len() + 32);
-            // JSON text has no line ends, so one line holds it. Writing to a string cannot fail.
-            let _ = write!(text, "event: {}\ndata: {}\n\n", event.kind.as_str(), event.json);
-            text
+        passes.then(|| {
+            // JSON text has no line ends, so one line holds it. Strings and numbers always serialize.
+            let json = serde_json::to_string(&*event).unwrap_or_default();
+            format!("event: {}\ndata: {json}\n\n", event.event.as_str())
         })
     }
 }
 
-/// Events from now on, until their reader may not read them any more or the last word was told.
-fn following(app: &App, scope: Scope, only: Only, revoked: CancellationToken) -> Result<Response, Problem> {
-    let (reader, telling) = (listen(app, scope)?, app.dispatcher().parts().events.telling().clone());
-    let told = stream::unfold((reader, only), move |(mut reader, only)| {
-        let (revoked, telling) = (revoked.clone(), telling.clone());
+/// Streams events from now on, until the token is revoked or the last event was sent.
+fn follow(app: &App, scope: Scope, filter: Filter, revoked: CancellationToken) -> Result<Response, Problem> {
+    let (subscriber, pending) = (subscribe(app, scope)?, app.dispatcher().parts().events.pending().clone());
+    let events = stream::unfold((subscriber, filter), move |(mut subscriber, filter)| {
+        let (revoked, pending) = (revoked.clone(), pending.clone());
         async move {
             loop {
                 let text = tokio::select! {
                     biased;
                     () = revoked.cancelled() => return None,
-                    heard = timeout(KEEP_ALIVE, reader.next()) => only.told_in_time(heard),
-                    () = only.last_word(&telling) => match reader.try_next() {
-                        Some(heard) => only.told(heard),
+                    received = timeout(KEEP_ALIVE, subscriber.next()) => filter.text_or_keep_alive(received),
+                    () = filter.last_event(&pending) => match subscriber.try_next() {
+                        Some(received) => filter.text(received),
                         None => return None,
                     },
                 };
                 if let Some(text) = text {
-                    return Some((Ok::<_, std::convert::Infallible>(text), (reader, only)));
+                    return Some((Ok::<_, std::convert::Infallible>(text), (subscriber, filter)));
                 }
             }
         }
     });
-    // A first line at once, so that a reader knows that it listens.
+    // A first comment at once, so that the client knows that the subscription has begun.
     let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
-    Ok(stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, told))))
+    Ok(stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, events))))
 }
 
-fn listen(app: &App, scope: Scope) -> Result<Reader, Problem> {
+fn subscribe(app: &App, scope: Scope) -> Result<Subscriber, Problem> {
     let too_many = || {
         CallError::new(
             ErrorType::QuotaExceeded,
@@ -309,7 +302,7 @@ fn listen(app: &App, scope: Scope) -> Result<Reader, Problem> {
             "close one; a stream of the organization tells of all its sessions",
         )
     };
-    Ok(app.dispatcher().parts().events.listen(scope).ok_or_else(too_many)?)
+    Ok(app.dispatcher().parts().events.subscribe(scope).ok_or_else(too_many)?)
 }
 
 fn stream_of(body: Body) -> Response {

@@ -137,7 +137,7 @@ pub async fn get(
             if (&session.setup.organization, &session.setup.agent) != (&organization, &agent) {
                 return Err(Problem::not_found("session"));
             }
-            let facts = SessionFacts::clone(&session.conduct.facts());
+            let facts = SessionFacts::clone(&session.state.facts());
             SessionFacts { channel: query.channel.clone().or(facts.channel.clone()), ..facts }
         }
     };

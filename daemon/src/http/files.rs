@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::refusal::{FileThere, NoFile, NoRoom, NoSession, NotEmpty, SessionEnded, Unreadable};
 use super::schema::FileBytes;
 use super::{App, Authenticated, body, header};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::identity::Caller;
 
 /// What is in a workspace.

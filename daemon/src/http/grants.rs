@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::refusal::{Changed, NoGrant, NoPlugin, NothingSaid, Unreadable, Unrecordable, UnsoundDocument};
 use super::schema::GrantForm;
 use super::{App, Authenticated};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::documents::DocumentKey;
 
 /// Get what a plugin is granted.

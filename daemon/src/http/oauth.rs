@@ -20,7 +20,7 @@ use super::refusal::{
     Unrecordable,
 };
 use super::{App, Authenticated};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 
 /// Longest query of the page: codes and states have some hundred bytes, and some providers send more along.
 const QUERY_BYTES: usize = 8 * 1024;

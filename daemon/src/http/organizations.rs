@@ -14,7 +14,7 @@ use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{Changed, NoOrganization, NothingSaid, Unreadable, Unrecordable};
 use super::{App, Authenticated, List, Page};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
 /// List the organizations.

@@ -11,8 +11,8 @@ use super::credentials::SecretText;
 use super::problem::Problem;
 use super::refusal::{NoOtherKey, NotTheKey, SealedStore, Unrecordable};
 use super::{App, Authenticated};
+use crate::clock::now_ms;
 use crate::credentials::RootKey;
-use crate::dispatch::now_ms;
 
 /// A root key to unseal with.
 #[derive(Deserialize, ToSchema)]

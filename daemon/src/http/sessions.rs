@@ -11,16 +11,16 @@ use utoipa::ToSchema;
 
 use super::address::SessionAddress;
 use super::body::Json;
+use super::dialects::tools::{Format, list};
 use super::extract::Path;
-use super::forms::tools::{Format, list};
 use super::problem::Problem;
 use super::refusal::{NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel, Unrecordable};
 use super::tools::{Shown, ToolDefinition, tools_of};
 use super::{App, Authenticated};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::identifier;
 use crate::prompt::system_prompt;
-use crate::sessions::{Beginning, Session, SessionSetup};
+use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::SessionRow;
 
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids of the orchestrator's.
@@ -129,7 +129,7 @@ pub async fn post(
         conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
         "a session is opened"
     );
-    let beginning = Beginning { facts, rounds: 0, last_used_ms: setup.created_ms };
+    let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
     let session = app.0.sessions.open(setup, beginning);
     let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.setup.id));
     let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();

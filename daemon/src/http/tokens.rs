@@ -13,7 +13,7 @@ use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{LastOperator, NoOrganization, NoToken, Unrecordable};
 use super::{App, Authenticated, List, Page};
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
 use crate::registry::Snapshot;
 

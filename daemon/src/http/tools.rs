@@ -12,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::address::{SessionAddress, ToolAddress};
 use super::body::Json;
+use super::dialects::tools::{Format, Listed, list as list_as};
 use super::extract::{Path, Query};
-use super::forms::tools::{Format, Listed, list as list_as};
 use super::problem::Problem;
 use super::refusal::{NoSession, NoTool, SessionEnded, Unrecordable};
 use super::{App, Authenticated};
@@ -149,10 +149,10 @@ pub async fn select(
     let setup = &session.setup;
     let snapshot = app.0.registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
-    let facts = session.conduct.facts();
+    let facts = session.state.facts();
     let all = Shown::all(&rules, &facts);
     let shortlist = if rules.organization.document().broker.enabled {
-        let recent = session.conduct.recent();
+        let recent = session.state.recent();
         snapshot.shortlist(&rules, &facts, &request.message, &recent, &session.setup.organization).await
     } else {
         Shortlist::all(all.iter().map(|shown| shown.tool.index()))
@@ -199,8 +199,8 @@ pub async fn switch(
     let action = if switch.disabled { "session.tool.disable" } else { "session.tool.enable" };
     let target = format!("{id} {tool}");
     let switching = async {
-        session.conduct.set_disabled(&tool, switch.disabled);
-        let (disabled, broken) = session.conduct.tools_out();
+        session.state.set_disabled(&tool, switch.disabled);
+        let (disabled, broken) = session.state.unavailable_tools();
         app.0.store.set_tools_out(&id, &disabled, &broken).await?;
         Ok(())
     };
@@ -252,5 +252,5 @@ impl Shown {
 pub(super) fn tools_of(app: &App, session: &Session) -> Vec<Shown> {
     let setup = &session.setup;
     let rules = app.0.registry.snapshot().rules(&setup.organization, &setup.agent);
-    rules.map(|rules| Shown::all(&rules, &session.conduct.facts())).unwrap_or_default()
+    rules.map(|rules| Shown::all(&rules, &session.state.facts())).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use super::background_loads::LoadToken;
 use super::history::{FailedVersion, KeptVersion};
 use super::{BUILT_IN, DefinitionKind, Embedded, FileHandle, History, PluginView, Plugins, Version, lock};
 use crate::audit::Sha256;
-use crate::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
 
 /// The plugin that the path and query of an upload name.

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals;
+use crate::clock::now_ms;
 use crate::credentials::Credentials;
-use crate::dispatch::{Dispatcher, now_ms};
+use crate::dispatch::Dispatcher;
 use crate::sessions::{Session, Sessions};
 use crate::store::{ApprovalState, SessionUse, Store, StoreError};
 
@@ -55,7 +56,7 @@ impl Sweeper {
         let used = self.sessions.filter(|session| session.last_used_ms() > session.setup.created_ms);
         let note = |session: &Arc<Session>| SessionUse {
             id: session.setup.id.clone(),
-            rounds: session.conduct.rounds(),
+            rounds: session.state.rounds(),
             last_used_ms: session.last_used_ms(),
         };
         let uses: Vec<SessionUse> = used.iter().map(note).collect();
@@ -88,8 +89,8 @@ impl Sweeper {
             Ok(expired) => {
                 for row in expired {
                     if let Some(session) = self.sessions.find(&row.session) {
-                        let why = Some(approvals::expired(row.decided_ms.is_some()));
-                        self.dispatcher.decided(&session, &row.id, ApprovalState::Expired, &why);
+                        let why = approvals::expired(row.decided_ms.is_some());
+                        self.dispatcher.apply_decision(&session, &row.id, ApprovalState::Expired, Some(&why));
                     }
                 }
             }

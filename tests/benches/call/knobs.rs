@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use toolgate::audit::{
     Audit, AuditSettings, CallIntent, CallOutcome, Executed, PluginStamp, Reason, Sha256, Status, Verdict,
 };
-use toolgate::dispatch::now_ms;
+use toolgate::clock::now_ms;
 use toolgate_admission::{SessionFacts, ToolCall, Verdict as Decision, check, decide};
 use toolgate_sandbox::{Queue, QueueSettings};
 

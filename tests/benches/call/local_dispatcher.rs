@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
+use toolgate::call::{RequestedCall, Status};
+use toolgate::clock::now_ms;
 use toolgate::credentials::{self, CredentialSettings, HttpsSettings, RootKeySource, https_client};
-use toolgate::dispatch::{Dispatcher, Origin, Parts, RequestedCall, now_ms};
+use toolgate::dispatch::{Dispatcher, Origin, Parts};
 use toolgate::events::Events;
 use toolgate::registry::{Registry, Replacement};
-use toolgate::sessions::{Beginning, Bounds, Session, SessionSetup, Sessions};
+use toolgate::sessions::{Bounds, InitialState, Session, SessionSetup, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{
     Admitted, AgentDocument, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgDocument,
@@ -81,7 +83,7 @@ impl LocalDispatcher {
             events: Events::new(1),
             store,
             client_result_ms: 900_000,
-            carrying: Default::default(),
+            detached: Default::default(),
         });
         // Loops that lead nowhere are what is measured here.
         let many = u64::MAX;
@@ -107,11 +109,7 @@ impl LocalDispatcher {
                         id_is_new: true,
                     };
                     let answer = dispatcher.batch(&session, None, vec![call], &origin).await;
-                    assert!(
-                        answer.results[0].json.contains("\"status\":\"ok\""),
-                        "{}",
-                        answer.results[0].json
-                    );
+                    assert_eq!(answer.results[0].status(), Status::Ok, "{:?}", answer.results[0]);
                 }
             });
         }
@@ -124,7 +122,7 @@ impl LocalDispatcher {
     fn open_session(&self) -> Arc<Session> {
         let setup = setup(format!("s_{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let facts = SessionFacts::default();
-        self.sessions.open(setup, Beginning { facts, rounds: 0, last_used_ms: now_ms() })
+        self.sessions.open(setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
     /// Runs the sandbox alone: decide, charge and run, without audit and queue.

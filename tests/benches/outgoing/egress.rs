@@ -8,11 +8,11 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use toolgate::audit::{Audit, AuditSettings};
+use toolgate::clock::now_ms;
 use toolgate::credentials::{
     CredentialDocument, CredentialSettings, Credentials, HttpsSettings, NewCredential, RootKeySource, Wanted,
     https_client,
 };
-use toolgate::dispatch::now_ms;
 use toolgate::documents::{DocumentKey, Precondition};
 use toolgate::registry::Registry;
 use toolgate::store::Store;

@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
+use toolgate::clock::now_ms;
 use toolgate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use toolgate::config::Config;
 use toolgate::credentials::{CredentialSettings, Credentials, HttpsSettings, RootKeySource, https_client};
 use toolgate::custom::{CustomTools, Parts as CustomParts};
-use toolgate::dispatch::{Dispatcher, Parts, now_ms};
+use toolgate::dispatch::{Dispatcher, Parts};
 use toolgate::events::Events;
 use toolgate::http::listener::{ListenerSettings, connection};
 use toolgate::http::{App, AppParts};
@@ -251,7 +252,7 @@ fn dispatcher(
         events: Events::new(64),
         store: store.clone(),
         client_result_ms: 60_000,
-        carrying: Default::default(),
+        detached: Default::default(),
     })
 }
 

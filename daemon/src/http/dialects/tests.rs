@@ -1,4 +1,4 @@
-//! Every form with what its published types know; each refusal beside what is accepted.
+//! Every dialect with the fields of its published types; each refusal beside an accepted twin.
 
 mod answers;
 
@@ -8,14 +8,14 @@ use toolgate_admission::ErrorType;
 
 use super::*;
 
-/// Reads a request that is sound.
-fn asked(body: &str) -> Asked {
-    read(body.as_bytes(), 32).unwrap_or_else(|problem| panic!("{body}: {problem:?}"))
+/// Parses a valid request.
+fn parsed(body: &str) -> ParsedRequest {
+    parse(body.as_bytes(), 32).unwrap_or_else(|problem| panic!("{body}: {problem:?}"))
 }
 
 /// The id, tool and arguments of the calls of a sound request.
 fn calls(body: &str) -> Vec<(String, String, String)> {
-    let calls = asked(body).calls.into_iter();
+    let calls = parsed(body).calls.into_iter();
     calls.map(|call| (call.id, call.tool.to_string(), call.arguments.to_string())).collect()
 }
 
@@ -30,7 +30,7 @@ fn too_large(body: &str) -> String {
 }
 
 fn refused_as(error_type: ErrorType, body: &str) -> String {
-    let problem = read(body.as_bytes(), 32).expect_err(body);
+    let problem = parse(body.as_bytes(), 32).expect_err(body);
     assert_eq!(problem.0.error_type, error_type, "{body}");
     assert!(!problem.0.hint.is_empty(), "{body}");
     problem.0.message
@@ -46,13 +46,13 @@ fn the_one_member_that_carries_calls_says_the_form() {
     assert_eq!(refusal(r#"{"turn":"t","text":null}"#), "the request has no calls");
     let two = r#"{"text":"[[TOOL_CALL: a()]]","tool_call":{"tool_name":"a"}}"#;
     assert_eq!(refusal(two), "the request has calls under `tool_call` and under `text`");
-    assert_eq!(asked(r#"{"text":"[[TOOL_CALL: a()]]","tool_call":null}"#).calls.len(), 1);
+    assert_eq!(parsed(r#"{"text":"[[TOOL_CALL: a()]]","tool_call":null}"#).calls.len(), 1);
 }
 
 #[test]
 fn an_envelope_is_an_object_with_known_members_each_once() {
     let sound = r#"{"turn":"t1","calls":[{"id":"c1","tool":"a/b"}]}"#;
-    assert_eq!(asked(sound).turn.as_deref(), Some("t1"));
+    assert_eq!(parsed(sound).turn.as_deref(), Some("t1"));
     for unsound in [
         r#"{"calls":[{"id":"c1","tool":"a/b"}],"more":1}"#,
         r#"{"calls":[{"id":"c1","tool":"a/b","more":1}]}"#,
@@ -67,14 +67,14 @@ fn an_envelope_is_an_object_with_known_members_each_once() {
     ] {
         assert!(refusal(unsound).starts_with("the body is not what this address takes: "), "{unsound}");
     }
-    let message = read(b"{\"text\":\"\xff\"}", 32).expect_err("no UTF-8").0.message;
+    let message = parse(b"{\"text\":\"\xff\"}", 32).expect_err("no UTF-8").0.message;
     assert_eq!(message, "the body is not UTF-8 at byte 9");
 }
 
 #[test]
 fn a_turn_is_a_short_id() {
     let body = |turn: &str| json!({"turn": turn, "text": "[[TOOL_CALL: a()]]"}).to_string();
-    assert!(asked(&body(&"t".repeat(200))).turn.is_some());
+    assert!(parsed(&body(&"t".repeat(200))).turn.is_some());
     for unsound in ["", "a\nb", &"t".repeat(201)] {
         assert!(refusal(&body(unsound)).starts_with("`turn` is empty, longer than 200 bytes"), "{unsound}");
     }
@@ -93,7 +93,7 @@ fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
             json!({"tool_call": {"tool_name": name}}),
         ]
     };
-    let tool = |body: &Value| asked(&body.to_string()).calls[0].tool.to_string();
+    let tool = |body: &Value| parsed(&body.to_string()).calls[0].tool.to_string();
     for body in named(&"é".repeat(128)) {
         assert_eq!(tool(&body), "é".repeat(128), "{body}");
     }
@@ -109,7 +109,7 @@ fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
 #[test]
 fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
-    assert_eq!(asked(&body(32)).calls.len(), 32);
+    assert_eq!(parsed(&body(32)).calls.len(), 32);
     assert_eq!(too_large(&body(33)), "the request has 33 calls");
     assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
 }
@@ -123,7 +123,7 @@ fn a_list_has_no_more_items_than_anybody_sends() {
         blocks.push(json!({"type": "tool_use", "id": "c", "name": "a"}));
         json!({ "anthropic": blocks }).to_string()
     };
-    assert_eq!(asked(&body(4096)).calls.len(), 1);
+    assert_eq!(parsed(&body(4096)).calls.len(), 1);
     assert!(too_large(&body(4097)).contains("a list of more than 4096 items"));
     for member in ["calls", "openai_responses", "gemini"] {
         let many = json!({ member: vec![json!({"tool": "a"}); 4097] }).to_string();
@@ -151,9 +151,9 @@ fn an_id_is_short_and_plain_and_the_only_one_of_its_kind() {
 
 #[test]
 fn a_call_without_an_id_gets_one() {
-    let made = &asked(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
+    let made = &parsed(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
     assert!(made.id_is_new && made.id.starts_with("c_"));
-    assert!(!asked(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
+    assert!(!parsed(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
 }
 
 #[test]
@@ -189,11 +189,11 @@ fn openai_arguments_that_are_no_json_are_passed_on() {
 #[test]
 fn openai_what_its_types_do_not_have_is_refused() {
     let body = |call: &str| format!(r#"{{"openai":{{"tool_calls":[{call}]}}}}"#);
-    assert_eq!(asked(&body(r#"{"id":"c","type":"function","function":{"name":"a"}}"#)).calls.len(), 1);
+    assert_eq!(parsed(&body(r#"{"id":"c","type":"function","function":{"name":"a"}}"#)).calls.len(), 1);
     let unknown = refusal(&body(r#"{"id":"c","function":{"name":"a"},"extra":1}"#));
     assert!(
         unknown
-            .starts_with("`/openai/tool_calls/0` is not what its published type is: unknown field `extra`")
+            .starts_with("`/openai/tool_calls/0` does not match its published type: unknown field `extra`")
     );
     assert!(!unknown.contains("column"), "a position in the item is none in the body: {unknown}");
     for unsound in [
@@ -228,15 +228,15 @@ fn r1_a_misspelt_call_is_refused_and_not_passed_over() {
         (r#"{"anthropic":[{"type":"tool_us","id":"c","name":"a"}]}"#.into(), "/anthropic/0", "tool_use"),
         (r#"{"openai_responses":[{"type":"function_cal"}]}"#.into(), "/openai_responses/0", "function_call"),
     ] {
-        let refused = read(body.as_bytes(), 32).expect_err("it is misspelt").0;
+        let refused = parse(body.as_bytes(), 32).expect_err("it is misspelt").0;
         assert!(refused.message.starts_with(&format!("`{place}/type` is")), "{}", refused.message);
         assert_eq!(refused.hint, format!("did you mean `{meant}`?"));
     }
     let others = r#"{"anthropic":[{"type":"server_tool_use"},{"type":"mcp_tool_use"},{"type":"tool_use","id":"c","name":"a"}]}"#;
-    assert_eq!(asked(others).calls.len(), 1);
+    assert_eq!(parsed(others).calls.len(), 1);
     let custom =
         format!(r#"{{"openai":{{"tool_calls":[{{"type":"custom","id":"x","custom":{{}}}},{good}]}}}}"#);
-    assert_eq!(asked(&custom).calls.len(), 1);
+    assert_eq!(parsed(&custom).calls.len(), 1);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn responses_a_call_that_is_still_streamed_is_refused() {
     let unknown = r#"{"openai_responses":[{"type":"function_call","call_id":"c","name":"a","extra":1}]}"#;
     assert!(refusal(unknown).contains("unknown field `extra`"));
     let unnamed = r#"{"openai_responses":[{"role":"user","content":"Hello"}]}"#;
-    assert_eq!(refusal(unnamed), "`/openai_responses/0` does not say its `type`");
+    assert_eq!(refusal(unnamed), "`/openai_responses/0` has no `type`");
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn anthropic_calls_are_taken_from_among_the_other_blocks() {
         block(r#"{"type":"tool_use","type":"text","id":"t","name":"a"}"#).contains("duplicate field `type`")
     );
     assert!(block(r#"{"type":"tool_use","id":"t"}"#).contains("missing field `name`"));
-    assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` does not say its `type`");
+    assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` has no `type`");
     assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the request has no calls that are run here");
 }
 
@@ -304,7 +304,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
         {"function_call":{"id":"g1","name":"call_a_c","args":null,"partial_args":null,"will_continue":null},"thought_signature":null,"text":null},
         {"executableCode":{"language":"PYTHON","code":"1"}}
     ]}"#;
-    let read = asked(body).calls;
+    let read = parsed(body).calls;
     assert!(read[0].id_is_new, "Gemini gives no ids by itself");
     assert_eq!((&*read[0].tool, &*read[0].arguments), ("call_a_b", r#"{"x" :1}"#));
     assert_eq!((&*read[1].id, &*read[1].tool, &*read[1].arguments), ("g1", "call_a_c", "{}"));
@@ -315,7 +315,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
         assert!(part(&beside).contains(&format!("has the field `{misspelt}`")), "{misspelt}");
     }
     let others = r#"{"gemini":[{"text":"t"},{"functionResponse":{}},{"aKindOfTomorrow":1},{"functionCall":{"name":"a"}}]}"#;
-    assert_eq!(asked(others).calls.len(), 1);
+    assert_eq!(parsed(others).calls.len(), 1);
     assert!(part(r#"{"functionCall":{"name":"a"},"extra":1}"#).contains("unknown field `extra`"));
     assert!(
         part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
@@ -326,7 +326,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
 #[test]
 fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
     let body = r#"{"tool_call":{"tool_name":"weather","action":"current","parameters":{"city": "Paris"}}}"#;
-    let read = &asked(body).calls[0];
+    let read = &parsed(body).calls[0];
     assert_eq!((&*read.tool, &*read.arguments), ("weather/current", r#"{"city": "Paris"}"#));
     for (tool_name, action, called) in [
         ("weather_service", "getCurrentWeather", "weather-service/getCurrentWeather"),
@@ -335,7 +335,7 @@ fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
         ("天気", "current", "天気/current"),
     ] {
         let body = json!({"tool_call": {"tool_name": tool_name, "action": action}}).to_string();
-        assert_eq!(&*asked(&body).calls[0].tool, called);
+        assert_eq!(&*parsed(&body).calls[0].tool, called);
     }
     let wire = r#"{"id":"c7","tool_call":{"tool_name":"call_weather_current","action":null}}"#;
     assert_eq!(calls(wire), [call("c7", "call_weather_current", "{}")]);
@@ -356,13 +356,13 @@ fn an_id_stands_beside_a_form_that_has_no_place_for_it_only() {
 
 /// The arguments of the string form, as JSON text.
 fn arguments(text: &str) -> String {
-    asked(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
+    parsed(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
 }
 
 #[test]
 fn text_the_call_of_the_specification_is_read() {
     let text = "[[TOOL_CALL: search_web(query='latest AI advancements', region='US')]]";
-    let read = &asked(&json!({ "text": text }).to_string()).calls[0];
+    let read = &parsed(&json!({ "text": text }).to_string()).calls[0];
     assert_eq!(&*read.tool, "search_web");
     assert_eq!(&*read.arguments, r#"{"query":"latest AI advancements","region":"US"}"#);
 }
@@ -471,13 +471,13 @@ proptest! {
             format!(r#"{{"gemini":[{{"functionCall":{{"name":"a","args":{arguments}}}}}]}}"#),
             format!(r#"{{"tool_call":{{"tool_name":"a","parameters":{arguments}}}}}"#),
         ] {
-            prop_assert_eq!(&*asked(&body).calls[0].arguments, expected, "{}", body);
+            prop_assert_eq!(&*parsed(&body).calls[0].arguments, expected, "{}", body);
         }
         for body in [
             format!(r#"{{"openai":{{"tool_calls":[{{"id":"c","function":{{"name":"a","arguments":{quoted}}}}}]}}}}"#),
             format!(r#"{{"openai_responses":[{{"type":"function_call","call_id":"c","name":"a","arguments":{quoted}}}]}}"#),
         ] {
-            prop_assert_eq!(&*asked(&body).calls[0].arguments, arguments.as_str(), "{}", body);
+            prop_assert_eq!(&*parsed(&body).calls[0].arguments, arguments.as_str(), "{}", body);
         }
     }
 
@@ -496,8 +496,8 @@ proptest! {
 
     #[test]
     fn no_request_makes_reading_panic(text in "\\PC{0,60}", piece in "[\\[\\]{}\"':,=()a-z0-9\\\\ ]{0,40}") {
-        let _ = read(text.as_bytes(), 32);
-        let _ = read(json!({"text": format!("[[TOOL_CALL: a({piece})]]")}).to_string().as_bytes(), 32);
-        let _ = read(format!("{{\"gemini\":[{piece}]}}").as_bytes(), 32);
+        let _ = parse(text.as_bytes(), 32);
+        let _ = parse(json!({"text": format!("[[TOOL_CALL: a({piece})]]")}).to_string().as_bytes(), 32);
+        let _ = parse(format!("{{\"gemini\":[{piece}]}}").as_bytes(), 32);
     }
 }

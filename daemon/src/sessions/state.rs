@@ -1,7 +1,7 @@
-//! How a session goes on: the rounds it has had, the tools it used lately, and those that keep failing.
+//! The state of a session: rounds (T4), the circuit breaker of its tools (G13), and the tools used recently (G15).
 //!
-//! Counting is arithmetic under one short lock of the session's own. What a decision looks at is swapped whole, so that
-//! deciding waits for nobody.
+//! Counters are under one short lock of the session. The facts that a decision reads are swapped whole, so that deciding
+//! takes no lock.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,30 +9,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use toolgate_admission::{ErrorType, SessionFacts, ToolId};
 
-/// What bounds a session (T4, G13, G15).
+/// The bounds of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Rounds of calls in one turn.
     pub rounds_per_turn: u64,
     /// Rounds of calls in the session.
     pub rounds_per_session: u64,
-    /// Failures in a row that stop a tool for the session.
+    /// Failures in a row that open the circuit breaker of a tool.
     pub failures: u64,
-    /// Calls back that count as recent.
+    /// Calls that count as recent.
     pub recent: usize,
 }
 
-/// Which bound a round went beyond.
+/// The bound that a round exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoundsSpent {
+pub struct RoundsExceeded {
     /// `turn` or `session`.
     pub what: &'static str,
-    /// How many it may have.
+    /// Rounds that are allowed.
     pub allowed: u64,
 }
 
-/// How a session goes on.
-pub struct Conduct {
+/// The state of a session.
+pub struct SessionState {
     facts: ArcSwap<SessionFacts>,
     bounds: Bounds,
     counts: Mutex<Counts>,
@@ -43,38 +43,38 @@ struct Counts {
     rounds: u64,
     turns: HashMap<Box<str>, u64>,
     recent: VecDeque<ToolId>,
-    /// Failures in a row, of tools whose last call failed.
+    /// Failures in a row of tools whose last call failed.
     failures: HashMap<ToolId, u64>,
 }
 
-impl Conduct {
-    /// A session that begins with these facts, after so many rounds in an earlier run of the daemon.
+impl SessionState {
+    /// A state with these facts, after `rounds` rounds in earlier runs of the daemon.
     pub fn new(facts: SessionFacts, rounds: u64, bounds: Bounds) -> Self {
         let counts = Counts { rounds, ..Counts::default() };
         Self { facts: ArcSwap::from_pointee(facts), bounds, counts: Mutex::new(counts) }
     }
 
-    /// What a decision looks at.
+    /// The facts that a decision reads.
     pub fn facts(&self) -> Arc<SessionFacts> {
         self.facts.load_full()
     }
 
-    /// Rounds so far.
+    /// The number of rounds so far.
     pub fn rounds(&self) -> u64 {
         self.counts().rounds
     }
 
-    /// Counts one round of a turn; the session is one turn where none is named. A round that is refused does not count.
-    pub fn enter_round(&self, turn: Option<&str>) -> Result<(), RoundsSpent> {
+    /// Counts one round of a turn. Without turns, the session is one turn. A refused round does not count.
+    pub fn enter_round(&self, turn: Option<&str>) -> Result<(), RoundsExceeded> {
         let Bounds { rounds_per_turn, rounds_per_session, .. } = self.bounds;
         let mut counts = self.counts();
         if counts.rounds >= rounds_per_session {
-            return Err(RoundsSpent { what: "session", allowed: rounds_per_session });
+            return Err(RoundsExceeded { what: "session", allowed: rounds_per_session });
         }
         let turn = turn.unwrap_or("");
-        let of_turn = counts.turns.get(turn).copied().unwrap_or(0);
-        if of_turn >= rounds_per_turn {
-            return Err(RoundsSpent { what: "turn", allowed: rounds_per_turn });
+        let turn_rounds = counts.turns.get(turn).copied().unwrap_or(0);
+        if turn_rounds >= rounds_per_turn {
+            return Err(RoundsExceeded { what: "turn", allowed: rounds_per_turn });
         }
         counts.rounds += 1;
         match counts.turns.get_mut(turn) {
@@ -84,8 +84,8 @@ impl Conduct {
         Ok(())
     }
 
-    /// Notes how a call of the tool ended that ran. Answers how it failed, where that stops the tool (G13).
-    pub fn note(&self, tool: &ToolId, ended: Result<(), ErrorType>) -> Option<String> {
+    /// Counts the end of a call that ran. Returns the reason where this opens the tool's circuit breaker (G13).
+    pub fn record_end(&self, tool: &ToolId, ended: Result<(), ErrorType>) -> Option<String> {
         let mut counts = self.counts();
         if counts.recent.len() >= self.bounds.recent {
             counts.recent.pop_front();
@@ -96,7 +96,7 @@ impl Conduct {
                 counts.failures.remove(tool);
                 None
             }
-            Err(error_type) if counts_as_failing(error_type) => {
+            Err(error_type) if opens_breaker(error_type) => {
                 let failures = counts.failures.entry(tool.clone()).or_default();
                 *failures += 1;
                 let in_a_row = *failures;
@@ -107,12 +107,12 @@ impl Conduct {
                     why
                 })
             }
-            // Neither resets the count nor adds to it.
+            // Other errors neither reset the count nor add to it.
             Err(_) => None,
         }
     }
 
-    /// Takes a tool out for the session, or lets it in again, whatever kept it out.
+    /// Disables or enables a tool for the session. Both close its circuit breaker.
     pub fn set_disabled(&self, tool: &ToolId, disabled: bool) {
         self.counts().failures.remove(tool);
         self.change(|facts| {
@@ -124,13 +124,13 @@ impl Conduct {
         });
     }
 
-    /// The tools of the last calls, the last one last.
+    /// The tools of the last calls, the newest last.
     pub fn recent(&self) -> Vec<ToolId> {
         self.counts().recent.iter().cloned().collect()
     }
 
-    /// What is out for the session, as it is stored.
-    pub fn tools_out(&self) -> (Vec<String>, BTreeMap<String, String>) {
+    /// Disabled tools, and tools with an open circuit breaker and its reason, as they are stored.
+    pub fn unavailable_tools(&self) -> (Vec<String>, BTreeMap<String, String>) {
         let facts = self.facts();
         let broken = facts.broken.iter().map(|(tool, why)| (tool.to_string(), why.clone())).collect();
         (facts.disabled.iter().map(ToString::to_string).collect(), broken)
@@ -149,8 +149,8 @@ impl Conduct {
     }
 }
 
-/// The tool broke, rather than what it was asked.
-fn counts_as_failing(error_type: ErrorType) -> bool {
+/// Whether the error is the tool's failure and not that of its arguments or upstreams.
+fn opens_breaker(error_type: ErrorType) -> bool {
     matches!(
         error_type,
         ErrorType::ToolCrashed
@@ -166,8 +166,8 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { rounds_per_turn: 2, rounds_per_session: 5, failures: 3, recent: 2 };
 
-    fn conduct() -> Conduct {
-        Conduct::new(SessionFacts::default(), 0, BOUNDS)
+    fn state() -> SessionState {
+        SessionState::new(SessionFacts::default(), 0, BOUNDS)
     }
 
     fn tool(text: &str) -> ToolId {
@@ -178,69 +178,69 @@ mod tests {
 
     #[test]
     fn t4_a_turn_has_its_rounds_and_a_new_one_starts_anew() {
-        let conduct = conduct();
-        conduct.enter_round(Some("t1")).unwrap();
-        conduct.enter_round(Some("t1")).unwrap();
-        assert_eq!(conduct.enter_round(Some("t1")), Err(RoundsSpent { what: "turn", allowed: 2 }));
-        conduct.enter_round(Some("t2")).unwrap();
+        let state = state();
+        state.enter_round(Some("t1")).unwrap();
+        state.enter_round(Some("t1")).unwrap();
+        assert_eq!(state.enter_round(Some("t1")), Err(RoundsExceeded { what: "turn", allowed: 2 }));
+        state.enter_round(Some("t2")).unwrap();
         assert_eq!(
-            conduct.enter_round(Some("t1")),
-            Err(RoundsSpent { what: "turn", allowed: 2 }),
+            state.enter_round(Some("t1")),
+            Err(RoundsExceeded { what: "turn", allowed: 2 }),
             "going back does not help"
         );
-        assert_eq!(conduct.rounds(), 3);
+        assert_eq!(state.rounds(), 3);
     }
 
     #[test]
     fn t4_a_session_has_its_rounds_and_without_turns_is_one() {
-        let session = conduct();
+        let session = state();
         for turn in ["a", "a", "b", "b", "c"] {
             session.enter_round(Some(turn)).unwrap();
         }
-        assert_eq!(session.enter_round(Some("d")), Err(RoundsSpent { what: "session", allowed: 5 }));
-        let unnamed = conduct();
+        assert_eq!(session.enter_round(Some("d")), Err(RoundsExceeded { what: "session", allowed: 5 }));
+        let unnamed = state();
         unnamed.enter_round(None).unwrap();
         unnamed.enter_round(None).unwrap();
         assert!(unnamed.enter_round(None).is_err());
-        let earlier = Conduct::new(SessionFacts::default(), 5, BOUNDS);
+        let earlier = SessionState::new(SessionFacts::default(), 5, BOUNDS);
         assert!(earlier.enter_round(None).is_err());
     }
 
     #[test]
     fn g13_three_failures_in_a_row_stop_a_tool_and_success_starts_anew() {
-        let conduct = conduct();
+        let state = state();
         let shaky = tool("a/shaky");
         for ended in [CRASHED, CRASHED, Ok(()), CRASHED, CRASHED, Err(ErrorType::ToolFailed)] {
-            assert_eq!(conduct.note(&shaky, ended), None);
+            assert_eq!(state.record_end(&shaky, ended), None);
         }
-        conduct.note(&tool("a/other"), CRASHED);
-        assert!(conduct.facts().broken.is_empty());
-        let why = conduct.note(&shaky, Err(ErrorType::DeadlineExceeded)).expect("stopped");
+        state.record_end(&tool("a/other"), CRASHED);
+        assert!(state.facts().broken.is_empty());
+        let why = state.record_end(&shaky, Err(ErrorType::DeadlineExceeded)).expect("stopped");
         assert!(why.contains("DEADLINE_EXCEEDED"), "{why}");
-        assert_eq!(conduct.facts().broken.get(&shaky), Some(&why));
-        assert_eq!(conduct.tools_out().1.len(), 1);
+        assert_eq!(state.facts().broken.get(&shaky), Some(&why));
+        assert_eq!(state.unavailable_tools().1.len(), 1);
     }
 
     #[test]
     fn g13_what_was_stopped_or_disabled_can_be_enabled_again() {
-        let conduct = conduct();
+        let state = state();
         let shaky = tool("a/shaky");
         for _ in 0..3 {
-            conduct.note(&shaky, CRASHED);
+            state.record_end(&shaky, CRASHED);
         }
-        conduct.set_disabled(&shaky, false);
-        assert_eq!(*conduct.facts(), SessionFacts::default());
-        assert_eq!(conduct.note(&shaky, CRASHED), None, "the count starts anew");
-        conduct.set_disabled(&shaky, true);
-        assert!(conduct.facts().disabled.contains(&shaky));
+        state.set_disabled(&shaky, false);
+        assert_eq!(*state.facts(), SessionFacts::default());
+        assert_eq!(state.record_end(&shaky, CRASHED), None, "the count starts anew");
+        state.set_disabled(&shaky, true);
+        assert!(state.facts().disabled.contains(&shaky));
     }
 
     #[test]
     fn g15_the_tools_of_the_last_calls_are_recent() {
-        let conduct = conduct();
+        let state = state();
         for text in ["a/one", "a/two", "a/three"] {
-            conduct.note(&tool(text), Ok(()));
+            state.record_end(&tool(text), Ok(()));
         }
-        assert_eq!(conduct.recent(), [tool("a/two"), tool("a/three")]);
+        assert_eq!(state.recent(), [tool("a/two"), tool("a/three")]);
     }
 }

@@ -1,33 +1,35 @@
-//! Gemini: the parts of a content, of which one with `functionCall` is a call; answered with `functionResponse`
-//! parts.
+//! Gemini: parts of a content, of which one with `functionCall` is a call. The answer has `functionResponse` parts.
 //!
-//! A call need not have an id there; one that is made here then stands under `calls` alone, since the model would
-//! not know it. Names are read in both ways in which the JSON form of protocol buffers writes them.
+//! A call need not have an id. An id that the daemon makes then stands under `calls` alone, since the model does not know
+//! it. Field names are accepted in both spellings of the JSON form of protocol buffers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_admission::nearest;
+use utoipa::ToSchema;
 
-use super::Form;
-use super::envelope::{Calls, fitting, invalid, shown};
-use super::outcome::Outcome;
+use super::Dialect;
+use super::envelope::{Calls, excerpt, fitting, invalid};
+use crate::call::CallOutcome;
+use crate::frame;
 use crate::http::body::Object;
 use crate::http::problem::Problem;
 
-/// How the field of a call is written.
+/// The two spellings of the field of a call.
 const CALL_FIELDS: [&str; 2] = ["functionCall", "function_call"];
 
-/// What of a call stands in its answer again.
+/// The part of a call that its answer repeats.
 #[derive(Debug)]
-pub struct Echo {
+pub struct ResponseEnvelope {
     has_id: bool,
 }
 
-/// Whether a part is a call.
+/// A part, for the question whether it is a call.
 #[derive(Deserialize)]
 struct Peek {
     #[serde(rename = "functionCall", alias = "function_call")]
@@ -88,71 +90,89 @@ struct Call<'a> {
 }
 
 /// Adds the parts that are calls.
-pub fn read(parts: &[&RawValue], calls: &mut Calls) -> Result<Form, Problem> {
-    let mut echoes = Vec::new();
+pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
+    let mut envelopes = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let place = format_args!("/gemini/{at}");
         if fitting::<Peek>(part, place)?.call.is_none() {
             let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = fitting(part, place)?;
-            // A call that is misspelt would be passed over with the model's text, and nobody would miss it.
+            // A misspelled call would be skipped like the model's text, without a notice.
             match fields.keys().find(|field| nearest(field, CALL_FIELDS.into_iter()).is_some()) {
                 Some(field) => {
                     let message =
-                        format!("`{place}` has the field `{}`, which is none of a part's", shown(field));
+                        format!("`{place}` has the field `{}`, which is none of a part's", excerpt(field));
                     return Err(invalid(message, "did you mean `functionCall`?").at(&place));
                 }
                 None => continue,
             }
         }
         let Part { function_call: Object(call), .. } = fitting(part, place)?;
-        let is_a_piece =
+        let is_chunk =
             call.will_continue == Some(true) || call.partial_args.is_some_and(|args| !args.is_empty());
-        if is_a_piece {
+        if is_chunk {
             return Err(invalid(
-                format!("`{place}` is a piece of a call that is still being streamed"),
-                "put its arguments together, and post the whole call",
+                format!("`{place}` is a chunk of a call that is still being streamed"),
+                "assemble its arguments, and post the whole call",
             )
             .at(&place));
         }
-        // In protocol buffers an empty string is one that is not there.
+        // In protocol buffers an empty string is the same as an absent one.
         let id = call.id.filter(|id| !id.is_empty());
-        echoes.push(Echo { has_id: id.is_some() });
+        envelopes.push(ResponseEnvelope { has_id: id.is_some() });
         calls.add(id, &call.name, call.args.map(RawValue::get))?;
     }
-    Ok(Form::Gemini(echoes))
+    Ok(Dialect::Gemini(envelopes))
 }
 
 /// A part that answers a call.
-#[derive(Serialize)]
-pub struct ResponsePart<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct GeminiResponsePart<'a> {
+    /// The response.
     #[serde(rename = "functionResponse")]
-    function_response: FunctionResponse<'a>,
+    function_response: GeminiFunctionResponse<'a>,
 }
 
-#[derive(Serialize)]
-struct FunctionResponse<'a> {
+/// The response to a call of Gemini.
+#[derive(Serialize, ToSchema)]
+struct GeminiFunctionResponse<'a> {
+    /// The call's id, where Gemini gave it one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     id: Option<&'a str>,
+    /// The function as the model named it.
     name: &'a str,
-    response: Response<'a>,
+    /// The result or error.
+    response: GeminiResponse,
 }
 
-/// `output` and `error` are the keys that Gemini knows.
-#[derive(Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Response<'a> {
-    Output(Cow<'a, str>),
-    Error(Cow<'a, str>),
+/// The result or error of a call of Gemini.
+#[derive(Serialize, ToSchema)]
+struct GeminiResponse {
+    /// The result as text, marked as data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    output: Option<String>,
+    /// The error as text, where the call was refused or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    error: Option<String>,
 }
 
 /// One part a call.
-pub fn answer<'a>(echoes: &'a [Echo], outcomes: &'a [Outcome<'_>]) -> Vec<ResponsePart<'a>> {
-    let part = |(echo, outcome): (&'a Echo, &'a Outcome<'_>)| {
-        let content = outcome.content();
-        let response =
-            if outcome.error.is_some() { Response::Error(content) } else { Response::Output(content) };
-        let id = echo.has_id.then_some(&*outcome.id);
-        ResponsePart { function_response: FunctionResponse { id, name: &outcome.tool, response } }
+pub fn answer<'a>(
+    envelopes: &'a [ResponseEnvelope],
+    outcomes: &'a [Arc<CallOutcome>],
+) -> Vec<GeminiResponsePart<'a>> {
+    let part = |(envelope, outcome): (&'a ResponseEnvelope, &'a Arc<CallOutcome>)| {
+        let text = Some(frame::outcome_text(outcome));
+        let response = match outcome.error() {
+            Some(_) => GeminiResponse { output: None, error: text },
+            None => GeminiResponse { output: text, error: None },
+        };
+        let id = envelope.has_id.then_some(&*outcome.id);
+        GeminiResponsePart {
+            function_response: GeminiFunctionResponse { id, name: &outcome.called, response },
+        }
     };
-    echoes.iter().zip(outcomes).map(part).collect()
+    envelopes.iter().zip(outcomes).map(part).collect()
 }

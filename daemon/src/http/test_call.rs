@@ -1,8 +1,9 @@
-//! Trying a tool once, to see what it does (C3): the requests as they were sent, the raw answers, and what came of them.
+//! Test calls over HTTP (C3): the requests as they were sent, the raw responses, and the outcome.
 
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_admission::{ErrorType, Name, NetworkRule};
@@ -10,23 +11,25 @@ use toolgate_sandbox::{Excerpt, Exchange};
 use utoipa::ToSchema;
 
 use super::body::Json;
-use super::calls::{CallResult, origin};
+use super::calls::origin;
 use super::custom::ToolDefinitionForm;
+use super::dialects::{self, CallResult};
 use super::documents::name;
 use super::plugins::named;
 use super::problem::Problem;
 use super::refusal::{
     NoOrganization, ServerDenied, ServerSilent, ServerUnsound, Unrecordable, UnsoundDocument,
 };
-use super::{App, Authenticated, forms};
+use super::{App, Authenticated};
 use crate::custom::Tryout;
+use crate::dispatch::TestCallResult;
 use crate::documents::ToolKey;
 use crate::identity::Caller;
 
-/// What a definition that is not saved is tried as.
+/// The default namespace of a definition that is not saved.
 const NAMESPACE: &str = "tryout";
 
-/// A call to be tried.
+/// A test call.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = TrialRequest)]
 #[serde(deny_unknown_fields)]
@@ -53,18 +56,17 @@ pub struct TrialRequest {
     user: Option<String>,
 }
 
-/// What came of a trial.
+/// The result of a test call.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Trial)]
-pub struct TrialView {
-    /// The answer, as an agent's call would have it.
-    #[schema(value_type = CallResult)]
-    result: Box<RawValue>,
+pub struct TrialView<'a> {
+    /// The outcome, as an agent's call gets it.
+    result: CallResult<'a>,
     /// The requests that were made or refused, in order.
     requests: Vec<ExchangeView>,
 }
 
-/// One request and its answer.
+/// One HTTP exchange.
 #[derive(Serialize, ToSchema)]
 #[schema(as = TriedRequest)]
 struct ExchangeView {
@@ -119,13 +121,13 @@ struct ExcerptView {
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
     request_body(content = TrialRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
-    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView), NoOrganization, UnsoundDocument, ServerSilent, ServerDenied, ServerUnsound, Unrecordable),
+    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView<'static>), NoOrganization, UnsoundDocument, ServerSilent, ServerDenied, ServerUnsound, Unrecordable),
 )]
 pub async fn post(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Json(request): Json<TrialRequest>,
-) -> Result<axum::Json<TrialView>, Problem> {
+) -> Result<Response, Problem> {
     let organization = organization(&caller, request.organization.as_deref())?;
     caller.may_own(&organization)?;
     if !app.0.registry.snapshot().knows(&organization) {
@@ -133,7 +135,7 @@ pub async fn post(
     }
     let namespace = named(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
-    let tool = forms::bounded(&request.tool);
+    let tool = dialects::bounded(&request.tool);
     let tryout = match &request.definition {
         None => Tryout::Saved(&tool),
         Some(definition) => Tryout::Unsaved { key: &key, definition: definition.get(), action: &tool },
@@ -141,11 +143,12 @@ pub async fn post(
     let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
     let origin = origin(&caller);
     let trying = app.0.custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
-    let tried = trying.await?;
-    let result = RawValue::from_string(tried.answer.json.to_string()).map_err(|error| {
-        Problem::new(ErrorType::Internal, format!("the answer cannot be shown: {error}"), "tell the operator")
-    })?;
-    Ok(axum::Json(TrialView { result, requests: tried.exchanges.into_iter().map(Into::into).collect() }))
+    let TestCallResult { outcome, exchanges } = trying.await?;
+    let view = TrialView {
+        result: CallResult::from(&*outcome),
+        requests: exchanges.into_iter().map(Into::into).collect(),
+    };
+    Ok(axum::Json(view).into_response())
 }
 
 fn organization(caller: &Caller, named: Option<&str>) -> Result<Name, Problem> {

@@ -1,11 +1,11 @@
-//! Our own form: `{"calls":[{"id","tool","arguments"}]}`.
+//! Toolgate's own dialect: `{"calls":[{"id","tool","arguments"}]}`.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Form;
+use super::Dialect;
 use super::envelope::Calls;
 use crate::http::body::Object;
 use crate::http::problem::Problem;
@@ -21,10 +21,10 @@ pub struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Adds what was requested.
-pub fn read(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<Form, Problem> {
+/// Adds the calls.
+pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<Dialect, Problem> {
     for Object(call) in requested {
         calls.add(call.id, &call.tool, call.arguments.map(RawValue::get))?;
     }
-    Ok(Form::Ours)
+    Ok(Dialect::Native)
 }

@@ -1,18 +1,21 @@
-//! Anthropic's messages: the content blocks, of which `tool_use` is a call; answered with `tool_result` blocks for
-//! the next user message.
+//! Anthropic's messages: content blocks, of which `tool_use` is a call. The answer has `tool_result` blocks for the next
+//! user message.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use super::Form;
+use super::Dialect;
 use super::envelope::{Calls, fitting, is_a};
-use super::outcome::Outcome;
+use crate::call::CallOutcome;
+use crate::frame;
 use crate::http::problem::Problem;
 
-/// A block that is a call.
+/// A `tool_use` block.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "some fields are accepted because the published type has them")]
@@ -29,8 +32,8 @@ struct Call<'a> {
     toolset_name: Option<IgnoredAny>,
 }
 
-/// Adds the blocks that are calls; those of Anthropic's own servers (`server_tool_use`) are answered there.
-pub fn read(blocks: &[&RawValue], calls: &mut Calls) -> Result<Form, Problem> {
+/// Adds the `tool_use` blocks. Anthropic answers those of its own servers (`server_tool_use`) itself.
+pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("/anthropic/{at}");
         if !is_a("tool_use", block, place)? {
@@ -39,26 +42,32 @@ pub fn read(blocks: &[&RawValue], calls: &mut Calls) -> Result<Form, Problem> {
         let call: Call<'_> = fitting(block, place)?;
         calls.add(Some(call.id), &call.name, call.input.map(RawValue::get))?;
     }
-    Ok(Form::Anthropic)
+    Ok(Dialect::Anthropic)
 }
 
 /// A block that answers a call.
-#[derive(Serialize)]
-pub struct ToolResult<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct AnthropicToolResult<'a> {
+    /// `tool_result`.
+    #[schema(pattern = "^tool_result$")]
     r#type: &'static str,
+    /// The call's id.
     tool_use_id: &'a str,
-    content: Cow<'a, str>,
+    /// The result as text, marked as data.
+    content: String,
+    /// True where the call was refused or failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = bool, required = false)]
     is_error: bool,
 }
 
 /// One block a call.
-pub fn answer<'a>(outcomes: &'a [Outcome<'_>]) -> Vec<ToolResult<'a>> {
-    let block = |outcome: &'a Outcome<'_>| ToolResult {
+pub fn answer<'a>(outcomes: &'a [Arc<CallOutcome>]) -> Vec<AnthropicToolResult<'a>> {
+    let block = |outcome: &'a CallOutcome| AnthropicToolResult {
         r#type: "tool_result",
         tool_use_id: &outcome.id,
-        content: outcome.content(),
-        is_error: outcome.error.is_some(),
+        content: frame::outcome_text(outcome),
+        is_error: outcome.error().is_some(),
     };
-    outcomes.iter().map(block).collect()
+    outcomes.iter().map(|outcome| block(outcome)).collect()
 }

@@ -1,25 +1,28 @@
-//! OpenAI's responses: the list of output items, of which `function_call` is a call; answered with
-//! `function_call_output` items for the next request's `input`.
+//! OpenAI's responses: output items, of which `function_call` is a call. The answer has `function_call_output` items for
+//! the next request's `input`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use super::Form;
+use super::Dialect;
 use super::envelope::{Calls, MaybeText, fitting, invalid, is_a};
 use super::openai::arguments;
-use super::outcome::Outcome;
+use crate::call::CallOutcome;
+use crate::frame;
 use crate::http::problem::Problem;
 
-/// What of a call stands in its answer again: who called, where it was not the model itself.
+/// The part of a call that its answer repeats: the caller, where that is not the model itself.
 #[derive(Debug)]
-pub struct Echo {
+pub struct ResponseEnvelope {
     caller: Option<Box<RawValue>>,
 }
 
-/// An item that is a call.
+/// A `function_call` item.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "some fields are accepted because the published type has them")]
@@ -44,46 +47,55 @@ struct Call<'a> {
     parsed_arguments: Option<IgnoredAny>,
 }
 
-/// Adds the items that are calls of functions.
-pub fn read(items: &[&RawValue], calls: &mut Calls) -> Result<Form, Problem> {
-    let mut echoes = Vec::new();
+/// Adds the `function_call` items.
+pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
+    let mut envelopes = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai_responses/{at}");
         if !is_a("function_call", item, place)? {
             continue;
         }
         let call: Call<'_> = fitting(item, place)?;
-        // The first piece of a stream has no arguments yet, and would run without them.
+        // The first chunk of a stream has no arguments yet, and the call would run without them.
         if let Some(status) = call.status.0.as_deref().filter(|status| *status != "completed") {
             return Err(invalid(
-                format!("`{place}` is not complete: its status is `{}`", super::envelope::shown(status)),
+                format!("`{place}` is not complete: its status is `{}`", super::envelope::excerpt(status)),
                 "post the item of `response.output_item.done`, or that of the whole response",
             )
             .at(&place));
         }
         calls.add(Some(call.call_id), &call.name, arguments(&call.arguments))?;
-        echoes.push(Echo { caller: call.caller.map(ToOwned::to_owned) });
+        envelopes.push(ResponseEnvelope { caller: call.caller.map(ToOwned::to_owned) });
     }
-    Ok(Form::Responses(echoes))
+    Ok(Dialect::Responses(envelopes))
 }
 
 /// An item that answers a call.
-#[derive(Serialize)]
-pub struct Output<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct ResponsesOutput<'a> {
+    /// `function_call_output`.
+    #[schema(pattern = "^function_call_output$")]
     r#type: &'static str,
+    /// The call's id.
     call_id: &'a str,
-    output: Cow<'a, str>,
+    /// The result as text, marked as data.
+    output: String,
+    /// The caller, as the call has it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
     caller: Option<&'a RawValue>,
 }
 
 /// One item a call.
-pub fn answer<'a>(echoes: &'a [Echo], outcomes: &'a [Outcome<'_>]) -> Vec<Output<'a>> {
-    let item = |(echo, outcome): (&'a Echo, &'a Outcome<'_>)| Output {
+pub fn answer<'a>(
+    envelopes: &'a [ResponseEnvelope],
+    outcomes: &'a [Arc<CallOutcome>],
+) -> Vec<ResponsesOutput<'a>> {
+    let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a Arc<CallOutcome>)| ResponsesOutput {
         r#type: "function_call_output",
         call_id: &outcome.id,
-        output: outcome.content(),
-        caller: echo.caller.as_deref(),
+        output: frame::outcome_text(outcome),
+        caller: envelope.caller.as_deref(),
     };
-    echoes.iter().zip(outcomes).map(item).collect()
+    envelopes.iter().zip(outcomes).map(item).collect()
 }

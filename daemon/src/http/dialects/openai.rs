@@ -1,21 +1,24 @@
 //! OpenAI's chat completions: an assistant message with `tool_calls`, answered with messages of the role `tool`.
 //!
-//! `arguments` is a string there. What is in it is the model's text: if it is no JSON, that is the call's
-//! `INVALID_ARGUMENTS` for the model to read, since the program that posts it could not know better.
+//! `arguments` is a string of the model's text. If it is not JSON, the call gets `INVALID_ARGUMENTS` for the model to read,
+//! since the program that posts it cannot fix it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use super::Form;
+use super::Dialect;
 use super::envelope::{Calls, Items, MaybeText, fitting, invalid, kind, unknown_kind};
-use super::outcome::Outcome;
+use crate::call::CallOutcome;
+use crate::frame;
 use crate::http::body::Object;
 use crate::http::problem::Problem;
 
-/// What an assistant message has, or its list of calls alone.
+/// An assistant message, or its list of calls alone.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "most fields are accepted because the published type has them")]
@@ -32,7 +35,7 @@ pub struct Message<'a> {
     parsed: Option<IgnoredAny>,
 }
 
-/// A call of a function. `index` is what the pieces of a stream have.
+/// A call of a function. Chunks of a stream have `index`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "some fields are accepted because the published type has them")]
@@ -56,11 +59,11 @@ struct Function<'a> {
     parsed_arguments: Option<IgnoredAny>,
 }
 
-/// Adds the message's calls of functions; those of custom tools are somebody else's.
-pub fn read(message: &Message<'_>, calls: &mut Calls) -> Result<Form, Problem> {
+/// Adds the message's function calls. Calls of custom tools are not for Toolgate.
+pub fn parse(message: &Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
-            "`/openai/function_call` is the form that `tool_calls` replaced",
+            "`/openai/function_call` was replaced by `tool_calls`",
             "give the model tools in place of functions, and post what it has in `tool_calls`",
         ));
     }
@@ -75,28 +78,32 @@ pub fn read(message: &Message<'_>, calls: &mut Calls) -> Result<Form, Problem> {
         let Call { id, function: Object(function), .. } = fitting(item, place)?;
         calls.add(Some(id), &function.name, arguments(&function.arguments))?;
     }
-    Ok(Form::OpenAi)
+    Ok(Dialect::OpenAi)
 }
 
-/// The text of the arguments; models write nothing where a function takes none.
+/// The text of the arguments. Models write an empty string where a function takes none.
 pub fn arguments<'a>(text: &'a MaybeText<'_>) -> Option<&'a str> {
     text.0.as_deref().filter(|text| !text.is_empty())
 }
 
 /// A message that answers a call.
-#[derive(Serialize)]
-pub struct ToolMessage<'a> {
+#[derive(Serialize, ToSchema)]
+pub struct OpenAiToolMessage<'a> {
+    /// `tool`.
+    #[schema(pattern = "^tool$")]
     role: &'static str,
+    /// The call's id.
     tool_call_id: &'a str,
-    content: Cow<'a, str>,
+    /// The result as text, marked as data.
+    content: String,
 }
 
 /// One message a call.
-pub fn answer<'a>(outcomes: &'a [Outcome<'_>]) -> Vec<ToolMessage<'a>> {
-    let message = |outcome: &'a Outcome<'_>| ToolMessage {
+pub fn answer<'a>(outcomes: &'a [Arc<CallOutcome>]) -> Vec<OpenAiToolMessage<'a>> {
+    let message = |outcome: &'a CallOutcome| OpenAiToolMessage {
         role: "tool",
         tool_call_id: &outcome.id,
-        content: outcome.content(),
+        content: frame::outcome_text(outcome),
     };
-    outcomes.iter().map(message).collect()
+    outcomes.iter().map(|outcome| message(outcome)).collect()
 }

@@ -1,24 +1,20 @@
-//! The forms as the OpenAPI document tells of them.
+//! Requests in every dialect, as the OpenAPI document describes them.
 //!
-//! They are read by the files beside this one, which know more than a schema can say: that a list has to have a call
-//! among its items, and what a string of the string form looks like inside. Of the providers' types the document has
-//! what a call is made of; the rest of their fields is theirs to document.
-
-pub mod answers;
+//! The parsers beside this file check more than a schema can say, such as that a list has a call among its items. Of the
+//! providers' types the document has the fields of a call; the providers document the others.
 
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::http::calls::CallRequest;
 
-/// Calls to carry out. The member that carries them says the form; there is exactly one.
+/// Calls to carry out. The member that carries them chooses the dialect; there is exactly one.
 #[derive(ToSchema)]
-#[schema(as = CallsRequest)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
-pub enum RequestForm {
-    /// Our own form.
-    Ours(OurRequest),
+pub enum CallsRequest {
+    /// Toolgate's own.
+    Native(NativeRequest),
     /// The chat completions of OpenAI.
     OpenAi(OpenAiRequest),
     /// The responses of OpenAI.
@@ -56,8 +52,8 @@ macro_rules! request {
 }
 
 request! {
-    /// Calls in our own form.
-    OurRequest as OurCalls {
+    /// Calls in Toolgate's own dialect.
+    NativeRequest as NativeCalls {
         /// The calls, at most 32 unless the operator allows more. They run at the same time.
         #[schema(min_items = 1)]
         calls: Vec<CallRequest>

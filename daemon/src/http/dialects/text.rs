@@ -1,17 +1,17 @@
 //! The string form: `[[TOOL_CALL: name(argument='value', other=3)]]`, answered `[[TOOL_RESPONSE: name(…) -> …]]`.
 //!
-//! It is the whole field or it is nothing (requirements 9.7): a text in which such a string merely stands may quote a
-//! web page or a user. The arguments are named JSON literals, of which strings may be in single quotes too; they
-//! become the text of one JSON object, in which every literal stays as it was written.
+//! The string must be the whole field (requirements 9.7): a longer text that contains one may quote a web page or a user.
+//! The arguments are named JSON literals, whose strings may be in single quotes too; they become the text of one JSON
+//! object, in which every literal stays as it was written.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::Form;
-use super::envelope::{Calls, invalid, shown};
-use super::outcome::Outcome;
+use super::Dialect;
+use super::envelope::{Calls, excerpt, invalid};
+use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
 
@@ -20,65 +20,64 @@ const CLOSING: &str = "]]";
 /// Deepest nesting of a literal. No policy allows arguments that are deeper.
 const MOST_LEVELS: usize = 128;
 
-/// The call as it was written, which stands in the answer again.
+/// The call as it was written, which the answer repeats.
 #[derive(Debug)]
-pub struct Echo {
+pub struct ResponseEnvelope {
     name: String,
     arguments: String,
 }
 
-/// Adds the call that the text is.
-pub fn read(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Form, Problem> {
-    let mut reader = Reader { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
-    match reader.call() {
-        Ok(echo) => {
-            calls.add(id, &echo.name, Some(&reader.json))?;
-            Ok(Form::Text(echo))
+/// Adds the call.
+pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
+    let mut parser = Parser { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
+    match parser.call() {
+        Ok(envelope) => {
+            calls.add(id, &envelope.name, Some(&parser.json))?;
+            Ok(Dialect::Text(envelope))
         }
-        Err(Unfit(expected)) => Err(reader.refusal(&expected)),
+        Err(Unfit(expected)) => Err(parser.refusal(&expected)),
     }
 }
 
-/// The one call's answer.
-pub fn answer(echo: &Echo, outcomes: &[Outcome<'_>]) -> Option<String> {
-    let content = said(outcomes.first()?);
-    Some(frame::tool_response(&echo.name, &echo.arguments, &content))
+/// The answer of the call.
+pub fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
+    frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome))
 }
 
-/// A result as a literal, so that no output reads as one of the words that stand there without quotes.
-fn said<'a>(outcome: &'a Outcome<'_>) -> Cow<'a, str> {
-    if let Some(error) = &outcome.error {
+/// The result as a literal, so that no output reads as one of the unquoted words.
+fn literal(outcome: &CallOutcome) -> Cow<'_, str> {
+    if let Some(error) = outcome.error() {
         return format!("error {}: {} ({})", error.error_type, error.message, error.hint).into();
     }
-    if let Some(words) = outcome.pending_words() {
-        return format!("{}: {words}", outcome.status).into();
+    if let Some(text) = outcome.pending_text() {
+        return format!("{}: {text}", outcome.status().as_str()).into();
     }
-    let Some(output) = outcome.output else { return (&*outcome.status).into() };
+    let Some(output) = outcome.output() else { return outcome.status().as_str().into() };
     match serde_json::from_str::<String>(output.get()) {
         Ok(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")).into(),
         Err(_) => output.get().into(),
     }
 }
 
-/// What was expected where the reader stands.
+/// What was expected at the parser's position.
 struct Unfit(Cow<'static, str>);
 
 type Fits<T = ()> = Result<T, Unfit>;
 
-struct Reader<'a> {
+struct Parser<'a> {
     text: &'a str,
     /// In bytes. INVARIANT: on a character boundary whenever a slice is taken.
     at: usize,
     levels: usize,
-    /// The arguments that were read.
+    /// The arguments so far, as JSON text.
     json: String,
 }
 
-impl<'a> Reader<'a> {
-    fn call(&mut self) -> Fits<Echo> {
+impl<'a> Parser<'a> {
+    fn call(&mut self) -> Fits<ResponseEnvelope> {
         self.expect(OPENING)?;
         self.skip_space();
-        let name = self.run(is_of_a_tool, "the name of a tool")?;
+        let name = self.run(is_tool_character, "the name of a tool")?;
         self.expect("(")?;
         let start = self.at;
         self.arguments()?;
@@ -88,7 +87,7 @@ impl<'a> Reader<'a> {
         if self.at < self.text.len() {
             return unfit("the end");
         }
-        Ok(Echo { name: name.to_owned(), arguments: arguments.to_owned() })
+        Ok(ResponseEnvelope { name: name.to_owned(), arguments: arguments.to_owned() })
     }
 
     fn arguments(&mut self) -> Fits {
@@ -100,7 +99,7 @@ impl<'a> Reader<'a> {
                 self.json.push(',');
             }
             let start = self.at;
-            let name = self.run(is_of_an_argument, "`)` or the name of an argument")?;
+            let name = self.run(is_argument_character, "`)` or the name of an argument")?;
             if !names.insert(name) {
                 self.at = start;
                 return unfit(format!("an argument other than `{name}`, which is there before"));
@@ -264,20 +263,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Expects `text`, which the arguments have too.
+    /// Expects `text` and copies it to the arguments.
     fn copy(&mut self, text: &'static str) -> Fits {
         self.expect(text)?;
         self.json.push_str(text);
         Ok(())
     }
 
-    /// Goes on over a byte of ASCII, which the arguments have too.
+    /// Copies an ASCII byte to the arguments.
     fn copy_byte(&mut self) {
         self.json.push_str(self.slice(self.at, self.at + 1));
         self.at += 1;
     }
 
-    /// One or more characters of a kind.
+    /// Takes one or more characters of a class.
     fn run(&mut self, is_of_it: fn(char) -> bool, expected: &'static str) -> Fits<&'a str> {
         let rest = self.rest();
         let end = rest.find(|letter| !is_of_it(letter)).unwrap_or(rest.len());
@@ -313,12 +312,12 @@ impl<'a> Reader<'a> {
 
     fn refusal(&self, expected: &str) -> Problem {
         let found = match self.rest().chars().next() {
-            Some(next) => format!("`{}`", shown(next.encode_utf8(&mut [0; 4]))),
+            Some(next) => format!("`{}`", excerpt(next.encode_utf8(&mut [0; 4]))),
             None => "the end".to_owned(),
         };
         let character = self.slice(0, self.at).chars().count() + 1;
         let message =
-            format!("`text` is no tool call: expected {expected} at character {character}, found {found}");
+            format!("`text` is not a tool call: expected {expected} at character {character}, found {found}");
         let hint = "write `[[TOOL_CALL: name(argument='value', other=3)]]` and nothing around it; the arguments are \
                     named JSON literals";
         let refusal = invalid(message, hint).0;
@@ -330,11 +329,11 @@ fn unfit<T>(expected: impl Into<Cow<'static, str>>) -> Fits<T> {
     Err(Unfit(expected.into()))
 }
 
-/// What a called name is made of: a wire name or `namespace/tool`, and names from elsewhere.
-fn is_of_a_tool(letter: char) -> bool {
+/// The characters of wire names, of `namespace/tool`, and of names from elsewhere.
+fn is_tool_character(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '/' | '.')
 }
 
-fn is_of_an_argument(letter: char) -> bool {
+fn is_argument_character(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | '$' | '@')
 }

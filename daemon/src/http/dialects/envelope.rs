@@ -1,4 +1,4 @@
-//! What every request of calls has around them, and what is asked of every call whatever its form.
+//! The envelope of a request, and the checks of every call in any dialect.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,54 +12,53 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use toolgate_admission::{ErrorType, nearest, show};
 
-use super::{flat, openai, ours};
-use crate::dispatch::RequestedCall;
+use super::{native, openai, s5};
+use crate::call::RequestedCall;
 use crate::http::body::Object;
 use crate::http::problem::Problem;
 use crate::identifier;
 
-/// Longest id that a caller may give a call, in bytes. Providers give theirs some thirty.
+/// Longest id of a call, in bytes. Providers' ids have about thirty.
 const CALL_ID_BYTES: usize = 128;
-/// Longest name of a tool that is kept as it came, in bytes: several times what any tool can be called, so that a name
-/// that is merely wrong is told back whole. It stands in the audit log, in events and in answers, which a model that
-/// repeats itself must not fill.
+/// Longest tool name that is kept, in bytes: several times the longest valid one, so that a wrong name is repeated whole. It
+/// stands in the audit log, in events and in answers, which a model that repeats itself must not fill.
 const TOOL_NAME_BYTES: usize = 256;
-/// Longest name of a turn, in bytes: it is kept with the session, and is an id of the orchestrator's.
+/// Longest turn, in bytes. It is an id of the orchestrator and is kept with the session.
 const TURN_BYTES: usize = 200;
-/// Most items of a list. A request has far fewer calls; a model's text and thoughts stand beside them.
-const MOST_ITEMS: usize = 4096;
-/// How the message begins where there are more.
+/// Most items of a list. A request has far fewer calls, beside a model's text and thoughts.
+const ITEMS_MAX: usize = 4096;
+/// The beginning of the message about longer lists.
 const TOO_MANY_ITEMS: &str = "a list of more than";
-/// Longest piece of a refused text that a message shows, in characters.
+/// Longest excerpt of a refused text in a message, in characters.
 const SHOWN_CHARS: usize = 80;
 
 /// A request, with the one member that carries its calls.
 pub struct Envelope<'a> {
     pub turn: Option<String>,
-    /// The id of the call in a form that has none of its own.
+    /// The id of the call in a dialect without ids.
     pub id: Option<String>,
-    pub dialect: Dialect<'a>,
+    pub body: RequestBody<'a>,
 }
 
 /// The calls as they were written.
-pub enum Dialect<'a> {
-    Ours(Items<Object<ours::Call<'a>>>),
+pub enum RequestBody<'a> {
+    Native(Items<Object<native::Call<'a>>>),
     OpenAi(openai::Message<'a>),
     Responses(Items<&'a RawValue>),
     Anthropic(Items<&'a RawValue>),
     Gemini(Items<&'a RawValue>),
-    Flat(flat::Call<'a>),
+    Flat(s5::Call<'a>),
     Text(String),
 }
 
-/// The request as it stands there: each member may be left out, and `null` is the same.
+/// The members of a request. An absent member and `null` are the same.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Members<'a> {
     turn: Option<String>,
     id: Option<String>,
     #[serde(borrow)]
-    calls: Option<Items<Object<ours::Call<'a>>>>,
+    calls: Option<Items<Object<native::Call<'a>>>>,
     #[serde(borrow)]
     openai: Option<Object<openai::Message<'a>>>,
     #[serde(borrow)]
@@ -69,32 +68,31 @@ struct Members<'a> {
     #[serde(borrow)]
     gemini: Option<Items<&'a RawValue>>,
     #[serde(borrow)]
-    tool_call: Option<Object<flat::Call<'a>>>,
+    tool_call: Option<Object<s5::Call<'a>>>,
     text: Option<String>,
 }
 
-/// Reads the envelope. What is wrong in it is the whole request's fault, unlike what is wrong in arguments.
-pub fn read(body: &[u8]) -> Result<Envelope<'_>, Problem> {
+/// Parses the envelope. An error in it fails the whole request, unlike an error in arguments.
+pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
         invalid(format!("the body is not UTF-8 at byte {at}"), "send JSON in UTF-8")
     })?;
     let Object(mut members) =
         serde_json::from_str::<Object<Members<'_>>>(text).map_err(|error| unfit(&error.to_string()))?;
-    let turn = members.turn.take().map(sound_turn).transpose()?;
+    let turn = members.turn.take().map(checked_turn).transpose()?;
     let id = members.id.take();
-    let dialect = members.only()?;
-    if id.is_some() && !matches!(dialect, Dialect::Flat(_) | Dialect::Text(_)) {
+    let body = members.only()?;
+    if id.is_some() && !matches!(body, RequestBody::Flat(_) | RequestBody::Text(_)) {
         return Err(invalid(
-            "`id` stands beside calls that have ids of their own",
+            "`id` is not allowed beside calls that have ids of their own",
             "give each call its id; `id` is for `tool_call` and `text`, whose one call has no place for it",
         ));
     }
-    Ok(Envelope { turn, id, dialect })
+    Ok(Envelope { turn, id, body })
 }
 
-/// More than is read of a list is a batch that is too large, like more calls than are taken; anything else has the wrong
-/// form.
+/// A list with too many items is `TOO_LARGE`, like too many calls; other errors are `INVALID_REQUEST`.
 fn unfit(error: &str) -> Problem {
     let error_type = match error.starts_with(TOO_MANY_ITEMS) {
         true => ErrorType::TooLarge,
@@ -106,23 +104,23 @@ fn unfit(error: &str) -> Problem {
 
 impl<'a> Members<'a> {
     /// The one member that carries calls.
-    fn only(self) -> Result<Dialect<'a>, Problem> {
+    fn only(self) -> Result<RequestBody<'a>, Problem> {
         let all = [
-            ("calls", self.calls.map(Dialect::Ours)),
-            ("openai", self.openai.map(|Object(message)| Dialect::OpenAi(message))),
-            ("openai_responses", self.openai_responses.map(Dialect::Responses)),
-            ("anthropic", self.anthropic.map(Dialect::Anthropic)),
-            ("gemini", self.gemini.map(Dialect::Gemini)),
-            ("tool_call", self.tool_call.map(|Object(call)| Dialect::Flat(call))),
-            ("text", self.text.map(Dialect::Text)),
+            ("calls", self.calls.map(RequestBody::Native)),
+            ("openai", self.openai.map(|Object(message)| RequestBody::OpenAi(message))),
+            ("openai_responses", self.openai_responses.map(RequestBody::Responses)),
+            ("anthropic", self.anthropic.map(RequestBody::Anthropic)),
+            ("gemini", self.gemini.map(RequestBody::Gemini)),
+            ("tool_call", self.tool_call.map(|Object(call)| RequestBody::Flat(call))),
+            ("text", self.text.map(RequestBody::Text)),
         ];
         let names = all.each_ref().map(|(name, _)| *name);
-        let mut there = all.into_iter().filter_map(|(name, dialect)| Some((name, dialect?)));
-        match (there.next(), there.next()) {
+        let mut present = all.into_iter().filter_map(|(name, dialect)| Some((name, dialect?)));
+        match (present.next(), present.next()) {
             (Some((_, dialect)), None) => Ok(dialect),
             (Some((first, _)), Some((second, _))) => Err(invalid(
                 format!("the request has calls under `{first}` and under `{second}`"),
-                "send one form a request",
+                "send calls in one form in each request",
             )),
             (None, _) => Err(invalid(
                 "the request has no calls",
@@ -132,19 +130,18 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The calls that a request was found to have.
+/// The calls of a request.
 #[derive(Default)]
 pub struct Calls(Vec<RequestedCall>);
 
 impl Calls {
-    /// Adds a call; without an id it gets one. Arguments that are not there are an empty object.
+    /// Adds a call, with a new id where it has none. Absent arguments are an empty object.
     ///
-    /// A name that no tool can have is cut, and so is that call's `TOOL_NOT_FOUND` and nobody else's: what a model gave is
-    /// posted as it came, and of its calls the others are answered.
+    /// A name that is too long for any tool is cut, so that the call gets `TOOL_NOT_FOUND` and the other calls run.
     pub fn add(&mut self, id: Option<String>, tool: &str, arguments: Option<&str>) -> Result<(), Problem> {
         let id_is_new = id.is_none();
         let id = match id {
-            Some(id) => sound_id(id)?,
+            Some(id) => checked_id(id)?,
             None => identifier::fresh("c"),
         };
         let arguments: Arc<str> = arguments.unwrap_or("{}").into();
@@ -152,26 +149,26 @@ impl Calls {
         Ok(())
     }
 
-    /// The calls, if there are any, not more than `most`, and no two of one id.
-    pub fn at_most(self, most: u64) -> Result<Vec<RequestedCall>, Problem> {
+    /// The calls: at least one, at most `calls_max`, with distinct ids.
+    pub fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
         let count = self.0.len() as u64;
         if count == 0 {
             return Err(invalid(
                 "the request has no calls that are run here",
-                "post what the model gave where it calls tools of this session; all else is answered by somebody else",
+                "post the model's calls of tools of this session; other calls are not for Toolgate",
             ));
         }
-        if count > most {
+        if count > calls_max {
             return Err(Problem::new(
                 ErrorType::TooLarge,
                 format!("the request has {count} calls"),
-                format!("send 1 to {most} calls in a request"),
+                format!("send 1 to {calls_max} calls in a request"),
             ));
         }
         let mut ids = HashSet::with_capacity(self.0.len());
-        if let Some(twice) = self.0.iter().find(|call| !ids.insert(call.id.as_str())) {
+        if let Some(duplicate) = self.0.iter().find(|call| !ids.insert(call.id.as_str())) {
             return Err(invalid(
-                format!("two calls of the request have the id `{}`", twice.id),
+                format!("two calls of the request have the id `{}`", duplicate.id),
                 "give every call an id of its own",
             ));
         }
@@ -179,7 +176,7 @@ impl Calls {
     }
 }
 
-/// A name as it is kept; a tool's has no ellipsis in it, so that one that was cut is never another tool's.
+/// The name, cut to the limit. The ellipsis of a cut name is in no tool name, so a cut name never names a tool.
 pub fn bounded(tool: &str) -> Cow<'_, str> {
     if tool.len() <= TOOL_NAME_BYTES {
         return tool.into();
@@ -188,7 +185,7 @@ pub fn bounded(tool: &str) -> Cow<'_, str> {
     format!("{}…", &tool[..end]).into()
 }
 
-/// What kind of item stands in a list of several kinds; none where it does not say.
+/// The `type` of an item, where it has one.
 pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<Cow<'a, str>>, Problem> {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -198,13 +195,13 @@ pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<
     Ok(fitting::<Kind<'_>>(item, place)?.kind.0)
 }
 
-/// Whether an item of a list of several kinds, each of which says its kind, is of this one.
+/// Whether an item has the `type` `wanted`.
 pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
     let kind = kind(item, place)?;
     let kind = kind.ok_or_else(|| {
-        invalid(format!("`{place}` does not say its `type`"), "send it as the model gave it").at(&place)
+        invalid(format!("`{place}` has no `type`"), "send it as the model gave it").at(&place)
     })?;
-    // A misspelt call among others would be passed over, and nobody would answer it.
+    // A misspelled type would be skipped, and its call would get no answer.
     if kind != wanted
         && kind.len().abs_diff(wanted.len()) <= 2
         && nearest(&kind, [wanted].into_iter()).is_some()
@@ -214,13 +211,13 @@ pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<
     Ok(kind == wanted)
 }
 
-/// An item is of a kind that does not stand there.
+/// The error of an item with an unknown `type`.
 pub fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
     let message = format!("`{place}/type` is `{}`", show(kind, SHOWN_CHARS));
     invalid(message, format!("did you mean `{meant}`?")).at(&place)
 }
 
-/// Text that is borrowed where it can be; `null` is the same as none.
+/// Text that is borrowed where possible; `null` is the same as absent.
 #[derive(Default)]
 pub struct MaybeText<'a>(pub Option<Cow<'a, str>>);
 
@@ -232,23 +229,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for MaybeText<'a> {
     }
 }
 
-/// An item of a list as the type that it says to be; `place` is its JSON pointer in the request.
+/// Parses an item of a list; `place` is its JSON pointer in the request.
 pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<T, Problem> {
     let parsed = serde_json::from_str::<Object<T>>(item.get());
     parsed.map(|Object(item)| item).map_err(|error| {
-        // The position is one in the item, and would be taken for one in the body.
+        // The position counts from the start of the item and would be misread as one in the body.
         let message = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&position).unwrap_or(&message);
         invalid(
-            format!("`{place}` is not what its published type is: {message}"),
+            format!("`{place}` does not match its published type: {message}"),
             "send it as the model gave it",
         )
         .at(&place)
     })
 }
 
-/// A list that ends: what is written in two bytes must not take hundreds here.
+/// A list with a limited number of items, since an item of two bytes takes hundreds in memory.
 pub struct Items<T>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
@@ -269,8 +266,8 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
-            if items.len() == MOST_ITEMS {
-                return Err(A::Error::custom(format_args!("{TOO_MANY_ITEMS} {MOST_ITEMS} items")));
+            if items.len() == ITEMS_MAX {
+                return Err(A::Error::custom(format_args!("{TOO_MANY_ITEMS} {ITEMS_MAX} items")));
             }
             items.push(item);
         }
@@ -278,19 +275,19 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
     }
 }
 
-/// Ids go into paths, logs and the audit, so they are short and plain.
-fn sound_id(id: String) -> Result<String, Problem> {
+/// Ids stand in paths, logs and the audit log, so they are short and plain.
+fn checked_id(id: String) -> Result<String, Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     if !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain) {
         return Ok(id);
     }
     Err(invalid(
-        "a call's id is empty, too long, or has characters that ids do not have",
+        "a call's id is empty, too long, or has a character that is not allowed",
         format!("use 1 to {CALL_ID_BYTES} letters, digits, `-`, `_`, `.` and `:`"),
     ))
 }
 
-fn sound_turn(turn: String) -> Result<String, Problem> {
+fn checked_turn(turn: String) -> Result<String, Problem> {
     if !turn.is_empty() && turn.len() <= TURN_BYTES && !turn.chars().any(char::is_control) {
         return Ok(turn);
     }
@@ -300,18 +297,18 @@ fn sound_turn(turn: String) -> Result<String, Problem> {
     ))
 }
 
-/// A refusal of the whole request.
+/// The error of a whole request.
 pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem::new(ErrorType::InvalidRequest, message, hint)
 }
 
-/// A refused text as a message shows it.
-pub fn shown(text: &str) -> String {
+/// An excerpt of a refused text for a message.
+pub fn excerpt(text: &str) -> String {
     show(text, SHOWN_CHARS)
 }
 
 impl Problem {
-    /// The same refusal with its place in the request.
+    /// Adds the JSON pointer of the error's place in the request.
     pub(super) fn at(self, pointer: &dyn fmt::Display) -> Self {
         Self(self.0.with_details(json!({"pointer": pointer.to_string()})))
     }

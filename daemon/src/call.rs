@@ -1,0 +1,370 @@
+//! A call as requested, and its outcome: one typed value from `dispatch` to the front ends, each of which renders it
+//! (R4, R5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId};
+use toolgate_sandbox::{Component, Usage};
+use utoipa::ToSchema;
+
+use crate::audit::{self, Row};
+use crate::store::{ApprovalRow, ApprovalState};
+
+/// A call as a request carries it.
+#[derive(Clone, Debug)]
+pub struct RequestedCall {
+    /// The orchestrator's id, unique in the session.
+    pub id: String,
+    /// The tool as the model named it.
+    pub tool: Arc<str>,
+    /// The arguments: JSON text, kept byte for byte.
+    pub arguments: Arc<str>,
+    /// The daemon made the id for this request, so no earlier call can have it.
+    pub id_is_new: bool,
+}
+
+/// The outcome of a call, or its present state where it has not ended.
+#[derive(Debug)]
+pub struct CallOutcome {
+    /// The call's id.
+    pub id: String,
+    /// The tool as the model named it.
+    pub called: Arc<str>,
+    /// The tool that the name stands for, where the call was decided.
+    pub tool: Option<ToolId>,
+    /// The plugin that ran, or would have run.
+    pub plugin: Option<PluginStamp>,
+    /// Whether guest code began to run.
+    pub executed: Executed,
+    /// Result, error, or what the call waits for.
+    pub state: OutcomeState,
+    /// Resources that the call used.
+    pub usage: Usage,
+    /// Time from arrival to outcome, queues included.
+    pub duration: Duration,
+}
+
+/// Result, error, or what a call waits for.
+#[derive(Debug)]
+pub enum OutcomeState {
+    /// The tool's result, as raw JSON text.
+    Ok(Box<RawValue>),
+    /// The call was refused, or failed.
+    Error(CallError),
+    /// The daemon stopped while the call ran, so its effects are unknown.
+    Unknown(CallError),
+    /// The client performs `payload`, raw JSON text, and posts the result until `expires_ms` (since 1970).
+    ClientRequired { payload: Box<RawValue>, expires_ms: u64 },
+    /// A person must approve the call. The audit log, which answers after a restart, does not have the approval.
+    ApprovalRequired(Option<ApprovalStamp>),
+    /// The call has not ended.
+    Running,
+}
+
+/// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = CallStatus)]
+pub enum Status {
+    /// The tool returned a result.
+    Ok,
+    /// The call was refused, or failed.
+    Error,
+    /// The tool prepared a payload that the client performs.
+    ClientRequired,
+    /// A person must approve the call first.
+    ApprovalRequired,
+    /// The call has not ended.
+    Running,
+    /// The daemon stopped while the call ran.
+    Unknown,
+}
+
+/// Whether guest code began to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Executed {
+    /// Guest code ran.
+    Yes,
+    /// No guest code ran.
+    No,
+    /// The daemon cannot tell.
+    Unknown,
+}
+
+/// The approval that a call waits for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ApprovalStamp {
+    /// Its id, under `/v1/approvals`.
+    id: String,
+    /// Its state.
+    state: ApprovalState,
+    /// When it expires, in milliseconds since 1970.
+    expires_at: u64,
+}
+
+/// The plugin that a call ran, or would have run.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct PluginStamp {
+    /// The plugin's own version.
+    version: String,
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
+    digest: String,
+}
+
+impl CallOutcome {
+    /// An outcome without tool, plugin or usage.
+    pub fn new(id: impl Into<String>, called: &Arc<str>, executed: Executed, state: OutcomeState) -> Self {
+        Self {
+            id: id.into(),
+            called: Arc::clone(called),
+            tool: None,
+            plugin: None,
+            executed,
+            state,
+            usage: Usage::default(),
+            duration: Duration::ZERO,
+        }
+    }
+
+    /// The outcome of a call that failed before guest code ran.
+    pub fn refused(call: &RequestedCall, error: CallError) -> Self {
+        Self::new(&call.id, &call.tool, Executed::No, OutcomeState::Error(error))
+    }
+
+    /// The outcome of a call that the gate refused.
+    pub fn of_refusal(call: &RequestedCall, refusal: Refusal) -> Self {
+        Self { tool: refusal.tool, ..Self::refused(call, refusal.error) }
+    }
+
+    /// The state of a call that waits for a person.
+    pub fn awaiting_approval(id: &str, called: &Arc<str>, row: &ApprovalRow) -> Self {
+        let approval = ApprovalStamp { id: row.id.clone(), state: row.state, expires_at: row.expires_ms };
+        let plugin = PluginStamp { version: row.plugin_version.clone(), digest: row.plugin_digest.clone() };
+        Self {
+            tool: ToolId::parse(&row.tool).ok(),
+            plugin: Some(plugin),
+            ..Self::new(id, called, Executed::No, OutcomeState::ApprovalRequired(Some(approval)))
+        }
+    }
+
+    /// The outcome of a call whose answer the daemon no longer holds.
+    pub fn expired(id: &str, called: &Arc<str>, executed: Executed) -> Self {
+        Self::new(id, called, executed, OutcomeState::Error(no_longer_held(executed)))
+    }
+
+    /// The outcome of a call of an earlier run of the daemon, as the audit log has it. The log does not have outputs.
+    pub fn from_audit(id: &str, called: &Arc<str>, row: &Row) -> Self {
+        let outcome = row.outcome.as_ref();
+        let executed = outcome.map_or(Executed::Unknown, |outcome| outcome.executed.into());
+        let state = match row.status {
+            Some(audit::Status::Unknown) | None if row.damaged.is_some() => {
+                OutcomeState::Unknown(unreadable_record())
+            }
+            Some(audit::Status::Unknown | audit::Status::Running) | None => {
+                OutcomeState::Unknown(unknown_outcome())
+            }
+            Some(audit::Status::Cancelled) => OutcomeState::Error(CallError::cancelled()),
+            Some(audit::Status::ApprovalRequired) => {
+                return Self::new(id, called, Executed::No, OutcomeState::ApprovalRequired(None));
+            }
+            Some(_) => OutcomeState::Error(no_longer_held(executed)),
+        };
+        let usage = outcome.map(|outcome| (&outcome.usage).into()).unwrap_or_default();
+        Self { usage, ..Self::new(id, called, executed, state) }
+    }
+
+    /// Adds the tool and the plugin.
+    #[must_use]
+    pub fn by(mut self, admitted: &Admitted<Component>) -> Self {
+        self.tool = Some(admitted.id().clone());
+        self.plugin = Some(PluginStamp {
+            version: admitted.plugin().descriptor.version.clone(),
+            digest: admitted.plugin().digest.as_str().to_owned(),
+        });
+        self
+    }
+
+    /// The outcome of a pending call that ended, with the tool, the plugin and the usage of its first part.
+    pub fn end_of(pending: &Self, state: OutcomeState) -> Self {
+        Self {
+            tool: pending.tool.clone(),
+            plugin: pending.plugin.clone(),
+            usage: pending.usage,
+            ..Self::new(&pending.id, &pending.called, pending.executed, state)
+        }
+    }
+
+    /// The status that every dialect writes.
+    pub fn status(&self) -> Status {
+        match self.state {
+            OutcomeState::Ok(_) => Status::Ok,
+            OutcomeState::Error(_) => Status::Error,
+            OutcomeState::Unknown(_) => Status::Unknown,
+            OutcomeState::ClientRequired { .. } => Status::ClientRequired,
+            OutcomeState::ApprovalRequired(_) => Status::ApprovalRequired,
+            OutcomeState::Running => Status::Running,
+        }
+    }
+
+    /// The error, where there is one.
+    pub fn error(&self) -> Option<&CallError> {
+        match &self.state {
+            OutcomeState::Error(error) | OutcomeState::Unknown(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The result, where the tool returned one.
+    pub fn output(&self) -> Option<&RawValue> {
+        match &self.state {
+            OutcomeState::Ok(output) => Some(output),
+            _ => None,
+        }
+    }
+
+    /// What the client is to perform.
+    pub fn payload(&self) -> Option<&RawValue> {
+        match &self.state {
+            OutcomeState::ClientRequired { payload, .. } => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// When the client's result comes too late, in milliseconds since 1970.
+    pub fn expires_ms(&self) -> Option<u64> {
+        match self.state {
+            OutcomeState::ClientRequired { expires_ms, .. } => Some(expires_ms),
+            _ => None,
+        }
+    }
+
+    /// The approval that the call waits for.
+    pub fn approval(&self) -> Option<&ApprovalStamp> {
+        match &self.state {
+            OutcomeState::ApprovalRequired(approval) => approval.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What the call waits for, in words for a model as well as a person; none where it has ended.
+    pub fn pending_text(&self) -> Option<&'static str> {
+        match self.state {
+            OutcomeState::ApprovalRequired(_) => Some(
+                "The call has not run. It waits for a person's approval, and runs when it is posted again with the \
+                 same id after that. Say that it waits, and do not make it again in other words.",
+            ),
+            OutcomeState::ClientRequired { .. } => Some(
+                "The call is prepared and waits for the client to carry it out. Its result follows when the client \
+                 has delivered it. Do not make it again.",
+            ),
+            OutcomeState::Running => {
+                Some("The call still runs. Its result follows when it has ended. Do not make it again.")
+            }
+            OutcomeState::Ok(_) | OutcomeState::Error(_) | OutcomeState::Unknown(_) => None,
+        }
+    }
+
+    /// Bytes that keeping the outcome costs, about.
+    pub fn held_bytes(&self) -> usize {
+        let text = match &self.state {
+            OutcomeState::Ok(json) | OutcomeState::ClientRequired { payload: json, .. } => json.get().len(),
+            OutcomeState::Error(error) | OutcomeState::Unknown(error) => {
+                error.message.len() + error.hint.len()
+            }
+            OutcomeState::ApprovalRequired(_) | OutcomeState::Running => 0,
+        };
+        size_of::<Self>() + self.id.len() + self.called.len() + text
+    }
+}
+
+impl ApprovalStamp {
+    /// The approval's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Status {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::ClientRequired => "client_required",
+            Self::ApprovalRequired => "approval_required",
+            Self::Running => "running",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<Executed> for audit::Executed {
+    fn from(executed: Executed) -> Self {
+        match executed {
+            Executed::Yes => Self::Yes,
+            Executed::No => Self::No,
+            Executed::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<audit::Executed> for Executed {
+    fn from(executed: audit::Executed) -> Self {
+        match executed {
+            audit::Executed::Yes => Self::Yes,
+            audit::Executed::No => Self::No,
+            audit::Executed::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<&Usage> for audit::Usage {
+    fn from(usage: &Usage) -> Self {
+        let Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, .. } = *usage;
+        Self { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes }
+    }
+}
+
+/// The size of the output is missing: the log has it beside the output's digest.
+impl From<&audit::Usage> for Usage {
+    fn from(usage: &audit::Usage) -> Self {
+        let audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes } = *usage;
+        Self { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, output_bytes: 0 }
+    }
+}
+
+/// The hints differ because a model sees only the text, and the call that it is told to repeat may be a payment.
+fn no_longer_held(executed: Executed) -> CallError {
+    let (message, hint) = match executed {
+        Executed::No => ("this call has not run; the reason is no longer held", "use a new id to call again"),
+        Executed::Yes => (
+            "this call has run; its answer is no longer held",
+            "check what it changed before you call again with a new id",
+        ),
+        Executed::Unknown => (
+            "this call has ended; its answer is no longer held",
+            "check what it may have changed before you call again with a new id",
+        ),
+    };
+    CallError::new(ErrorType::Expired, message, hint)
+}
+
+fn unknown_outcome() -> CallError {
+    CallError::new(
+        ErrorType::Unknown,
+        "the daemon stopped while the call ran; its outcome is unknown",
+        "check what it may have changed before you call again with a new id",
+    )
+}
+
+fn unreadable_record() -> CallError {
+    CallError::new(
+        ErrorType::Unknown,
+        "the audit log is damaged where this call may be recorded; whether it ran is unknown",
+        "check what it may have changed before you call again in a new session",
+    )
+}

@@ -1,0 +1,179 @@
+//! Every wait of a call, and the decision after the last of them.
+//!
+//! A call waits for a slot of the sandbox. A call that may change its session's files also waits until no other call does:
+//! the calls of a request run at the same time, models ask for several edits of one file at once, and a read followed by a
+//! write would undo another call's write. Calls of read-only tools run beside them.
+//!
+//! Only the decision says whether a call may change files, and a refused call need not wait for them. So a call is decided
+//! first. If the files are taken, it returns its slot, waits without one, queues again and is decided anew: the decision
+//! holds when the call runs, and a chain of calls of one session occupies no slots.
+
+use serde_json::json;
+use tokio::time::{Instant, timeout_at};
+use toolgate_admission::{
+    self as admission, Admitted, CallError, ErrorType, Facts, FilesystemAccess, Refusal, Rules, Verdict,
+};
+use toolgate_sandbox::workspace::{Quota, WorkspaceError};
+use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
+
+use super::{CallOptions, Dispatcher, Stop, after, decide, record, rules_of};
+use crate::call::RequestedCall;
+use crate::registry::Snapshot;
+use crate::sessions::Session;
+
+/// The queue of a session's files is that of one organization, so fairness needs no name.
+const ONE_ORGANIZATION: &str = "";
+
+/// A call that has waited, and the decision made after that.
+pub(super) struct AdmittedEntry {
+    pub verdict: Verdict<Component>,
+    /// The rules that decided.
+    pub rules: Rules<Component>,
+    /// The revision of the snapshot.
+    pub revision: u64,
+    pub permits: CallPermits,
+}
+
+/// Permits held for the duration of the call and released on drop: a slot of the sandbox, unless the call was stopped, and
+/// the session's files, where the call may change them.
+pub(super) struct CallPermits {
+    _slot: Option<Slot>,
+    _files: Option<Slot>,
+}
+
+impl Dispatcher {
+    /// Waits for what the call needs, until its deadline or until it is stopped, and decides it.
+    pub(super) async fn admit(
+        &self,
+        session: &Session,
+        call: &RequestedCall,
+        options: &CallOptions,
+        arrived: Instant,
+        stop: Stop<'_>,
+    ) -> Result<AdmittedEntry, CallError> {
+        let rules_at = |snapshot: &Snapshot| match &options.test {
+            None => rules_of(snapshot, session),
+            Some(test) => test.rules.clone(),
+        };
+        let deadline = || {
+            let rules = rules_at(&self.0.registry.snapshot());
+            after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms)
+        };
+        let mut files = None;
+        loop {
+            let slot = tokio::select! {
+                biased;
+                slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => {
+                    Some(slot.map_err(queue_refusal)?)
+                }
+                // A stopped call is recorded and does not run, so it needs no slot.
+                () = stop.requested() => None,
+            };
+            let snapshot = self.0.registry.snapshot();
+            let rules = rules_at(&snapshot);
+            let verdict = match options.exceeded {
+                None => decide(&rules, session, call),
+                Some(exceeded) => Verdict::Refused(Refusal::of_rounds(exceeded.what, exceeded.allowed)),
+            };
+            if files.is_none() && may_change_files(&verdict) {
+                files = session.changing_files.try_enter(ONE_ORGANIZATION);
+                if files.is_none() && !stop.is_requested() {
+                    drop(slot);
+                    files = Box::pin(wait_for_files(session, deadline(), stop)).await?;
+                    continue;
+                }
+            }
+            let permits = CallPermits { _slot: slot, _files: files };
+            return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, permits });
+        }
+    }
+}
+
+fn may_change_files(verdict: &Verdict<Component>) -> bool {
+    let call: &Facts<Component> = match verdict {
+        Verdict::Run(checked) => checked,
+        Verdict::NeedsApproval(unapproved) => unapproved,
+        Verdict::Refused(_) => return false,
+    };
+    !call.tool().hints.read_only && has_workspace(call)
+}
+
+fn has_workspace(call: &Facts<Component>) -> bool {
+    match call.reach().filesystem() {
+        FilesystemAccess::None => false,
+        FilesystemAccess::Workspace => true,
+    }
+}
+
+/// Waits for the right to change the session's files. None where the call is stopped.
+async fn wait_for_files(
+    session: &Session,
+    deadline: Instant,
+    stop: Stop<'_>,
+) -> Result<Option<Slot>, CallError> {
+    tokio::select! {
+        biased;
+        files = session.changing_files.enter(ONE_ORGANIZATION, || deadline) => {
+            files.map(Some).map_err(files_refusal)
+        }
+        () = stop.requested() => Ok(None),
+    }
+}
+
+/// Opens the session's workspace for a call that may use it.
+pub(super) async fn open_workspace(
+    session: &Session,
+    admitted: &Admitted<Component>,
+    deadline: Instant,
+    stop: Stop<'_>,
+) -> Result<Option<Workspace>, CallError> {
+    if !has_workspace(admitted) {
+        return Ok(None);
+    }
+    let limits = admitted.limits();
+    let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
+    let opened = tokio::select! {
+        biased;
+        opened = timeout_at(deadline, session.workspace(quota)) => opened.map_err(|_| files_deadline())?,
+        () = stop.requested() => return Err(CallError::cancelled()),
+    };
+    match opened {
+        Ok(workspace) => Ok(Some(workspace)),
+        // The session ended after the call began.
+        Err(WorkspaceError::NotFound) => Err(CallError::cancelled()),
+        Err(error) => Err(record::workspace_unavailable(&error)),
+    }
+}
+
+fn queue_refusal(error: QueueError) -> CallError {
+    match error {
+        QueueError::Full => overloaded("too many calls are waiting", "call again in a moment"),
+        QueueError::Deadline => CallError::new(
+            ErrorType::DeadlineExceeded,
+            "the deadline passed while the call waited for a free slot",
+            "call again when there is less to do",
+        ),
+    }
+}
+
+fn files_refusal(error: QueueError) -> CallError {
+    match error {
+        QueueError::Full => overloaded(
+            "too many calls wait for the session's files, which one call at a time may change",
+            "wait for the answers of the other calls, then call again",
+        ),
+        QueueError::Deadline => files_deadline(),
+    }
+}
+
+fn overloaded(message: &str, hint: &str) -> CallError {
+    CallError::new(ErrorType::Overloaded, message, hint).with_details(json!({"retry_after_ms": 1000}))
+}
+
+fn files_deadline() -> CallError {
+    CallError::new(
+        ErrorType::DeadlineExceeded,
+        "the deadline passed while the call waited for the session's files, which another call may change",
+        "wait for the answers of the other calls that may change files, then call again",
+    )
+}

@@ -1,0 +1,402 @@
+//! The sequence of one call. Its order is the promise: nothing runs that was not decided and recorded before.
+
+use std::pin::pin;
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
+
+use scopeguard::ScopeGuard;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use toolgate_admission::{Admitted, CallError, Checked, CredentialRights, ErrorType, Permitted, Verdict};
+use toolgate_sandbox::{BeforeEffect, CallClock, CallContext, Component, Finished, Found, Output, Workspace};
+
+use super::admit::AdmittedEntry;
+use super::detach::DetachOnDrop;
+use super::events::CallEvents;
+use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
+use crate::audit::{Entry, Sha256, Status};
+use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall};
+use crate::clock::{monotonic_ms, now_ms};
+use crate::credentials::{CredentialRefusal, Credentials, Wanted};
+use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
+
+impl Dispatcher {
+    /// Runs a call, unless its id is known: then the recorded outcome is returned (R7).
+    pub(super) async fn call_idempotent(
+        &self,
+        session: &Arc<Session>,
+        call: RequestedCall,
+        origin: &Origin,
+        exceeded: Option<RoundsExceeded>,
+    ) -> Arc<CallOutcome> {
+        let sha256 = Sha256::of(call.arguments.as_bytes());
+        match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended()) {
+            Lookup::New(running) => {
+                // A caller that disconnects during the look-up has made no call.
+                let looking_up = scopeguard::guard(running, RunningCall::withdraw);
+                if session.restored
+                    && !call.id_is_new
+                    && let Some(known) = Box::pin(self.outcome_from_audit(session, &call, sha256)).await
+                {
+                    return Arc::new(known);
+                }
+                let running = ScopeGuard::into_inner(looking_up);
+                // A call that waited for approval was counted when it was first posted.
+                let exceeded = exceeded.filter(|_| running.waited_for.is_none());
+                let options = CallOptions { exceeded, test: None };
+                self.call_to_end(session, call, sha256, origin, running, options).await
+            }
+            Lookup::Known(state) => known_outcome(&call.id, &call.tool, &state),
+            Lookup::Conflict => Arc::new(CallOutcome::refused(&call, id_reused(&call.id))),
+            Lookup::Full => Arc::new(CallOutcome::refused(&call, session_full())),
+        }
+    }
+
+    /// Runs a call to a recorded end, also where its caller disconnects.
+    pub(super) async fn call_to_end(
+        &self,
+        session: &Arc<Session>,
+        call: RequestedCall,
+        sha256: Sha256,
+        origin: &Origin,
+        running: RunningCall,
+        options: CallOptions,
+    ) -> Arc<CallOutcome> {
+        let stop = running.cancelled.clone();
+        let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
+        let call = async move { dispatcher.call(&session, &call, sha256, &origin, running, &options).await };
+        DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
+    }
+
+    /// The outcome of a call of this id in an earlier run of the daemon, which must not run again.
+    async fn outcome_from_audit(
+        &self,
+        session: &Session,
+        call: &RequestedCall,
+        sha256: Sha256,
+    ) -> Option<CallOutcome> {
+        let (setup, audit) = (&session.setup, &self.0.audit);
+        let look_up = async {
+            let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
+            match session.earlier_calls.get_or_try_init(earlier).await?.may_have(&call.id) {
+                true => audit.lookup(&setup.id, setup.created_ms, &call.id).await,
+                false => Ok(None),
+            }
+        };
+        let row = match look_up.await {
+            Ok(row) => row?,
+            Err(error) => return Some(CallOutcome::refused(call, record::unrecordable(&error))),
+        };
+        // A call whose intent cannot be read counts as the same call: it must not run again.
+        let is_same = row
+            .call
+            .as_ref()
+            .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
+        if !is_same {
+            return Some(CallOutcome::refused(call, id_reused(&call.id)));
+        }
+        // A call that waited for approval has not run, and is decided again.
+        (row.status != Some(Status::ApprovalRequired))
+            .then(|| CallOutcome::from_audit(&call.id, &call.tool, &row))
+    }
+
+    /// Decides, records, performs, and records the outcome.
+    ///
+    /// Futures that ask the store are boxed, here and below: the future of a call has room for everything that it may await,
+    /// and few calls await the store.
+    async fn call(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        sha256: Sha256,
+        origin: &Origin,
+        running: RunningCall,
+        options: &CallOptions,
+    ) -> Arc<CallOutcome> {
+        let arrived = Instant::now();
+        let parts = &*self.0;
+        let events = CallEvents::begin(&parts.events, session, call, running.waited_for.is_none());
+        let stop = Stop {
+            cancelled: &running.cancelled,
+            revoked: &origin.revoked,
+            shutdown: parts.detached.shutdown(),
+        };
+        let admitted = match self.admit(session, call, options, arrived, stop).await {
+            Ok(admitted) => admitted,
+            Err(error) => return withdraw(running, call, events, error),
+        };
+        let AdmittedEntry { verdict, rules, revision, permits } = admitted;
+        let decision = record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision };
+        let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
+            Ok(entry) => entry,
+            Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
+        };
+        record::log_refusal(session, call, &verdict);
+        if let Some(pending) = &running.waited_for
+            && !matches!(verdict, Verdict::NeedsApproval(_))
+            && let Some(approval) = pending.approval()
+            && let Err(error) = Box::pin(self.withdraw_approval(session, approval)).await
+        {
+            tracing::warn!(%error, approval, "an approval that is no longer needed cannot be withdrawn");
+        }
+        let exchanges = options.test.as_ref().map(|test| &test.exchanges);
+        let attempt = Attempt { session, call, origin, entry: &entry, arrived, exchanges };
+        let (performed, on) = match stop.is_requested() {
+            true => (CallOutcome::refused(call, CallError::cancelled()), None),
+            false => self.perform(verdict, &attempt, revision, stop).await,
+        };
+        drop(permits);
+        session.touch(now_ms());
+        let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
+        match parts.audit.close(entry, record::outcome(&outcome)).await {
+            Ok(()) => match on {
+                None => {
+                    events.end(&outcome);
+                    running.end(outcome, now_ms())
+                }
+                Some(on) => {
+                    let cancelled = running.cancelled.clone();
+                    let outcome = running.suspend(outcome, on, sha256.0);
+                    events.end(&outcome);
+                    let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
+                    Box::pin(raced).await.unwrap_or(outcome)
+                }
+            },
+            // A call that ran and could not be recorded is not shown as done.
+            Err(error) => {
+                let state = OutcomeState::Error(record::unrecordable(&error));
+                let outcome = CallOutcome { state, ..outcome };
+                events.end(&outcome);
+                running.end(outcome, now_ms())
+            }
+        }
+    }
+
+    /// Performs an admitted call, between intent and outcome: a step that fails is the outcome. Returns the party that a
+    /// pending call waits for.
+    async fn perform(
+        &self,
+        verdict: Verdict<Component>,
+        attempt: &Attempt<'_>,
+        revision: u64,
+        stop: Stop<'_>,
+    ) -> (CallOutcome, Option<PendingOn>) {
+        let (checked, approval) = match verdict {
+            Verdict::Run(checked) => (checked, None),
+            Verdict::Refused(refusal) => return (CallOutcome::of_refusal(attempt.call, refusal), None),
+            Verdict::NeedsApproval(unapproved) => {
+                match Box::pin(self.consume_approval(unapproved, attempt, revision)).await {
+                    Ok((checked, approval)) => (checked, Some(approval)),
+                    Err(outcome) => return *outcome,
+                }
+            }
+        };
+        let (admitted, deadline, workspace) = match self.prepare(checked, attempt, stop).await {
+            Ok(prepared) => prepared,
+            Err(outcome) => {
+                Box::pin(self.release_approval(approval)).await;
+                return (*outcome, None);
+            }
+        };
+        self.record_approval_use(attempt, approval);
+        let session = attempt.session;
+        let context = self.context(&admitted, attempt, deadline, workspace);
+        // Pinned here, since each future that it moves into would hold room for it twice.
+        let stopped = pin!(stop.requested());
+        let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
+        if let Some(exchanges) = attempt.exchanges {
+            exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
+        }
+        record::effects(&self.0.audit, attempt.entry, attempt.call, &admitted, &finished);
+        record::log_lines(session, attempt.call, &admitted, &finished);
+        let outcome = self.check_result(attempt.call, &admitted, finished);
+        record::log_end(session, &outcome, admitted.id());
+        self.count_end(session, &outcome);
+        let on = outcome.payload().is_some().then(|| PendingOn::Client(Box::new(admitted)));
+        (outcome, on)
+    }
+
+    /// Charges the call and opens its workspace.
+    async fn prepare(
+        &self,
+        checked: Checked<Component>,
+        attempt: &Attempt<'_>,
+        stop: Stop<'_>,
+    ) -> Result<(Admitted<Component>, Instant, Option<Workspace>), Box<CallOutcome>> {
+        let Attempt { session, call, .. } = *attempt;
+        let charged = {
+            let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            ledger.charge(&session.setup.organization, checked, monotonic_ms())
+        };
+        let admitted = charged.map_err(|refusal| Box::new(CallOutcome::of_refusal(call, refusal)))?;
+        let refused = |error| Box::new(CallOutcome::refused(call, error).by(&admitted));
+        client::check_capacity(session, &admitted).map_err(refused)?;
+        let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
+        let workspace = admit::open_workspace(session, &admitted, deadline, stop).await.map_err(refused)?;
+        Ok((admitted, deadline, workspace))
+    }
+
+    fn context(
+        &self,
+        admitted: &Admitted<Component>,
+        attempt: &Attempt<'_>,
+        deadline: Instant,
+        workspace: Option<Workspace>,
+    ) -> CallContext {
+        let Attempt { session, call, entry, exchanges, .. } = *attempt;
+        CallContext {
+            call_id: call.id.as_str().into(),
+            made_for: Arc::clone(&session.made_for),
+            deadline,
+            workspace,
+            clock: CallClock::start(SystemTime::now()),
+            // From the thread's generator, which the system reseeds now and then: no system call for each call.
+            seed: rand::random(),
+            settings: "{}".into(),
+            upstreams: Some(self.0.upstreams.clone()),
+            credentials: credentials_for(&self.0.credentials, session, admitted),
+            before_effect: sync_intent_before_effect(entry),
+            progress: events::progress(&self.0.events, session, call),
+            traced: exchanges.is_some(),
+        }
+    }
+
+    /// Checks what the plugin returned against its declared mode and output schema (R3, T3).
+    fn check_result(
+        &self,
+        call: &RequestedCall,
+        admitted: &Admitted<Component>,
+        finished: Finished,
+    ) -> CallOutcome {
+        let state = finished.outcome.and_then(|output| {
+            Ok(match output {
+                Output::Result(json) => OutcomeState::Ok(raw(admitted.check_output(json)?)?),
+                Output::Client(json) => OutcomeState::ClientRequired {
+                    payload: raw(admitted.check_client_payload(json)?)?,
+                    expires_ms: now_ms().saturating_add(self.0.client_result_ms),
+                },
+            })
+        });
+        let executed = if finished.executed { Executed::Yes } else { Executed::No };
+        let state = state.unwrap_or_else(OutcomeState::Error);
+        let outcome = CallOutcome::new(&call.id, &call.tool, executed, state).by(admitted);
+        CallOutcome { usage: finished.usage, ..outcome }
+    }
+
+    /// Counts the end of a call for the session's circuit breaker (G13).
+    fn count_end(&self, session: &Arc<Session>, outcome: &CallOutcome) {
+        let Some(tool) = &outcome.tool else { return };
+        let ended = outcome.error().map_or(Ok(()), |error| Err(error.error_type));
+        // A deadline that passed in the queue is not the tool's failure.
+        if (ended, outcome.executed) == (Err(ErrorType::DeadlineExceeded), Executed::No) {
+            return;
+        }
+        let Some(why) = session.state.record_end(tool, ended) else { return };
+        tracing::warn!(event = "tool_stopped", session = session.setup.id, %tool, why, "a tool kept failing");
+        self.store_unavailable_tools(session);
+    }
+}
+
+/// The outcome, or the present state, of a call whose id was used before. `named` is the tool as this request names it.
+pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallOutcome> {
+    Arc::new(match state {
+        CallState::Ended(outcome) => return Arc::clone(outcome),
+        CallState::Pending(call) => return Arc::clone(&call.outcome),
+        CallState::Running { called, .. } => {
+            CallOutcome::new(id, called, Executed::Unknown, OutcomeState::Running)
+        }
+        CallState::Cancelled => {
+            CallOutcome::new(id, named, Executed::Unknown, OutcomeState::Error(CallError::cancelled()))
+        }
+        CallState::Forgotten => CallOutcome::expired(id, named, Executed::Unknown),
+    })
+}
+
+/// Nothing of the call was recorded: its id may be used again.
+fn withdraw(
+    running: RunningCall,
+    call: &RequestedCall,
+    events: CallEvents<'_>,
+    error: CallError,
+) -> Arc<CallOutcome> {
+    running.withdraw();
+    let outcome = CallOutcome::refused(call, error);
+    events.end(&outcome);
+    Arc::new(outcome)
+}
+
+/// The credential look-up of a call, asked before each permitted request. Plain HTTP requests are included, since a secret
+/// can come back with any response. Which credentials the call may use was decided with the call (K2, K5).
+fn credentials_for(
+    store: &Credentials,
+    session: &Arc<Session>,
+    admitted: &Admitted<Component>,
+) -> toolgate_sandbox::Credentials {
+    let reach = admitted.reach();
+    if reach.credentials().next().is_none() {
+        return toolgate_sandbox::Credentials::NONE;
+    }
+    let providers: Arc<[String]> = reach.credentials().map(str::to_owned).collect();
+    let user_credentials = reach.may_use_user_credentials();
+    let (store, session) = (store.clone(), Arc::clone(session));
+    let (refusals, organization) = (store.clone(), session.setup.organization.clone());
+    let credentials = toolgate_sandbox::Credentials::new(move |permitted| {
+        let (store, session, providers) = (store.clone(), Arc::clone(&session), Arc::clone(&providers));
+        async move {
+            let rights = CredentialRights {
+                providers: &providers,
+                user: session.setup.user.as_deref(),
+                user_credentials,
+            };
+            Ok(find_credentials(&store, &session, rights, &permitted).await?)
+        }
+    });
+    credentials.on_refusal(move |identity| refusals.refused(&organization, identity, now_ms()))
+}
+
+async fn find_credentials(
+    store: &Credentials,
+    session: &Session,
+    rights: CredentialRights<'_>,
+    permitted: &Permitted,
+) -> Result<Found, CredentialRefusal> {
+    let wanted = Wanted { organization: &session.setup.organization, rights, target: permitted.target() };
+    store.for_request(&wanted, now_ms()).await
+}
+
+/// Syncs the intent to disk before the call's first effect (9.10).
+fn sync_intent_before_effect(entry: &Entry) -> BeforeEffect {
+    let intent = entry.intent_sync();
+    BeforeEffect::new(move || {
+        let synced = intent.sync();
+        async move { synced.await.map_err(|error| error.to_string()) }
+    })
+}
+
+/// JSON text that was checked before.
+pub(super) fn raw(json: String) -> Result<Box<RawValue>, CallError> {
+    RawValue::from_string(json).map_err(|error| {
+        let message = format!("the result is not JSON: {error}");
+        CallError::new(
+            ErrorType::InvalidOutput,
+            message,
+            "the plugin broke its own contract: tell its publisher",
+        )
+    })
+}
+
+pub(super) fn id_reused(id: &str) -> CallError {
+    CallError::new(
+        ErrorType::Conflict,
+        format!("the id `{id}` was used in this session for another tool or other arguments"),
+        "give every call an id of its own; the same id returns the same outcome again",
+    )
+}
+
+fn session_full() -> CallError {
+    CallError::new(
+        ErrorType::QuotaExceeded,
+        "the session has made as many calls as it can remember",
+        "open a new session",
+    )
+}

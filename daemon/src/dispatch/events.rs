@@ -1,0 +1,127 @@
+//! The lifecycle events of a call (G6).
+
+use std::sync::Arc;
+
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use toolgate_admission::CallError;
+use toolgate_sandbox::ProgressSink;
+
+use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall, Status};
+use crate::clock::now_ms;
+use crate::events::{Event, EventApproval, EventKind, EventProgress, Events};
+use crate::sessions::Session;
+
+/// The events of one call: the attempt, and its end, exactly once, also where its caller disconnects.
+pub(super) struct CallEvents<'a> {
+    events: &'a Events,
+    session: &'a Session,
+    call: &'a RequestedCall,
+    ended: bool,
+    /// Released when the end is emitted: of the session's calls and of all calls.
+    _pending: [TaskTrackerToken; 2],
+}
+
+impl<'a> CallEvents<'a> {
+    /// Emits the attempt, unless the call was emitted before it waited for approval.
+    pub fn begin(events: &'a Events, session: &'a Session, call: &'a RequestedCall, is_new: bool) -> Self {
+        if is_new {
+            emit(events, session, &call.id, &call.tool, |_| EventKind::ToolCall);
+        }
+        let pending = [session.pending_events().token(), events.pending().token()];
+        Self { events, session, call, ended: false, _pending: pending }
+    }
+
+    /// Emits the end of the call, or that it waits for a person or client.
+    pub fn end(mut self, outcome: &CallOutcome) {
+        self.ended = true;
+        emit_end(self.events, self.session, outcome);
+    }
+}
+
+impl Drop for CallEvents<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let state = OutcomeState::Error(CallError::cancelled());
+            let outcome = CallOutcome::new(&self.call.id, &self.call.tool, Executed::Unknown, state);
+            emit_end(self.events, self.session, &outcome);
+        }
+    }
+}
+
+/// Emits the end of a call, or that it waits for a person or client.
+pub(super) fn emit_end(events: &Events, session: &Session, outcome: &CallOutcome) {
+    emit(events, session, &outcome.id, &outcome.called, |event| {
+        let status = outcome.status();
+        event.status = Some(status.as_str());
+        let error = outcome.error();
+        event.error_type = error.map(|error| error.error_type.as_str());
+        event.message = error.map(|error| error.message.clone());
+        event.approval = outcome
+            .approval()
+            .map(|approval| EventApproval { id: approval.id().to_owned(), state: "pending" });
+        match (status, outcome.executed) {
+            (Status::ApprovalRequired, _) => EventKind::Approval,
+            (Status::ClientRequired, _) => EventKind::Client,
+            (_, Executed::No) => EventKind::ToolError,
+            // A call that may have run counts as one that ran.
+            (_, Executed::Yes | Executed::Unknown) => EventKind::ToolResult,
+        }
+    });
+}
+
+/// Emits the decision about the approval that a call waits for.
+pub(super) fn emit_decision(
+    events: &Events,
+    session: &Session,
+    outcome: &CallOutcome,
+    approval: &str,
+    state: &'static str,
+) {
+    emit(events, session, &outcome.id, &outcome.called, |event| {
+        event.approval = Some(EventApproval { id: approval.to_owned(), state });
+        EventKind::Approval
+    });
+}
+
+/// The sink for the progress of a call; empty where no subscriber listens when the call begins.
+pub(super) fn progress(events: &Events, session: &Arc<Session>, call: &RequestedCall) -> ProgressSink {
+    if !events.has_subscribers() {
+        return ProgressSink::NONE;
+    }
+    let (events, session, call) = (events.clone(), Arc::clone(session), call.clone());
+    ProgressSink::new(move |done, total, message| {
+        emit(&events, &session, &call.id, &call.tool, |event| {
+            event.progress = Some(EventProgress { done, total, message: message.map(str::to_owned) });
+            EventKind::Progress
+        });
+    })
+}
+
+fn emit(
+    events: &Events,
+    session: &Session,
+    call: &str,
+    tool: &str,
+    fill: impl FnOnce(&mut Event) -> EventKind,
+) {
+    let setup = &session.setup;
+    events.emit(&setup.organization, || {
+        let mut event = Event {
+            event: EventKind::ToolCall,
+            at_ms: now_ms(),
+            organization: setup.organization.as_str().into(),
+            agent: setup.agent.as_str().into(),
+            session: setup.id.clone(),
+            conversation: setup.conversation.clone(),
+            call: call.into(),
+            tool: tool.into(),
+            status: None,
+            error_type: None,
+            message: None,
+            approval: None,
+            progress: None,
+        };
+        event.event = fill(&mut event);
+        event
+    });
+}

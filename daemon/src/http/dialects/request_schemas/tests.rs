@@ -1,0 +1,52 @@
+//! The document describes what the parsers accept.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use utoipa::PartialSchema;
+
+use super::*;
+
+/// The members that a schema knows, of one that is written out and not referred to.
+fn described<T: PartialSchema>() -> BTreeSet<String> {
+    let schema = serde_json::to_value(T::schema()).expect("a schema");
+    keys(&schema["properties"])
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_object().expect("an object").keys().cloned().collect()
+}
+
+fn expect_parsed(request: &Value) {
+    let parsed = super::super::parse(request.to_string().as_bytes(), 32);
+    assert!(parsed.is_ok(), "{request}: {:?}", parsed.err());
+}
+
+/// A request with every member that is described, each with a value that fits its description.
+fn parse_with_all(members: &BTreeSet<String>, carrier: &str, calls: &Value) {
+    let mut request = json!({});
+    for member in members {
+        request[member] = if member == carrier { calls.clone() } else { json!("x1") };
+    }
+    assert_eq!(request[carrier], *calls, "`{carrier}` is not described");
+    expect_parsed(&request);
+}
+
+#[test]
+fn every_described_member_of_a_request_is_parsed() {
+    parse_with_all(&described::<NativeRequest>(), "calls", &json!([{"tool": "a"}]));
+    let function = json!({"name": "a", "arguments": "{}"});
+    let message = json!({"tool_calls": [{"id": "c", "type": "function", "function": function}]});
+    parse_with_all(&described::<OpenAiRequest>(), "openai", &message);
+    let item = json!([{"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"}]);
+    parse_with_all(&described::<ResponsesRequest>(), "openai_responses", &item);
+    let block = json!([{"type": "tool_use", "id": "c", "name": "a", "input": {}}]);
+    parse_with_all(&described::<AnthropicRequest>(), "anthropic", &block);
+    let part = json!([{"functionCall": {"id": "c", "name": "a", "args": {}}}]);
+    assert_eq!(keys(&part[0]["functionCall"]), described::<GeminiFunctionCall>());
+    parse_with_all(&described::<GeminiRequest>(), "gemini", &part);
+    let call = json!({"tool_name": "a", "action": "b", "parameters": {}});
+    assert_eq!(keys(&call), described::<FlatToolCall>());
+    parse_with_all(&described::<FlatRequest>(), "tool_call", &call);
+    parse_with_all(&described::<TextRequest>(), "text", &json!("[[TOOL_CALL: a()]]"));
+}

@@ -1,0 +1,128 @@
+//! S5's dialect: one call as `tool_name`, `action` and `parameters`, and its result or error as one flat object.
+//!
+//! `tool_name` is a plugin's namespace and `action` its tool, both accepted by their original names too. Without `action`,
+//! `tool_name` is the name that a model calls.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::Dialect;
+use super::answers::tool_names;
+use super::envelope::{Calls, MaybeText};
+use crate::call::{ApprovalStamp, CallOutcome, Executed, Status};
+use crate::http::problem::{ErrorTypeForm, Problem};
+
+/// The call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call<'a> {
+    #[serde(borrow)]
+    tool_name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    action: MaybeText<'a>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+}
+
+/// The names of the request, which the answer repeats; none for a wire name, which the answer splits.
+#[derive(Debug)]
+pub struct ResponseEnvelope(Option<(String, String)>);
+
+/// Adds the call.
+pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
+    let parameters = call.parameters.map(RawValue::get);
+    let envelope = match call.action.0 {
+        Some(action) => {
+            // `weather_service` becomes a namespace by the published rule for names from elsewhere.
+            let namespace = toolgate_naming::namespace(&call.tool_name);
+            let namespace = namespace.as_deref().unwrap_or(&call.tool_name);
+            calls.add(id, &format!("{namespace}/{action}"), parameters)?;
+            ResponseEnvelope(Some((call.tool_name.into_owned(), action.into_owned())))
+        }
+        None => {
+            calls.add(id, &call.tool_name, parameters)?;
+            ResponseEnvelope(None)
+        }
+    };
+    Ok(Dialect::Flat(envelope))
+}
+
+/// The result of a call, its error, or what it waits for, as one flat object.
+#[derive(Serialize, ToSchema)]
+pub struct FlatResult<'a> {
+    /// The namespace, as it was called.
+    #[schema(value_type = String)]
+    tool_name: Cow<'a, str>,
+    /// The tool in its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    action: Option<Cow<'a, str>>,
+    /// How the call ended, or that it has not.
+    status: Status,
+    /// Whether guest code began to run.
+    executed: Executed,
+    /// The result, any JSON, where the status is `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    output: Option<&'a RawValue>,
+    /// The stable code, where the status is `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ErrorTypeForm, required = false)]
+    error_type: Option<&'static str>,
+    /// What happened, or what the call waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    message: Option<&'a str>,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    hint: Option<&'a str>,
+    /// Whether the same call can succeed later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    retryable: Option<bool>,
+    /// More, in a form that depends on the `error_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    details: Option<&'a Value>,
+    /// What the client is to perform, where the status is `client_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    payload: Option<&'a RawValue>,
+    /// The approval that the call waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    approval: Option<&'a ApprovalStamp>,
+    /// Until when the client can post the result, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    expires_at: Option<u64>,
+}
+
+/// The answer of the call.
+pub fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> FlatResult<'a> {
+    let (tool_name, action) = match &envelope.0 {
+        Some((tool_name, action)) => (tool_name.into(), Some(action.into())),
+        None => tool_names(outcome),
+    };
+    let error = outcome.error();
+    FlatResult {
+        tool_name,
+        action,
+        status: outcome.status(),
+        executed: outcome.executed,
+        output: outcome.output(),
+        error_type: error.map(|error| error.error_type.as_str()),
+        message: error.map(|error| &*error.message).or_else(|| outcome.pending_text()),
+        hint: error.map(|error| &*error.hint),
+        retryable: error.map(|error| error.retryable),
+        details: error.and_then(|error| error.details.as_ref()),
+        payload: outcome.payload(),
+        approval: outcome.approval(),
+        expires_at: outcome.expires_ms(),
+    }
+}

@@ -1,0 +1,592 @@
+//! The calls of one session by id: each runs once, and the same id gets the same answer (R7).
+//!
+//! Answers are bounded by age, by the bytes of one session, and by the bytes of all sessions. The id of a dropped answer
+//! stays, so that it never runs again.
+//!
+//! A call that waits for a person or a client holds no request open. Approval, client result, expiry, cancellation and the
+//! end of the session compete for it under one lock, and the first ends it. A client result that is being recorded keeps
+//! the others away until it is on disk or dropped.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::Admitted;
+use toolgate_sandbox::Component;
+
+use crate::call::CallOutcome;
+
+/// Bytes of recorded answers that one session may hold: sixteen results of the largest default size.
+const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bytes of recorded answers that all sessions may hold together. Past that, a session that gets a new answer drops its
+/// own old ones first, so that many sessions cannot do what one may not.
+const ALL_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+
+/// Ids that one session remembers: more than the rounds of a session times the calls of a request.
+const REMEMBERED_CALLS: usize = 40_000;
+
+/// The state of a call.
+#[derive(Clone, Debug)]
+pub enum CallState {
+    /// The call runs. `called` is the tool as the model named it.
+    Running { stop: CancellationToken, called: Arc<str> },
+    /// The call was answered, and waits for a person or a client.
+    Pending(Arc<PendingCall>),
+    /// The call ended with this outcome.
+    Ended(Arc<CallOutcome>),
+    /// The call was dropped before it ended, by a failure of the daemon, or before any of it began. The state is final.
+    Cancelled,
+    /// The call ended, and its answer is no longer held.
+    Forgotten,
+}
+
+/// A call that was answered and has not ended.
+#[derive(Debug)]
+pub struct PendingCall {
+    /// The answer so far, with the approval or the payload.
+    pub outcome: Arc<CallOutcome>,
+    /// SHA-256 of the arguments.
+    pub arguments: [u8; 32],
+    /// Person or client.
+    pub on: PendingOn,
+}
+
+/// The party that a call waits for.
+#[derive(Debug)]
+pub enum PendingOn {
+    /// A person, who approves it. Posted again, the call is decided again.
+    Person,
+    /// The client, which posts the result of its part (T3). The schema for the result is in the admitted call.
+    Client(Box<Admitted<Component>>),
+}
+
+/// The result of opening an id.
+#[derive(Debug)]
+pub enum Lookup {
+    /// The id is new: run it. Dropping the guard without an outcome records it as cancelled.
+    New(RunningCall),
+    /// The id is known, with the same tool and arguments.
+    Known(CallState),
+    /// The id is known, with another tool or other arguments.
+    Conflict,
+    /// The session has made as many calls as it can remember.
+    Full,
+}
+
+/// The result of opening a call for its client's result.
+#[derive(Debug)]
+pub enum ResultLookup {
+    /// The call is reserved for this result until it is dropped.
+    Open(PostedResult),
+    /// The same result was posted before.
+    Same(Arc<CallOutcome>),
+    /// Another result was posted before, or one is being recorded.
+    Conflict,
+    /// The result came too late, whether or not the call has been ended since.
+    TooLate,
+    /// No client performs the call.
+    NotForClient,
+}
+
+/// The calls of one session. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CallTable(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    table: Mutex<Table>,
+    /// Notified when a call ends or is withdrawn.
+    ended: Notify,
+}
+
+#[derive(Debug)]
+struct Table {
+    calls: HashMap<Arc<str>, Entry>,
+    /// Ended calls with an answer, oldest first.
+    held: VecDeque<(Arc<str>, u64)>,
+    held_bytes: usize,
+    /// Calls that wait for their client.
+    at_client: usize,
+    /// Bytes of all sessions.
+    all_held_bytes: Arc<AtomicUsize>,
+    kept_ms: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The tool as the model named it, and SHA-256 of the arguments: the same id with others is another call.
+    called: Arc<str>,
+    arguments: [u8; 32],
+    state: CallState,
+    /// Boxed, since few calls have a client's part.
+    result: Option<Box<ResultState>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ResultState {
+    /// A result with this fingerprint was posted. While the call is pending, it is being recorded.
+    Posted([u8; 32]),
+    /// No result came in time.
+    TooLate,
+}
+
+/// A call that was opened and has not ended.
+#[derive(Debug)]
+pub struct RunningCall {
+    table: CallTable,
+    id: Arc<str>,
+    /// Stops the call.
+    pub cancelled: CancellationToken,
+    /// The approval that the call waited for before it was posted again.
+    pub waited_for: Option<Arc<PendingCall>>,
+    ended: bool,
+}
+
+/// A client's result that is being recorded. Dropping it leaves the call pending.
+#[derive(Debug)]
+pub struct PostedResult {
+    table: CallTable,
+    id: Arc<str>,
+    /// The pending call.
+    pub call: Arc<PendingCall>,
+    ended: bool,
+}
+
+impl PendingCall {
+    /// The approval's id, where the call waits for one.
+    pub fn approval(&self) -> Option<&str> {
+        self.outcome.approval().map(|approval| approval.id())
+    }
+
+    fn expires_ms(&self) -> u64 {
+        self.outcome.expires_ms().unwrap_or(u64::MAX)
+    }
+
+    fn is_at_client(&self) -> bool {
+        matches!(self.on, PendingOn::Client(_))
+    }
+}
+
+impl Entry {
+    /// The pending call; none where its client's result is being recorded, since that ends it.
+    fn pending(&self) -> Option<&Arc<PendingCall>> {
+        match &self.state {
+            CallState::Pending(call) if self.result.is_none() => Some(call),
+            _ => None,
+        }
+    }
+}
+
+impl CallTable {
+    pub(crate) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
+        let table = Table {
+            calls: HashMap::new(),
+            held: VecDeque::new(),
+            held_bytes: 0,
+            at_client: 0,
+            all_held_bytes,
+            kept_ms,
+        };
+        Self(Arc::new(Shared { table: Mutex::new(table), ended: Notify::new() }))
+    }
+
+    /// Opens an id for a call of the tool `called`, whose arguments have this SHA-256.
+    pub fn open(
+        &self,
+        id: &str,
+        called: &Arc<str>,
+        arguments: [u8; 32],
+        now_ms: u64,
+        parent: &CancellationToken,
+    ) -> Lookup {
+        self.with(|table| {
+            table.forget_before(now_ms.saturating_sub(table.kept_ms));
+            let running = |waited_for| {
+                let (id, cancelled): (Arc<str>, _) = (id.into(), parent.child_token());
+                let state = CallState::Running { stop: cancelled.clone(), called: Arc::clone(called) };
+                (RunningCall { table: self.clone(), id, cancelled, waited_for, ended: false }, state)
+            };
+            if let Some(entry) = table.calls.get_mut(id) {
+                if entry.called != *called || entry.arguments != arguments {
+                    return Lookup::Conflict;
+                }
+                let CallState::Pending(pending) = &entry.state else {
+                    return Lookup::Known(entry.state.clone());
+                };
+                if pending.is_at_client() {
+                    return Lookup::Known(entry.state.clone());
+                }
+                let (call, state) = running(Some(Arc::clone(pending)));
+                entry.state = state;
+                return Lookup::New(call);
+            }
+            if table.calls.len() >= REMEMBERED_CALLS {
+                return Lookup::Full;
+            }
+            let (call, state) = running(None);
+            let entry = Entry { called: Arc::clone(called), arguments, state, result: None };
+            table.calls.insert(Arc::clone(&call.id), entry);
+            Lookup::New(call)
+        })
+    }
+
+    /// Whether an id was used.
+    pub fn has(&self, id: &str) -> bool {
+        self.with(|table| table.calls.contains_key(id))
+    }
+
+    /// The state of a call.
+    pub fn find(&self, id: &str, now_ms: u64) -> Option<CallState> {
+        self.with(|table| {
+            table.forget_before(now_ms.saturating_sub(table.kept_ms));
+            table.calls.get(id).map(|entry| entry.state.clone())
+        })
+    }
+
+    /// Resolves when a call ends or is withdrawn after this future was first polled or enabled.
+    pub fn next_end(&self) -> Notified<'_> {
+        self.0.ended.notified()
+    }
+
+    /// Opens a call for the result that its client posts. `fingerprint` identifies the result.
+    pub fn open_result(&self, id: &str, fingerprint: [u8; 32], now_ms: u64) -> ResultLookup {
+        self.with(|table| {
+            let Some(entry) = table.calls.get_mut(id) else { return ResultLookup::NotForClient };
+            match (&entry.state, entry.result.as_deref().copied()) {
+                (CallState::Pending(call), None) if !call.is_at_client() => ResultLookup::NotForClient,
+                (CallState::Pending(call), None) if call.expires_ms() <= now_ms => ResultLookup::TooLate,
+                (CallState::Pending(call), None) => {
+                    entry.result = Some(Box::new(ResultState::Posted(fingerprint)));
+                    let (table, call) = (self.clone(), Arc::clone(call));
+                    ResultLookup::Open(PostedResult { table, id: id.into(), call, ended: false })
+                }
+                (CallState::Ended(outcome), Some(ResultState::Posted(posted))) if posted == fingerprint => {
+                    ResultLookup::Same(Arc::clone(outcome))
+                }
+                (_, Some(ResultState::Posted(_))) => ResultLookup::Conflict,
+                (_, Some(ResultState::TooLate)) => ResultLookup::TooLate,
+                (_, None) => ResultLookup::NotForClient,
+            }
+        })
+    }
+
+    /// Stops a call that runs, or ends a pending one with the outcome that `end` makes of it.
+    ///
+    /// A call whose pending answer is still being recorded counts as running; `dispatch` looks at the token again once the
+    /// answer is on disk.
+    pub fn cancel(&self, id: &str, now_ms: u64, end: impl FnOnce(Arc<PendingCall>) -> Arc<CallOutcome>) {
+        self.with(|table| {
+            let Some(entry) = table.calls.get(id) else { return };
+            if let CallState::Running { stop, .. } = &entry.state {
+                stop.cancel();
+            } else if let Some(pending) = entry.pending().cloned() {
+                table.end(id, end(pending), now_ms);
+                self.0.ended.notify_waiters();
+            }
+        });
+    }
+
+    /// The ids of pending calls.
+    pub fn pending(&self) -> Vec<Arc<str>> {
+        self.pending_where(|_| true).into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// The ids of calls that wait for an approval.
+    pub fn pending_on_approval(&self, approval: &str) -> Vec<Arc<str>> {
+        let calls = self.pending_where(|call| call.approval() == Some(approval));
+        calls.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Calls whose client's time is over.
+    pub fn expired_at_client(&self, now_ms: u64) -> Vec<(Arc<str>, Arc<PendingCall>)> {
+        match self.at_client() {
+            0 => Vec::new(),
+            _ => self.pending_where(|call| call.is_at_client() && call.expires_ms() <= now_ms),
+        }
+    }
+
+    /// The number of calls that wait for their client.
+    pub fn at_client(&self) -> usize {
+        self.with(|table| table.at_client)
+    }
+
+    /// Ends a call that waits for an approval that will not come. None where the call does not wait.
+    pub fn end_unapproved(&self, outcome: CallOutcome, now_ms: u64) -> Option<Arc<CallOutcome>> {
+        self.end_pending(outcome, None, now_ms)
+    }
+
+    /// Ends a call whose client did not post a result in time. None where the call does not wait.
+    pub fn end_too_late(&self, outcome: CallOutcome, now_ms: u64) -> Option<Arc<CallOutcome>> {
+        self.end_pending(outcome, Some(ResultState::TooLate), now_ms)
+    }
+
+    fn end_pending(
+        &self,
+        outcome: CallOutcome,
+        result: Option<ResultState>,
+        now_ms: u64,
+    ) -> Option<Arc<CallOutcome>> {
+        self.with(|table| {
+            table.calls.get(&*outcome.id)?.pending()?;
+            let outcome = Arc::new(outcome);
+            table.end(&outcome.id, Arc::clone(&outcome), now_ms);
+            if let Some(entry) = table.calls.get_mut(&*outcome.id) {
+                entry.result = result.map(Box::new);
+            }
+            self.0.ended.notify_waiters();
+            Some(outcome)
+        })
+    }
+
+    fn pending_where(&self, fits: impl Fn(&PendingCall) -> bool) -> Vec<(Arc<str>, Arc<PendingCall>)> {
+        self.with(|table| {
+            let pending = table.calls.iter().filter_map(|(id, entry)| Some((id, entry.pending()?)));
+            let fitting = pending.filter(|(_, call)| fits(call));
+            fitting.map(|(id, call)| (Arc::clone(id), Arc::clone(call))).collect()
+        })
+    }
+
+    fn end(&self, id: &str, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
+        let outcome = Arc::new(outcome);
+        self.with(|table| table.end(id, Arc::clone(&outcome), now_ms));
+        self.0.ended.notify_waiters();
+        outcome
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
+        act(&mut self.0.table.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RunningCall {
+    /// Records the final outcome.
+    pub fn end(mut self, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
+        self.ended = true;
+        self.table.end(&self.id, outcome, now_ms)
+    }
+
+    /// Leaves the call to a person or a client. `arguments` is the SHA-256 of its arguments.
+    pub fn suspend(mut self, outcome: CallOutcome, on: PendingOn, arguments: [u8; 32]) -> Arc<CallOutcome> {
+        let outcome = Arc::new(outcome);
+        let call = PendingCall { outcome: Arc::clone(&outcome), arguments, on };
+        self.set_state(CallState::Pending(Arc::new(call)));
+        outcome
+    }
+
+    /// Removes the call, of which nothing was recorded. Its id may be used again; a call that waited for approval waits
+    /// again.
+    pub fn withdraw(mut self) {
+        match self.waited_for.take() {
+            Some(pending) => self.set_state(CallState::Pending(pending)),
+            None => {
+                self.ended = true;
+                self.table.with(|table| drop(table.calls.remove(&self.id)));
+            }
+        }
+        self.table.0.ended.notify_waiters();
+    }
+
+    fn set_state(&mut self, state: CallState) {
+        self.ended = true;
+        self.table.with(|table| {
+            if let CallState::Pending(call) = &state {
+                table.at_client += usize::from(call.is_at_client());
+            }
+            if let Some(entry) = table.calls.get_mut(&self.id) {
+                entry.state = state;
+            }
+        });
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.set_state(CallState::Cancelled);
+            self.table.0.ended.notify_waiters();
+        }
+    }
+}
+
+impl PostedResult {
+    /// Ends the call with the client's result.
+    pub fn end(mut self, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
+        self.ended = true;
+        self.table.end(&self.id, outcome, now_ms)
+    }
+}
+
+impl Drop for PostedResult {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.table.with(|table| {
+                if let Some(entry) = table.calls.get_mut(&self.id) {
+                    entry.result = None;
+                }
+            });
+        }
+    }
+}
+
+impl Table {
+    fn end(&mut self, id: &str, outcome: Arc<CallOutcome>, now_ms: u64) {
+        let Some((id, _)) = self.calls.get_key_value(id) else { return };
+        let id = Arc::clone(id);
+        let bytes = outcome.held_bytes();
+        self.held_bytes += bytes;
+        self.all_held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(entry) = self.calls.get_mut(&id) {
+            let before = std::mem::replace(&mut entry.state, CallState::Ended(outcome));
+            if let CallState::Pending(call) = before {
+                self.at_client -= usize::from(call.is_at_client());
+            }
+        }
+        self.held.push_back((id, now_ms));
+        while self.holds_too_much() && self.held.len() > 1 {
+            self.forget_oldest();
+        }
+    }
+
+    fn holds_too_much(&self) -> bool {
+        self.held_bytes > ANSWER_BYTES || self.all_held_bytes.load(Ordering::Relaxed) > ALL_ANSWER_BYTES
+    }
+
+    fn forget_before(&mut self, before_ms: u64) {
+        while self.held.front().is_some_and(|(_, ended_ms)| *ended_ms < before_ms) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let Some((id, _)) = self.held.pop_front() else { return };
+        let Some(entry) = self.calls.get_mut(&id) else { return };
+        if let CallState::Ended(outcome) = &entry.state {
+            let bytes = outcome.held_bytes();
+            self.held_bytes = self.held_bytes.saturating_sub(bytes);
+            self.all_held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        entry.state = CallState::Forgotten;
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.all_held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::call::{Executed, OutcomeState};
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    fn outcome(id: &str, output: &str) -> CallOutcome {
+        let output = serde_json::value::to_raw_value(output).unwrap();
+        CallOutcome::new(id, &"t".into(), Executed::Yes, OutcomeState::Ok(output))
+    }
+
+    fn table() -> CallTable {
+        CallTable::new(HOUR_MS, Arc::default())
+    }
+
+    fn open(table: &CallTable, id: &str, arguments: u8, now_ms: u64) -> Lookup {
+        table.open(id, &"t".into(), [arguments; 32], now_ms, &CancellationToken::new())
+    }
+
+    fn run(table: &CallTable, id: &str, answer: &str, now_ms: u64) {
+        match open(table, id, 1, now_ms) {
+            Lookup::New(call) => {
+                drop(call.end(outcome(id, answer), now_ms));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn r7_the_same_id_is_answered_the_same_and_runs_once() {
+        let table = table();
+        run(&table, "c1", "answer", 0);
+        match open(&table, "c1", 1, 5) {
+            Lookup::Known(CallState::Ended(recorded)) => {
+                assert_eq!(recorded.output().map(RawValue::get), Some("\"answer\""))
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(matches!(open(&table, "c2", 1, 5), Lookup::New(_)));
+    }
+
+    #[test]
+    fn r7_the_same_id_with_another_tool_or_other_arguments_is_a_conflict() {
+        let table = table();
+        run(&table, "c1", "answer", 0);
+        assert!(matches!(open(&table, "c1", 2, 5), Lookup::Conflict));
+        let another = table.open("c1", &"u".into(), [1; 32], 5, &CancellationToken::new());
+        assert!(matches!(another, Lookup::Conflict));
+    }
+
+    #[test]
+    fn a_running_call_is_known_and_can_be_stopped() {
+        let table = table();
+        let Lookup::New(call) = open(&table, "c1", 1, 0) else { panic!() };
+        let Some(CallState::Running { stop, .. }) = table.find("c1", 0) else { panic!() };
+        stop.cancel();
+        assert!(call.cancelled.is_cancelled());
+    }
+
+    #[test]
+    fn the_end_of_the_session_stops_its_calls() {
+        let table = table();
+        let session = CancellationToken::new();
+        let Lookup::New(call) = table.open("c1", &"t".into(), [1; 32], 0, &session) else { panic!() };
+        session.cancel();
+        assert!(call.cancelled.is_cancelled());
+    }
+
+    #[test]
+    fn r7_an_expired_answer_is_forgotten_and_its_id_never_runs_again() {
+        let table = table();
+        run(&table, "c1", "answer", 0);
+        assert!(matches!(table.find("c1", HOUR_MS), Some(CallState::Ended(_))));
+        assert!(matches!(open(&table, "c1", 1, HOUR_MS + 1), Lookup::Known(CallState::Forgotten)));
+    }
+
+    #[test]
+    fn answers_are_bounded_by_their_bytes_together() {
+        let table = table();
+        let large = "x".repeat(ANSWER_BYTES / 2 + 1);
+        run(&table, "c1", &large, 0);
+        run(&table, "c2", &large, 0);
+        assert!(matches!(table.find("c1", 0), Some(CallState::Forgotten)));
+        assert!(matches!(table.find("c2", 0), Some(CallState::Ended(_))));
+    }
+
+    #[test]
+    fn answers_of_all_sessions_are_bounded_and_counted_back() {
+        let all = Arc::new(AtomicUsize::new(ALL_ANSWER_BYTES));
+        let table = CallTable::new(HOUR_MS, Arc::clone(&all));
+        run(&table, "c1", "answer", 0);
+        run(&table, "c2", "answer", 0);
+        assert!(matches!(table.find("c1", 0), Some(CallState::Forgotten)));
+        assert!(matches!(table.find("c2", 0), Some(CallState::Ended(_))));
+        drop(table);
+        assert_eq!(all.load(Ordering::Relaxed), ALL_ANSWER_BYTES);
+    }
+
+    #[test]
+    fn r7_a_dropped_call_stays_cancelled_and_a_withdrawn_one_may_be_tried_again() {
+        let table = table();
+        drop(open(&table, "dropped", 1, 0));
+        assert!(matches!(open(&table, "dropped", 1, 0), Lookup::Known(CallState::Cancelled)));
+        let Lookup::New(call) = open(&table, "withdrawn", 1, 0) else { panic!() };
+        call.withdraw();
+        assert!(matches!(open(&table, "withdrawn", 1, 0), Lookup::New(_)));
+    }
+}
