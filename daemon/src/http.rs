@@ -39,35 +39,31 @@ mod tokens;
 mod tools;
 mod test_call;
 
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
-use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
 use utoipa_axum::routes;
 
-use crate::audit::{AdminRecord, Audit};
+use crate::admin::{Actor, Admin, AdminParts, audit_failure};
+use crate::audit::Audit;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::config::Config;
-use crate::credentials::Credentials;
-use crate::custom::CustomTools;
 use crate::dispatch::Dispatcher;
-use crate::identity::{Access, Caller, Identity};
-use crate::plugins::Plugins;
-use crate::registry::Registry;
-use crate::sessions::{Session, Sessions};
-use crate::store::Store;
+use crate::identity::{Access, Caller};
+use crate::sessions::Session;
 use guard::{Authenticated, Routes};
 use problem::Problem;
 
+pub use documents::DocumentWarning;
+pub use problem::ErrorTypeForm;
 pub use site::Site;
 
 /// How long changes may take to end when the time to drain is over: as long as the last answers.
@@ -84,28 +80,12 @@ pub struct App(Arc<AppParts>);
 pub struct AppParts {
     /// The settings.
     pub config: Config,
-    /// Carries calls out.
-    pub dispatcher: Dispatcher,
-    /// Who is calling.
-    pub identity: Identity,
-    /// The secrets.
-    pub credentials: Credentials,
-    /// The loaded plugins.
-    pub plugins: Plugins,
-    /// The tools that organizations made.
-    pub custom: CustomTools,
-    /// What is in force.
-    pub registry: Registry,
-    /// The open sessions.
-    pub sessions: Arc<Sessions>,
-    /// What survives a restart.
-    pub store: Store,
+    /// The administration layer, with the parts that it administers.
+    pub admin: Admin,
     /// Whether new work is taken; cleared when stopping begins.
     pub serving: AtomicBool,
     /// Work that no request waits for.
     pub background: TaskTracker,
-    /// Held while a document is written and put in force, so that both happen in the same order.
-    pub documents: tokio::sync::Mutex<()>,
     /// The OpenAPI document, as JSON text; made with the routes.
     pub openapi: OnceLock<String>,
 }
@@ -134,32 +114,42 @@ impl App {
 
     /// Waits for what is under way and closes the state. Changes may take until `drained` and not much longer.
     pub async fn close(&self, drained: Instant) {
-        let (background, detached) = (&self.0.background, &self.0.dispatcher.parts().detached);
+        let (background, detached) = (&self.0.background, &self.parts().dispatcher.parts().detached);
         background.close();
         if !end_in_time(background, drained, detached.shutdown()).await {
             let left = background.len();
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
         detached.close().await;
-        self.0.credentials.close().await;
-        self.0.store.close().await;
+        self.parts().credentials.close().await;
+        self.parts().store.close().await;
     }
 
     fn settings(&self) -> &Config {
         &self.0.config
     }
 
+    fn admin(&self) -> &Admin {
+        &self.0.admin
+    }
+
+    fn parts(&self) -> &AdminParts {
+        self.0.admin.parts()
+    }
+
     fn dispatcher(&self) -> &Dispatcher {
-        &self.0.dispatcher
+        &self.parts().dispatcher
     }
 
     fn audit(&self) -> &Audit {
-        &self.0.dispatcher.parts().audit
+        &self.dispatcher().parts().audit
     }
 
     /// The session, if it is there and the caller may use it; both get the same answer.
     async fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
-        let Some(session) = self.0.sessions.find(id) else { return Err(self.no_session(caller, id).await) };
+        let Some(session) = self.parts().sessions.find(id) else {
+            return Err(self.no_session(caller, id).await);
+        };
         caller.may_use_session(id, Some((&session.setup.organization, &session.setup.agent)))?;
         let idle_ms = now_ms().saturating_sub(session.last_used_ms());
         if idle_ms > self.settings().sessions.idle_seconds.saturating_mul(1000) {
@@ -170,7 +160,7 @@ impl App {
 
     /// Why there is no such session: one that is over is remembered for a while, for whoever may know of it.
     async fn no_session(&self, caller: &Caller, id: &str) -> Problem {
-        let row = self.0.store.session(id).await;
+        let row = self.parts().store.session(id).await;
         let agent = row.as_ref().ok().map(|row| (&row.organization, &row.agent));
         match (caller.may_use_session(id, agent), row) {
             (Err(refused), _) => refused.into(),
@@ -184,14 +174,14 @@ impl App {
             .audit()
             .lookup(&session.setup.id, session.setup.created_ms, call)
             .await
-            .map_err(audit::unavailable)?;
+            .map_err(|error| audit_failure(&error))?;
         let row = found.ok_or_else(|| Problem::not_found("call"))?;
         let called = row.call.as_ref().map_or("", |intent| &intent.wire_name).into();
         Ok(CallOutcome::from_audit(call, &called, &row))
     }
 
-    /// Carries work on to its end, also where the caller hangs up.
-    async fn to_its_end<T: Send + 'static>(
+    /// Runs work to completion, also where the caller disconnects.
+    async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Problem> {
@@ -204,7 +194,7 @@ impl App {
         })
     }
 
-    /// Does an administrative act and records it, however it ends.
+    /// Performs an act of the caller and records its outcome.
     async fn act<T>(
         &self,
         caller: &Caller,
@@ -213,46 +203,13 @@ impl App {
         target: &str,
         act: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Problem> {
-        self.act_with(caller, organization, action, target, None, act).await
+        let action = self.actor(caller).action(organization, action, target);
+        Ok(self.admin().audited(action, act).await?)
     }
 
-    /// The same, with more to record of it.
-    async fn act_with<T>(
-        &self,
-        caller: &Caller,
-        organization: Option<&Name>,
-        action: &'static str,
-        target: &str,
-        details: Option<&RawValue>,
-        act: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, Problem> {
-        self.act_for(&caller.token_id, organization, action, target, details, act).await
-    }
-
-    /// The same for whoever is not here now and asked for it earlier.
-    async fn act_for<T>(
-        &self,
-        principal: &str,
-        organization: Option<&Name>,
-        action: &'static str,
-        target: &str,
-        details: Option<&RawValue>,
-        act: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, Problem> {
-        let done = act.await;
-        let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
-        let record = AdminRecord {
-            organization: organization.map(|name| name.as_str().into()),
-            principal: principal.into(),
-            action: action.into(),
-            target: target.into(),
-            outcome: outcome.into(),
-            revision: Some(self.0.registry.snapshot().revision),
-            details: details.map(Cow::Borrowed),
-            source: DOOR.into(),
-        };
-        self.audit().admin(record).await.map_err(audit::unavailable)?;
-        Ok(done?)
+    /// The caller, as the administration layer takes it.
+    fn actor<'a>(&self, caller: &'a Caller) -> Actor<'a> {
+        Actor { caller, source: DOOR }
     }
 }
 

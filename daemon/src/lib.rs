@@ -12,6 +12,7 @@ pub mod approvals;
 pub mod audit;
 
 // Requests, callers and responses.
+pub mod admin;
 pub mod http;
 pub mod identity;
 pub mod frame;

@@ -26,8 +26,10 @@ use toolgate_sandbox::{
     EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams, processors,
 };
 
+use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
+use crate::clock::now_ms;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{Config, PagemapScan};
 use crate::credentials::{
@@ -35,7 +37,6 @@ use crate::credentials::{
     Vault, VaultPlace, VaultReferences, https_client,
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
-use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey, OrganizationDocument};
 use crate::events::Events;
@@ -46,7 +47,7 @@ use crate::keys;
 use crate::logging;
 use crate::plugins::{PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
-use crate::sessions::{InitialState, Bounds, OPEN_MAX, SessionSetup, Sessions};
+use crate::sessions::{Bounds, InitialState, OPEN_MAX, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
 
@@ -189,20 +190,22 @@ impl PreparedDaemon {
         let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
         let settings = listener_settings(&self.config);
         let refreshing = credentials.clone().keep(stop.clone(), now_ms);
-        let app = App::new(AppParts {
+        let admin = Admin::new(AdminParts {
             credentials,
             custom,
-            openapi: std::sync::OnceLock::new(),
-            config: self.config,
             dispatcher,
             identity,
             plugins,
             registry,
             sessions,
             store,
+        });
+        let app = App::new(AppParts {
+            admin,
+            openapi: std::sync::OnceLock::new(),
+            config: self.config,
             serving: AtomicBool::new(true),
             background: TaskTracker::new(),
-            documents: tokio::sync::Mutex::default(),
         });
         let tasks = [
             tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), shutdown.clone())),

@@ -23,6 +23,18 @@ pub struct Sound {
 }
 
 impl RuleKey {
+    /// The key of a document that decides calls; none for other documents.
+    pub fn of(key: &super::DocumentKey) -> Option<Self> {
+        match key {
+            super::DocumentKey::Platform => Some(Self::Platform),
+            super::DocumentKey::Policy(organization) => Some(Self::Policy(organization.clone())),
+            super::DocumentKey::Agent { organization, agent } => {
+                Some(Self::Agent(organization.clone(), agent.clone()))
+            }
+            _ => None,
+        }
+    }
+
     /// Reads a text that is to stand under this key, or says what is wrong with it and where.
     pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<Sound, DocumentError> {
         match self {

@@ -7,8 +7,8 @@ use axum::response::Response;
 
 use super::address::{AgentAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::documents::{
-    DocumentAccepted, DocumentEntry, DocumentView, DocumentWarnings, Strictness, documents, end_with, name,
-    precondition, put_in_force, stored, stored_warnings,
+    DocumentAccepted, DocumentEntry, DocumentView, DocumentWarnings, Strictness, documents, name,
+    precondition, stored, stored_warnings,
 };
 use super::extract::{Path, Query};
 use super::problem::Problem;
@@ -17,7 +17,6 @@ use super::refusal::{
 };
 use super::schema::AgentForm;
 use super::{App, Authenticated, List, Page};
-use crate::clock::now_ms;
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 
 /// List the agents of an organization.
@@ -39,7 +38,7 @@ pub async fn list(
 ) -> Result<axum::Json<List<DocumentView>>, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    if !app.0.registry.snapshot().knows(&organization) {
+    if !app.parts().registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
     documents(&app, DocumentKind::Agent, organization.as_str(), &page).await
@@ -86,8 +85,8 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = RuleKey::Agent(name(&organization)?, name(&agent)?);
-    put_in_force(&app, &caller, key, strictness.strict, &headers, body).await
+    let key = DocumentKey::agent(&name(&organization)?, &name(&agent)?);
+    super::documents::put(&app, &caller, key, &strictness, &headers, body).await
 }
 
 /// What is odd about an agent now.
@@ -123,17 +122,7 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let (organization, agent) = (name(&organization)?, name(&agent)?);
-    caller.may_own(&organization)?;
     let precondition = precondition(&headers)?;
-    let key = DocumentKey::agent(&organization, &agent);
-    let target = format!("{organization}/{agent}");
-    let deleting = async {
-        let _in_order = app.0.documents.lock().await;
-        let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
-        app.0.registry.remove_agent(&organization, &agent);
-        end_with(&app, removed).await;
-        Ok(())
-    };
-    app.act(&caller, Some(&organization), "agent.delete", &target, deleting).await?;
+    app.admin().delete_agent(app.actor(&caller), &organization, &agent, &precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -3,14 +3,15 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Layer, Name};
+use toolgate_admission::{ErrorType, Layer, Name};
 use utoipa::{IntoParams, ToSchema};
 
 use super::extract::Query;
 use super::problem::{ErrorTypeForm, Problem};
 use super::refusal::{NoOrganization, Unreadable};
 use super::{App, Authenticated};
-use crate::audit::{self, AuditError, Kind, Order, Row, Status, VerifyReport};
+use crate::admin::audit_failure;
+use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
 
 /// What to look for; everything that is given must hold.
 #[derive(Deserialize, IntoParams)]
@@ -115,7 +116,7 @@ pub async fn search(
         limit: query.limit,
         order: query.order,
     };
-    let mut page = app.audit().search(&query).await.map_err(unavailable)?;
+    let mut page = app.audit().search(&query).await.map_err(|error| audit_failure(&error))?;
     if caller.organization.is_some() {
         page.rows.iter_mut().for_each(hide_platforms);
     }
@@ -154,15 +155,6 @@ fn error_type(text: &str) -> Result<String, Problem> {
     responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), Unreadable),
 )]
 pub async fn verify(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
-    let report = app.audit().verify().await.map_err(unavailable)?;
+    let report = app.audit().verify().await.map_err(|error| audit_failure(&error))?;
     Ok(axum::Json(report).into_response())
-}
-
-/// Why the log did not answer, or did not take a record.
-pub(super) fn unavailable(error: AuditError) -> Problem {
-    let error_type = match &error {
-        AuditError::BadCursor { .. } => ErrorType::InvalidRequest,
-        _ => ErrorType::Unavailable,
-    };
-    CallError::new(error_type, error.to_string(), error.hint()).into()
 }

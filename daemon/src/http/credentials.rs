@@ -43,7 +43,7 @@ pub async fn list(
 ) -> Result<axum::Json<List<CredentialView>>, Problem> {
     let organization = own(&app, &caller, &organization)?;
     let limit = page.limit() as usize;
-    let mut found = app.0.credentials.list(&organization, page.cursor.as_deref(), limit + 1);
+    let mut found = app.parts().credentials.list(&organization, page.cursor.as_deref(), limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| more).map(|credential| credential.row.name.to_string());
@@ -68,7 +68,7 @@ pub async fn get(
     Path((organization, credential)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
-    Ok(answered(&app, StatusCode::OK, &*app.0.credentials.find(&organization, &credential)?))
+    Ok(answered(&app, StatusCode::OK, &*app.parts().credentials.find(&organization, &credential)?))
 }
 
 /// Make or replace a credential.
@@ -98,7 +98,7 @@ pub async fn put(
     let precondition = precondition(&headers)?;
     let new = request.read(&app.settings().credentials.plain_http.clone().unwrap_or_default())?;
     let target = target(&organization, &credential);
-    let writing = app.0.credentials.put(&organization, &credential, new, &precondition, now_ms());
+    let writing = app.parts().credentials.put(&organization, &credential, new, &precondition, now_ms());
     let (stored, written) = app.act(&caller, Some(&organization), "credential.put", &target, writing).await?;
     Ok(answered(&app, status(written.created), &stored))
 }
@@ -120,7 +120,7 @@ pub async fn delete(
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let precondition = precondition(&headers)?;
     let target = target(&organization, &credential);
-    let deleting = app.0.credentials.remove(&organization, &credential, &precondition, now_ms());
+    let deleting = app.parts().credentials.remove(&organization, &credential, &precondition, now_ms());
     app.act(&caller, Some(&organization), "credential.delete", &target, deleting).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -149,8 +149,14 @@ pub async fn rotate(
     let precondition = precondition(&headers)?;
     let (secret, expires_ms) = request.read()?;
     let target = target(&organization, &credential);
-    let rotating =
-        app.0.credentials.rotate(&organization, &credential, secret, expires_ms, &precondition, now_ms());
+    let rotating = app.parts().credentials.rotate(
+        &organization,
+        &credential,
+        secret,
+        expires_ms,
+        &precondition,
+        now_ms(),
+    );
     let stored = app.act(&caller, Some(&organization), "credential.rotate", &target, rotating).await?;
     Ok(answered(&app, StatusCode::OK, &stored))
 }
@@ -159,7 +165,7 @@ pub async fn rotate(
 fn own(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
     let organization = name(organization)?;
     caller.may_own(&organization)?;
-    match app.0.registry.snapshot().knows(&organization) {
+    match app.parts().registry.snapshot().knows(&organization) {
         true => Ok(organization),
         false => {
             let key = DocumentKey::Organization(organization);
@@ -183,7 +189,7 @@ pub(super) fn target(organization: &Name, credential: &Name) -> String {
 }
 
 fn shown(app: &App, credential: &Credential) -> CredentialView {
-    view(credential, app.0.credentials.state(credential, now_ms()))
+    view(credential, app.parts().credentials.state(credential, now_ms()))
 }
 
 fn answered(app: &App, status: StatusCode, credential: &Credential) -> Response {

@@ -66,11 +66,11 @@ pub async fn list(
 ) -> Result<axum::Json<List<CustomToolView>>, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    if !app.0.registry.snapshot().knows(&organization) {
+    if !app.parts().registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
     let limit = page.limit();
-    let mut items = app.0.custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
+    let mut items = app.parts().custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
     let more = items.len() > limit as usize;
     items.truncate(limit as usize);
     let next_cursor = items.last().filter(|_| more).map(|tool| tool.namespace.clone());
@@ -124,9 +124,9 @@ pub async fn put(
     let text = body_text(&app, body).await?;
     let precondition = precondition(&headers)?;
     let origin = origin(&caller);
-    let putting = app.0.custom.put(&key, &text, &precondition, &origin);
+    let putting = app.parts().custom.put(&key, &text, &precondition, &origin);
     let (written, tool) = acted(&app, &caller, &key, "tool.put", putting).await?;
-    let warnings = app.0.custom.warnings(&key).into_iter().map(Warning::into).collect();
+    let warnings = app.parts().custom.warnings(&key).into_iter().map(Warning::into).collect();
     let accepted = axum::Json(Accepted { tool, warnings }).into_response();
     Ok(tagged(status(written.created), written.revision, accepted))
 }
@@ -147,7 +147,7 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let key = owned(&caller, &organization, &namespace)?;
     let precondition = precondition(&headers)?;
-    acted(&app, &caller, &key, "tool.remove", app.0.custom.remove(&key, &precondition)).await?;
+    acted(&app, &caller, &key, "tool.remove", app.parts().custom.remove(&key, &precondition)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -166,7 +166,7 @@ pub async fn refresh(
 ) -> Result<axum::Json<CustomToolView>, Problem> {
     let key = owned(&caller, &organization, &namespace)?;
     let origin = origin(&caller);
-    let refreshing = app.0.custom.refresh(&key, &origin);
+    let refreshing = app.parts().custom.refresh(&key, &origin);
     Ok(axum::Json(acted(&app, &caller, &key, "tool.refresh", refreshing).await?))
 }
 
@@ -186,7 +186,7 @@ pub async fn approve(
     Json(consent): Json<ConsentRequest>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
     let key = owned(&caller, &organization, &namespace)?;
-    let approving = app.0.custom.approve(&key, &consent.digest);
+    let approving = app.parts().custom.approve(&key, &consent.digest);
     Ok(axum::Json(acted(&app, &caller, &key, "tool.approve", approving).await?))
 }
 

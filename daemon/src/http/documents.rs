@@ -1,7 +1,5 @@
 //! What documents have in common over HTTP: they are listed, shown and replaced whole, with entity tags.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -13,11 +11,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::body::expect_json;
 use super::problem::Problem;
 use super::{App, List, Page, body, header};
-use crate::clock::now_ms;
-use crate::documents::{self, DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
-use crate::identity::{Access, Caller};
-use crate::registry::Snapshot;
-use crate::store::{Deleted, WriteResult};
+use crate::admin::{DocumentWrite, DocumentWritten};
+use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
+use crate::identity::Caller;
 
 /// A document in a list.
 #[derive(Serialize)]
@@ -97,95 +93,31 @@ pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> 
     })
 }
 
-/// Reads a document that decides about calls, stores it and puts it in force.
-pub(super) async fn put_in_force(
+/// Takes the whole body of a document and writes it.
+pub(super) async fn put(
     app: &App,
     caller: &Caller,
-    key: RuleKey,
-    strict: bool,
+    key: DocumentKey,
+    strictness: &Strictness,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let (organization, action, target) = named(&key);
-    match organization {
-        Some(organization) => caller.may_own(organization)?,
-        None => caller.may(Access::Operate)?,
-    }
     expect_json(headers)?;
     let text = body_text(app, body).await?;
-    let precondition = precondition(headers)?;
-    let writing = async {
-        let _in_order = app.0.documents.lock().await;
-        let before = app.0.registry.snapshot();
-        let sound = key.read(&text, &before)?;
-        let after = before.with_document(sound.replacement.clone());
-        let mut warnings = sound.warnings;
-        warnings.extend(left_with_nothing(key.clone(), Some(before), after).await);
-        refuse_warnings(&warnings, strict)?;
-        let stored = app.0.store.put_document(&key.clone().into(), &text, &precondition, now_ms()).await?;
-        app.0.registry.put(sound.replacement);
-        Ok((stored, warnings))
-    };
-    let (written, warnings) = app.act(caller, organization, action, &target, writing).await?;
-    Ok(accepted(written, warnings))
-}
-
-/// Whom a policy leaves with nothing, found out beside the calls that go on.
-async fn left_with_nothing(key: RuleKey, before: Option<Arc<Snapshot>>, after: Snapshot) -> Option<Warning> {
-    if matches!(key, RuleKey::Agent(..)) {
-        return None;
-    }
-    let looking = move || documents::left_with_nothing(&key, before.as_deref(), &after);
-    // It ends early where the runtime does, and then nobody is left to warn.
-    tokio::task::spawn_blocking(looking).await.ok().flatten()
-}
-
-/// The answer to a write.
-pub(super) fn accepted(written: WriteResult, warnings: Vec<Warning>) -> Response {
+    let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict: strictness.strict };
+    let DocumentWritten { created, revision, warnings } =
+        app.admin().put_document(app.actor(caller), write).await?;
     let accepted = DocumentAccepted { warnings: warnings.into_iter().map(Into::into).collect() };
-    tagged(status(written.created), written.revision, axum::Json(accepted).into_response())
+    Ok(tagged(status(created), revision, axum::Json(accepted).into_response()))
 }
 
-/// Whose a document is, and how the audit log names writing it.
-fn named(key: &RuleKey) -> (Option<&Name>, &'static str, String) {
-    match key {
-        RuleKey::Platform => (None, "policy.put", "platform".to_owned()),
-        RuleKey::Policy(organization) => (Some(organization), "policy.put", organization.to_string()),
-        RuleKey::Agent(organization, agent) => {
-            (Some(organization), "agent.put", format!("{organization}/{agent}"))
-        }
-    }
-}
-
-/// Where the caller is strict, what would be warned of is refused.
-pub(super) fn refuse_warnings(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
-    let Some(first) = warnings.first().filter(|_| strict) else { return Ok(()) };
-    let hint = match &first.nearest {
-        Some(nearest) => format!("did you mean `{nearest}`? Or send it without `strict=true`"),
-        None => "correct the document, or send it without `strict=true`".to_owned(),
-    };
-    let details = serde_json::json!({"pointer": first.path, "code": first.code});
-    Err(CallError::new(ErrorType::InvalidPolicy, first.message.clone(), hint).with_details(details))
-}
-
-/// What is odd now about a document that is in force.
+/// The present warnings of a document in force.
 pub(super) async fn stored_warnings(
     app: &App,
     key: RuleKey,
 ) -> Result<axum::Json<DocumentWarnings>, Problem> {
-    let document = app.0.store.document(&key.clone().into()).await.map_err(CallError::from)?;
-    let snapshot = app.0.registry.snapshot();
-    let mut warnings = key.warnings(&document.body, &snapshot);
-    warnings.extend(left_with_nothing(key, None, Snapshot::clone(&snapshot)).await);
+    let warnings = app.admin().document_warnings(key).await?;
     Ok(axum::Json(DocumentWarnings { warnings: warnings.into_iter().map(Into::into).collect() }))
-}
-
-/// What cannot be without a deleted document ends in memory too.
-pub(super) async fn end_with(app: &App, removed: Deleted) {
-    app.0.identity.drop_revoked(&removed.tokens).await;
-    for session in &removed.sessions {
-        app.dispatcher().end_session(&app.0.sessions, session).await;
-    }
 }
 
 pub(super) async fn documents(
@@ -195,7 +127,7 @@ pub(super) async fn documents(
     page: &Page,
 ) -> Result<axum::Json<List<DocumentView>>, Problem> {
     let limit = page.limit();
-    let found = app.0.store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
+    let found = app.parts().store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
     let mut found = found.map_err(CallError::from)?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
@@ -212,7 +144,7 @@ pub(super) async fn documents(
 }
 
 pub(super) async fn stored(app: &App, key: &DocumentKey) -> Result<Response, Problem> {
-    let document = app.0.store.document(key).await.map_err(CallError::from)?;
+    let document = app.parts().store.document(key).await.map_err(CallError::from)?;
     let body = ([(axum::http::header::CONTENT_TYPE, "application/json")], document.body).into_response();
     Ok(tagged(StatusCode::OK, document.revision, body))
 }

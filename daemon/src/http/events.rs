@@ -63,7 +63,7 @@ pub async fn of_organization(
 ) -> Result<Response, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    if !app.0.registry.snapshot().knows(&organization) {
+    if !app.parts().registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
     follow(&app, Scope::Organization(organization), Filter::Everything, caller.revoked.clone())

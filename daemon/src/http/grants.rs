@@ -6,20 +6,15 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use toolgate_admission::{CallError, ErrorType, Grant, Namespace};
 
 use super::address::{PluginAddress, WriteHeaders};
-use super::body::expect_json;
-use super::documents::{
-    DocumentAccepted, Strictness, accepted, body_text, precondition, refuse_warnings, stored,
-};
+use super::documents::{self, DocumentAccepted, Strictness, stored};
 use super::extract::{Path, Query};
 use super::plugins::named;
 use super::problem::Problem;
 use super::refusal::{Changed, NoGrant, NoPlugin, NothingSaid, Unreadable, Unrecordable, UnsoundDocument};
 use super::schema::GrantForm;
 use super::{App, Authenticated};
-use crate::clock::now_ms;
 use crate::documents::DocumentKey;
 
 /// Get what a plugin is granted.
@@ -62,36 +57,6 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let namespace = named(&namespace)?;
-    expect_json(&headers)?;
-    let text = body_text(&app, body).await?;
-    let precondition = precondition(&headers)?;
-    let writing = async {
-        let _in_order = app.0.documents.lock().await;
-        let asked = app.0.plugins.requested_capabilities(&namespace).await?;
-        let grant = read(&text)?;
-        let warnings = grant.warnings(&asked);
-        refuse_warnings(&warnings, strictness.strict)?;
-        let key = DocumentKey::Grant(namespace.clone());
-        let written = app.0.store.put_document(&key, &text, &precondition, now_ms()).await?;
-        app.0.plugins.grant(Namespace::clone(&namespace), grant).await;
-        Ok((written, warnings))
-    };
-    let (written, warnings) = app.act(&caller, None, "plugin.grant", namespace.as_str(), writing).await?;
-    Ok(accepted(written, warnings))
-}
-
-/// A sound grant, whose certificates can be used.
-pub(super) fn read(text: &str) -> Result<Grant, CallError> {
-    let grant = Grant::parse(text)?;
-    let unusable = |pem: &&String| !toolgate_sandbox::is_certificate(pem);
-    match grant.extra_ca.iter().position(|pem| unusable(&pem)) {
-        None => Ok(grant),
-        Some(index) => {
-            let place = format!("/extra_ca/{index}");
-            let hint = "give the certificate of the authority itself, as PEM";
-            Err(CallError::new(ErrorType::InvalidPolicy, "the certificate cannot be used", hint)
-                .with_details(serde_json::json!({"pointer": place})))
-        }
-    }
+    let key = DocumentKey::Grant(named(&namespace)?);
+    documents::put(&app, &caller, key, &strictness, &headers, body).await
 }

@@ -148,7 +148,7 @@ impl Guard {
     /// Lets a request in if the caller's role has the access, and its query is one that the route takes.
     fn admit(&self, request: &mut Request) -> Result<(), Problem> {
         let authorization = header(request.headers(), &AUTHORIZATION)?;
-        let caller = self.app.0.identity.authenticate(authorization)?;
+        let caller = self.app.parts().identity.authenticate(authorization)?;
         caller.may(self.access)?;
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);
@@ -216,7 +216,7 @@ async fn in_line(
     answer: impl Future<Output = Result<Response, Infallible>> + Send + 'static,
 ) -> Result<Response, Infallible> {
     let permit = line.acquire_owned().await;
-    let carried = app.to_its_end(async move {
+    let carried = app.run_to_completion(async move {
         // None where the line is closed, which it never is.
         let _permit = permit.ok();
         answer.await

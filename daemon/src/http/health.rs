@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::App;
 use super::problem::Problem;
 use super::refusal::NotReady;
+use crate::admin::audit_failure;
 
 /// That the daemon lives.
 #[derive(Serialize, ToSchema)]
@@ -60,9 +61,9 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     if !app.0.serving.load(Ordering::Acquire) {
         return Err(Problem::new(ErrorType::Unavailable, "the daemon is stopping", "use another one"));
     }
-    app.audit().takes_calls().map_err(super::audit::unavailable)?;
-    app.0.store.ready().await.map_err(toolgate_admission::CallError::from)?;
-    let status = if app.0.credentials.sealed().is_some() { "sealed" } else { HEALTHY.status };
+    app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
+    app.parts().store.ready().await.map_err(toolgate_admission::CallError::from)?;
+    let status = if app.parts().credentials.sealed().is_some() { "sealed" } else { HEALTHY.status };
     Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
 }
 

@@ -19,7 +19,8 @@ use super::refusal::{
     NoCredential, NobodyNeeded, NotAwaited, NotHandedOut, ProviderAway, SealedStore, TooManyConnecting,
     Unrecordable,
 };
-use super::{App, Authenticated};
+use super::{App, Authenticated, DOOR};
+use crate::admin::AuditedAction;
 use crate::clock::now_ms;
 
 /// Longest query of the page: codes and states have some hundred bytes, and some providers send more along.
@@ -83,7 +84,7 @@ pub async fn connect(
     let target = target(&organization, &credential);
     let connecting = async {
         let (token, revoked) = (&caller.token_id, &caller.revoked);
-        app.0.credentials.connect(&organization, &credential, token, revoked, now_ms())
+        app.parts().credentials.connect(&organization, &credential, token, revoked, now_ms())
     };
     let asked = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
     Ok(axum::Json(Connect { url: asked.url, scopes: asked.scopes, expires_ms: asked.expires_ms }))
@@ -104,19 +105,26 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     let now_ms = now_ms();
     let awaited = {
         let (state, organization) = (answer.state.as_deref(), answer.organization.as_deref());
-        app.0.credentials.awaited(state.unwrap_or(""), organization, now_ms)?
+        app.parts().credentials.awaited(state.unwrap_or(""), organization, now_ms)?
     };
     let (organization, target) = (awaited.organization.clone(), target(&awaited.organization, &awaited.name));
     let principal = awaited.principal.clone();
     // To its end and its record, where the browser hangs up as well.
     let (acting, place) = (app.clone(), target.clone());
-    let finished = app.to_its_end(async move {
+    let finished = app.run_to_completion(async move {
         let finishing = async {
             let code = code(answer)?;
-            acting.0.credentials.finish_connecting(awaited, code, now_ms).await
+            acting.parts().credentials.finish_connecting(awaited, code, now_ms).await
         };
-        let action = "credential.connected";
-        acting.act_for(&principal, Some(&organization), action, &place, None, finishing).await
+        let action = AuditedAction {
+            principal: &principal,
+            organization: Some(&organization),
+            action: "credential.connected",
+            target: &place,
+            details: None,
+            source: DOOR,
+        };
+        acting.admin().audited(action, finishing).await
     });
     finished.await??;
     let headers = [

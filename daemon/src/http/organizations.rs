@@ -3,18 +3,14 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::{CallError, ErrorType};
 
 use super::address::{DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::body::Json;
-use super::documents::{
-    DocumentEntry, DocumentView, documents, end_with, name, precondition, status, stored, tagged,
-};
+use super::documents::{DocumentEntry, DocumentView, documents, name, precondition, status, stored, tagged};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{Changed, NoOrganization, NothingSaid, Unreadable, Unrecordable};
 use super::{App, Authenticated, List, Page};
-use crate::clock::now_ms;
 use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
 /// List the organizations.
@@ -73,19 +69,9 @@ pub async fn put(
     Json(document): Json<OrganizationDocument>,
 ) -> Result<Response, Problem> {
     let organization = name(&organization)?;
-    let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;
-    let writing = async {
-        document.check()?;
-        let body = text(&document)?;
-        let _in_order = app.0.documents.lock().await;
-        let written = app.0.store.put_document(&key, &body, &precondition, now_ms()).await?;
-        let connected = document.connected.iter().cloned().collect();
-        app.0.registry.put_organization(organization.clone(), connected);
-        Ok(written)
-    };
     let written =
-        app.act(&caller, Some(&organization), "organization.put", organization.as_str(), writing).await?;
+        app.admin().put_organization(app.actor(&caller), &organization, &document, &precondition).await?;
     Ok(tagged(status(written.created), written.revision, ().into_response()))
 }
 
@@ -104,22 +90,7 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let organization = name(&organization)?;
-    let key = DocumentKey::Organization(organization.clone());
     let precondition = precondition(&headers)?;
-    let deleting = async {
-        let _in_order = app.0.documents.lock().await;
-        let removed = app.0.store.delete_document(&key, &precondition, now_ms()).await?;
-        app.0.registry.remove_organization(&organization);
-        // Before what may wait for a vault: nobody of it calls any more.
-        end_with(&app, removed).await;
-        app.0.credentials.forget_organization(&organization).await;
-        Ok(())
-    };
-    app.act(&caller, Some(&organization), "organization.delete", organization.as_str(), deleting).await?;
+    app.admin().delete_organization(app.actor(&caller), &organization, &precondition).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn text(document: &OrganizationDocument) -> Result<String, CallError> {
-    serde_json::to_string(document)
-        .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))
 }

@@ -40,7 +40,8 @@ pub struct Warned {
 
 impl Warned {
     async fn of(app: &App, namespace: &Namespace, plugin: PluginView) -> Self {
-        let warnings = app.0.plugins.warnings(namespace, &plugin).await.into_iter().map(Into::into).collect();
+        let warnings =
+            app.parts().plugins.warnings(namespace, &plugin).await.into_iter().map(Into::into).collect();
         Self { plugin, warnings }
     }
 }
@@ -59,8 +60,14 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut items: Vec<PluginView> =
-        app.0.plugins.list().await.into_iter().filter(|plugin| plugin.namespace.as_str() > after).collect();
+    let mut items: Vec<PluginView> = app
+        .parts()
+        .plugins
+        .list()
+        .await
+        .into_iter()
+        .filter(|plugin| plugin.namespace.as_str() > after)
+        .collect();
     let limit = page.limit() as usize;
     let more = items.len() > limit;
     items.truncate(limit);
@@ -82,7 +89,7 @@ pub async fn get(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<Warned>, Problem> {
     let namespace = named(&namespace)?;
-    let plugin = app.0.plugins.find(&namespace).await?;
+    let plugin = app.parts().plugins.find(&namespace).await?;
     Ok(axum::Json(Warned::of(&app, &namespace, plugin).await))
 }
 
@@ -119,14 +126,14 @@ pub async fn put(
     let file = body::read(request.into_body(), settings.plugin_bytes, timeout).await?;
     let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
     if wait {
-        let loading = app.0.plugins.load(file, expected);
+        let loading = app.parts().plugins.load(file, expected);
         let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
         return Ok(axum::Json(Warned::of(&app, &namespace, view).await).into_response());
     }
-    let (load, view) = app.0.plugins.start_background_load(file, expected);
+    let (load, view) = app.parts().plugins.start_background_load(file, expected);
     let loading = app.clone();
     app.0.background.spawn(async move {
-        let plugins = &loading.0.plugins;
+        let plugins = &loading.parts().plugins;
         let run = plugins.run_background_load(&load);
         let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), run).await;
         if let Err(Problem(error)) = loaded {
@@ -151,7 +158,7 @@ pub async fn delete(
     Path(namespace): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let namespace = named(&namespace)?;
-    let removing = app.0.plugins.remove(&namespace);
+    let removing = app.parts().plugins.remove(&namespace);
     app.act(&caller, None, "plugin.remove", namespace.as_str(), removing).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -170,7 +177,7 @@ pub async fn rollback(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = named(&namespace)?;
-    let rolling = app.0.plugins.roll_back(&namespace);
+    let rolling = app.parts().plugins.roll_back(&namespace);
     Ok(axum::Json(app.act(&caller, None, "plugin.rollback", namespace.as_str(), rolling).await?))
 }
 
@@ -188,7 +195,7 @@ pub async fn disable(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = named(&namespace)?;
-    let switching = app.0.plugins.set_disabled(&namespace, true);
+    let switching = app.parts().plugins.set_disabled(&namespace, true);
     Ok(axum::Json(app.act(&caller, None, "plugin.disable", namespace.as_str(), switching).await?))
 }
 
@@ -206,7 +213,7 @@ pub async fn enable(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = named(&namespace)?;
-    let switching = app.0.plugins.set_disabled(&namespace, false);
+    let switching = app.parts().plugins.set_disabled(&namespace, false);
     Ok(axum::Json(app.act(&caller, None, "plugin.enable", namespace.as_str(), switching).await?))
 }
 

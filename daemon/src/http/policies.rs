@@ -6,9 +6,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::address::{OrganizationAddress, WriteHeaders};
-use super::documents::{
-    DocumentAccepted, DocumentWarnings, Strictness, name, put_in_force, stored, stored_warnings,
-};
+use super::documents::{self, DocumentAccepted, DocumentWarnings, Strictness, name, stored, stored_warnings};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{
@@ -51,7 +49,7 @@ pub async fn put_platform(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    put_in_force(&app, &caller, RuleKey::Platform, strictness.strict, &headers, body).await
+    documents::put(&app, &caller, DocumentKey::Platform, &strictness, &headers, body).await
 }
 
 /// What is odd about the policy of the platform now.
@@ -110,8 +108,8 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = RuleKey::Policy(name(&organization)?);
-    put_in_force(&app, &caller, key, strictness.strict, &headers, body).await
+    let key = DocumentKey::Policy(name(&organization)?);
+    documents::put(&app, &caller, key, &strictness, &headers, body).await
 }
 
 /// What is odd about the policy of an organization now.

@@ -56,7 +56,7 @@ pub struct ProblemBody {
 }
 
 /// The closed list of error types.
-pub(super) struct ErrorTypeForm;
+pub struct ErrorTypeForm;
 
 impl PartialSchema for ErrorTypeForm {
     fn schema() -> RefOr<Schema> {

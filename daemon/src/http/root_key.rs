@@ -68,7 +68,8 @@ pub async fn unseal(
     Authenticated(caller): Authenticated,
     SecretJson(request): SecretJson<Unsealing>,
 ) -> Result<axum::Json<Unsealed>, Problem> {
-    let unsealing = async { app.0.credentials.unseal(read(&request.key.0, THE_OLD_ONE)?, now_ms()).await };
+    let unsealing =
+        async { app.parts().credentials.unseal(read(&request.key.0, THE_OLD_ONE)?, now_ms()).await };
     app.act(&caller, None, "root_key.unseal", "root_key", unsealing).await?;
     Ok(axum::Json(Unsealed { status: "ok" }))
 }
@@ -89,7 +90,7 @@ pub async fn rotate(
 ) -> Result<axum::Json<RootKeyRotated>, Problem> {
     let rotating = async {
         let given = request.key.as_ref().map(|key| read(&key.0, A_NEW_ONE)).transpose()?;
-        app.0.credentials.rotate_root(given, now_ms()).await
+        app.parts().credentials.rotate_root(given, now_ms()).await
     };
     let done = app.act(&caller, None, "root_key.rotate", "root_key", rotating).await?;
     Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.going }))

@@ -114,7 +114,7 @@ pub async fn post(
         created_ms: now_ms(),
     };
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };
-    let snapshot = app.0.registry.snapshot();
+    let snapshot = app.parts().registry.snapshot();
     let rules =
         snapshot.rules(&setup.organization, &setup.agent).ok_or_else(|| Problem::not_found("agent"))?;
     check_channel(&rules.organization, setup.channel.as_deref())?;
@@ -123,14 +123,14 @@ pub async fn post(
         return Err(no_tools());
     }
     let tools = Shown::all(&rules, &facts);
-    app.0.store.add_session(&row(&setup)).await.map_err(CallError::from)?;
+    app.parts().store.add_session(&row(&setup)).await.map_err(CallError::from)?;
     tracing::info!(
         event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
         conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
         "a session is opened"
     );
     let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
-    let session = app.0.sessions.open(setup, beginning);
+    let session = app.parts().sessions.open(setup, beginning);
     let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.setup.id));
     let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();
     if let Ok(location) = location {
@@ -172,8 +172,8 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let ending = async {
-        app.0.store.end_session(&id, now_ms()).await?;
-        app.dispatcher().end_session(&app.0.sessions, &id).await;
+        app.parts().store.end_session(&id, now_ms()).await?;
+        app.dispatcher().end_session(&app.parts().sessions, &id).await;
         Ok(())
     };
     app.act(&caller, Some(&session.setup.organization), "session.end", &id, ending).await?;

@@ -130,7 +130,7 @@ pub async fn post(
 ) -> Result<Response, Problem> {
     let organization = organization(&caller, request.organization.as_deref())?;
     caller.may_own(&organization)?;
-    if !app.0.registry.snapshot().knows(&organization) {
+    if !app.parts().registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
     let namespace = named(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
@@ -142,7 +142,7 @@ pub async fn post(
     };
     let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
     let origin = origin(&caller);
-    let trying = app.0.custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
+    let trying = app.parts().custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
     let TestCallResult { outcome, exchanges } = trying.await?;
     let view = TrialView {
         result: CallResult::from(&*outcome),

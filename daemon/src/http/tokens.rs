@@ -81,7 +81,7 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<TokenView>>, Problem> {
     let limit = page.limit() as usize;
-    let mut found = app.0.identity.list(&caller, page.cursor.as_deref(), limit + 1)?;
+    let mut found = app.parts().identity.list(&caller, page.cursor.as_deref(), limit + 1)?;
     let more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| more).map(|token| token.id.clone());
@@ -117,15 +117,15 @@ pub async fn post(
     let making = async {
         may_issue?;
         if let Some(organization) = &organization
-            && !app.0.registry.snapshot().knows(organization)
+            && !app.parts().registry.snapshot().knows(organization)
         {
             return Err(Problem::not_found("organization").0);
         }
-        app.0.identity.create(&caller, wanted, now_ms()).await
+        app.parts().identity.create(&caller, wanted, now_ms()).await
     };
     let made = app.act(&caller, whose.as_ref(), "token.create", &request.role, making).await?;
     let token = Some(made.secret.text());
-    let warnings = Some(unknown_agents(&app.0.registry.snapshot(), &made.summary));
+    let warnings = Some(unknown_agents(&app.parts().registry.snapshot(), &made.summary));
     Ok((StatusCode::CREATED, axum::Json(TokenView { token, warnings, ..view(made.summary) })))
 }
 
@@ -159,7 +159,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let revoking = app.0.identity.revoke(&caller, &id, now_ms());
+    let revoking = app.parts().identity.revoke(&caller, &id, now_ms());
     app.act(&caller, caller.organization.as_ref(), "token.revoke", &id, revoking).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -147,7 +147,7 @@ pub async fn select(
 ) -> Result<axum::Json<SelectedTools>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let setup = &session.setup;
-    let snapshot = app.0.registry.snapshot();
+    let snapshot = app.parts().registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let facts = session.state.facts();
     let all = Shown::all(&rules, &facts);
@@ -189,7 +189,7 @@ pub async fn switch(
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tool = app
-        .0
+        .parts()
         .registry
         .snapshot()
         .catalogue_of(&session.setup.organization)
@@ -201,7 +201,7 @@ pub async fn switch(
     let switching = async {
         session.state.set_disabled(&tool, switch.disabled);
         let (disabled, broken) = session.state.unavailable_tools();
-        app.0.store.set_tools_out(&id, &disabled, &broken).await?;
+        app.parts().store.set_tools_out(&id, &disabled, &broken).await?;
         Ok(())
     };
     app.act(&caller, Some(&session.setup.organization), action, &target, switching).await?;
@@ -251,6 +251,6 @@ impl Shown {
 /// The tools of an open session. Of an agent that is gone, none.
 pub(super) fn tools_of(app: &App, session: &Session) -> Vec<Shown> {
     let setup = &session.setup;
-    let rules = app.0.registry.snapshot().rules(&setup.organization, &setup.agent);
+    let rules = app.parts().registry.snapshot().rules(&setup.organization, &setup.agent);
     rules.map(|rules| Shown::all(&rules, &session.state.facts())).unwrap_or_default()
 }

@@ -6,10 +6,8 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::super::address::{CustomToolAddress, WriteHeaders};
-use super::super::body::expect_json;
-use super::super::documents::{DocumentAccepted, Strictness, accepted, body_text, precondition, stored};
+use super::super::documents::{self, DocumentAccepted, Strictness, stored};
 use super::super::extract::{Path, Query};
-use super::super::grants;
 use super::super::problem::Problem;
 use super::super::refusal::{
     Changed, NoCustomToolGrant, NoOrganization, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
@@ -57,17 +55,6 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = owned(&caller, &organization, &namespace)?;
-    expect_json(&headers)?;
-    let text = body_text(&app, body).await?;
-    let precondition = precondition(&headers)?;
-    let granting = async {
-        let grant = grants::read(&text)?;
-        let asked = app.0.custom.asked(&key);
-        let warnings = asked.map(|asked| grant.warnings(&asked)).unwrap_or_default();
-        super::super::documents::refuse_warnings(&warnings, strictness.strict)?;
-        Ok((app.0.custom.grant(&key, &text, grant, &precondition).await?, warnings))
-    };
-    let (written, warnings) = super::acted(&app, &caller, &key, "tool.grant", granting).await?;
-    Ok(accepted(written, warnings))
+    let key = DocumentKey::ToolGrant(owned(&caller, &organization, &namespace)?);
+    documents::put(&app, &caller, key, &strictness, &headers, body).await
 }

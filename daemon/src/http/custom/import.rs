@@ -118,7 +118,7 @@ pub async fn post(
     Json(request): Json<ImportRequest>,
 ) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
     let key = owned(&caller, &organization, &request.namespace)?;
-    if !app.0.registry.snapshot().knows(&key.organization) {
+    if !app.parts().registry.snapshot().knows(&key.organization) {
         return Err(Problem::not_found("organization"));
     }
     let is_dry = request.dry_run.unwrap_or(false);
@@ -140,7 +140,7 @@ pub async fn post(
         return Ok((StatusCode::OK, axum::Json(view)));
     }
     let (text, origin) = (view.definition.to_string(), origin(&caller));
-    let putting = app.0.custom.put(&key, &text, &Precondition::Absent, &origin);
+    let putting = app.parts().custom.put(&key, &text, &Precondition::Absent, &origin);
     let (_, tool) = acted(&app, &caller, &key, "tool.import", putting).await?;
     view.tool = Some(tool);
     Ok((StatusCode::CREATED, axum::Json(view)))

@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolgate::admin::{Admin, AdminParts};
 use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
 use toolgate::clock::now_ms;
@@ -210,8 +211,7 @@ async fn app(folder: &Path) -> (App, String) {
         dispatcher: dispatcher.clone(),
         sessions: Arc::clone(&sessions),
     });
-    let parts = AppParts {
-        config,
+    let admin = Admin::new(AdminParts {
         dispatcher,
         identity,
         credentials,
@@ -220,9 +220,12 @@ async fn app(folder: &Path) -> (App, String) {
         registry,
         sessions,
         store,
+    });
+    let parts = AppParts {
+        config,
+        admin,
         serving: AtomicBool::new(true),
         background: TaskTracker::new(),
-        documents: tokio::sync::Mutex::default(),
         openapi: std::sync::OnceLock::new(),
     };
     (App::new(parts), operator)

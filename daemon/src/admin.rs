@@ -1,0 +1,139 @@
+//! The administration layer: checks, orders, records and applies administrative acts. Front ends translate.
+
+mod approvals;
+mod documents;
+mod explain;
+mod policy_diff;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use tokio::sync::Mutex;
+use toolgate_admission::{CallError, ErrorType, Name};
+
+use crate::audit::{AdminRecord, AuditError};
+use crate::credentials::Credentials;
+use crate::custom::CustomTools;
+use crate::dispatch::Dispatcher;
+use crate::identity::{Caller, Identity};
+use crate::plugins::Plugins;
+use crate::registry::Registry;
+use crate::sessions::Sessions;
+use crate::store::Store;
+
+pub use approvals::{Choice, DecisionRequest};
+pub use documents::{DocumentWrite, DocumentWritten};
+pub use explain::{ExplainedTool, Explanation, StepAnswer, ToolVerdict, explain};
+pub use policy_diff::Preview;
+
+/// Administers the daemon. Cheap to clone.
+#[derive(Clone)]
+pub struct Admin(Arc<Inner>);
+
+struct Inner {
+    parts: AdminParts,
+    /// Held while a document is written and put in force, so that both happen in the same order.
+    documents: Mutex<()>,
+}
+
+/// The parts that are administered.
+pub struct AdminParts {
+    /// Carries calls out.
+    pub dispatcher: Dispatcher,
+    /// Tokens and their roles.
+    pub identity: Identity,
+    /// The credential store.
+    pub credentials: Credentials,
+    /// The loaded plugins.
+    pub plugins: Plugins,
+    /// The tools of organizations.
+    pub custom: CustomTools,
+    /// The rules and plugins in force.
+    pub registry: Registry,
+    /// The open sessions.
+    pub sessions: Arc<Sessions>,
+    /// The SQL store.
+    pub store: Store,
+}
+
+/// The caller of an act, and the front end that took it.
+#[derive(Clone, Copy)]
+pub struct Actor<'a> {
+    /// The caller.
+    pub caller: &'a Caller,
+    /// The front end, as the audit log names it.
+    pub source: &'static str,
+}
+
+/// An act for the audit log.
+pub struct AuditedAction<'a> {
+    /// The id of the token.
+    pub principal: &'a str,
+    /// The organization of the act; none for an act of the platform.
+    pub organization: Option<&'a Name>,
+    /// Such as `agent.put`.
+    pub action: &'static str,
+    /// The object of the act.
+    pub target: &'a str,
+    /// Further details, whose schema depends on the action.
+    pub details: Option<&'a RawValue>,
+    /// The front end that took the act.
+    pub source: &'static str,
+}
+
+impl<'a> Actor<'a> {
+    /// An act of this caller.
+    pub fn action(
+        self,
+        organization: Option<&'a Name>,
+        action: &'static str,
+        target: &'a str,
+    ) -> AuditedAction<'a> {
+        let principal = &self.caller.token_id;
+        AuditedAction { principal, organization, action, target, details: None, source: self.source }
+    }
+}
+
+impl Admin {
+    /// An administration of these parts.
+    pub fn new(parts: AdminParts) -> Self {
+        Self(Arc::new(Inner { parts, documents: Mutex::default() }))
+    }
+
+    /// The parts.
+    pub fn parts(&self) -> &AdminParts {
+        &self.0.parts
+    }
+
+    /// Performs an act and records its outcome.
+    pub async fn audited<T>(
+        &self,
+        action: AuditedAction<'_>,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let done = act.await;
+        let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
+        let record = AdminRecord {
+            organization: action.organization.map(|name| name.as_str().into()),
+            principal: action.principal.into(),
+            action: action.action.into(),
+            target: action.target.into(),
+            outcome: outcome.into(),
+            revision: Some(self.parts().registry.snapshot().revision),
+            details: action.details.map(Cow::Borrowed),
+            source: action.source.into(),
+        };
+        self.parts().dispatcher.parts().audit.admin(record).await.map_err(|error| audit_failure(&error))?;
+        done
+    }
+}
+
+/// The error of a request that the audit log did not answer or record.
+pub fn audit_failure(error: &AuditError) -> CallError {
+    let error_type = match error {
+        AuditError::BadCursor { .. } => ErrorType::InvalidRequest,
+        _ => ErrorType::Unavailable,
+    };
+    CallError::new(error_type, error.to_string(), error.hint())
+}

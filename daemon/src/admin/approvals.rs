@@ -1,0 +1,216 @@
+//! Decisions about approvals (G11).
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use toolgate_admission::{CallError, ErrorType, parse_strict};
+use utoipa::ToSchema;
+
+use super::{Actor, Admin, AuditedAction};
+use crate::approvals::{self, constraints, is_current, refusal};
+use crate::clock::now_ms;
+use crate::store::{ApprovalRow, ApprovalState, Decision};
+
+/// Most calls that one approval allows.
+const USES_MAX: u64 = 1_000;
+/// Longest reason, in characters.
+const REASON_CHARS: usize = 1_000;
+/// Deepest nesting of arguments.
+const ARGUMENTS_DEPTH: u64 = 128;
+
+/// A decision about an approval.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DecisionRequest {
+    /// `approve` or `deny`.
+    decision: Choice,
+    /// The reason, in words. The model is told the reason of a denial.
+    #[schema(value_type = String, required = false, max_length = 1000)]
+    reason: Option<String>,
+    /// Places of the arguments that may vary: JSON pointers, each with a JSON Schema, or with the value that it must
+    /// have. Other places keep the value that is shown. Without it exactly this call is approved.
+    #[schema(value_type = Object, required = false, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
+    arguments: Option<Box<RawValue>>,
+    /// Calls that are approved. Left out: 1.
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 1000)]
+    uses: Option<u64>,
+    /// When the approval expires, in milliseconds since 1970. Left out: after the time that the operator has set.
+    #[schema(value_type = u64, required = false)]
+    expires_at: Option<u64>,
+}
+
+/// Approve or deny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// The call may run.
+    Approve,
+    /// The call ends as denied.
+    Deny,
+}
+
+impl Admin {
+    /// Decides an approval.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND`, `FORBIDDEN` for the principal that opened the session or made the call, `CONFLICT` where it is decided,
+    /// `APPROVAL_EXPIRED` where it would not cover what runs, and `INVALID_REQUEST`.
+    pub async fn decide_approval(
+        &self,
+        actor: Actor<'_>,
+        id: &str,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRow, CallError> {
+        let row = self.parts().store.approval(id, actor.caller.organization.as_ref()).await?;
+        let action = match request.decision {
+            Choice::Approve => "approval.approve",
+            Choice::Deny => "approval.deny",
+        };
+        let organization = row.organization.clone();
+        let details = details(&row, &request);
+        let action =
+            AuditedAction { details: details.as_deref(), ..actor.action(Some(&organization), action, id) };
+        self.audited(action, self.decide(actor, row, request)).await
+    }
+
+    async fn decide(
+        &self,
+        actor: Actor<'_>,
+        row: ApprovalRow,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRow, CallError> {
+        let now_ms = now_ms();
+        let parts = self.parts();
+        check_other_principal(actor, &row)?;
+        let decision = self.parse_decision(actor, &row, request, now_ms)?;
+        let session = parts.sessions.find(&row.session);
+        if decision.state == ApprovalState::Approved {
+            let verdict = session
+                .as_ref()
+                .map(|session| parts.dispatcher.verdict(session, &row.called, &row.arguments));
+            if !verdict.is_some_and(|verdict| is_current(&row, &verdict)) {
+                parts.store.end_approval(&row.id, ApprovalState::Void).await?;
+                if let Some(session) = &session {
+                    let why = approvals::void();
+                    parts.dispatcher.apply_decision(session, &row.id, ApprovalState::Void, Some(&why));
+                }
+                return Err(outdated());
+            }
+        }
+        if !parts.store.decide_approval(&row.id, &decision).await? {
+            let row = parts.store.approval(&row.id, None).await?;
+            return Err(refusal(&row, now_ms)
+                .filter(|_| row.decided_ms.is_none())
+                .unwrap_or_else(|| decided_already(&row)));
+        }
+        let row = parts.store.approval(&row.id, None).await?;
+        if let Some(session) = &session {
+            parts.dispatcher.apply_decision(session, &row.id, row.state, refusal(&row, now_ms).as_ref());
+        }
+        Ok(row)
+    }
+
+    fn parse_decision(
+        &self,
+        actor: Actor<'_>,
+        row: &ApprovalRow,
+        request: DecisionRequest,
+        now_ms: u64,
+    ) -> Result<Decision, CallError> {
+        let is_denied = request.decision == Choice::Deny;
+        let uses = request.uses.unwrap_or(1);
+        check_shape(&request, uses)?;
+        let lifetime_ms = self.parts().dispatcher.parts().approvals.lifetime_ms;
+        let expires_max_ms = now_ms.saturating_add(lifetime_ms);
+        let expires_ms = request.expires_at.unwrap_or(expires_max_ms);
+        if expires_ms <= now_ms || expires_ms > expires_max_ms {
+            let message = format!(
+                "`expires_at` is not within the next {} seconds, as long as an approval can last here",
+                lifetime_ms / 1_000
+            );
+            let hint = "name an earlier time in milliseconds since 1970, or leave it out; an operator can raise `calls.approval_seconds`";
+            return Err(invalid(message, hint));
+        }
+        let arguments = request.arguments.map(|table| table.get().to_owned());
+        if let Some(table) = &arguments {
+            let shown = parse_strict(&row.arguments, ARGUMENTS_DEPTH).map_err(|error| {
+                CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
+            })?;
+            if !constraints(table, &shown)?.fit(&shown) {
+                return Err(invalid(
+                    "the call that waits is not among those that `arguments` allows".to_owned(),
+                    "let the constraints hold for it as well; a call of another shape asks for itself",
+                ));
+            }
+        }
+        Ok(Decision {
+            state: if is_denied { ApprovalState::Denied } else { ApprovalState::Approved },
+            uses: if is_denied { 0 } else { uses },
+            constraints: arguments,
+            reason: request.reason,
+            decided_by: actor.caller.token_id.to_string(),
+            decided_ms: now_ms,
+            expires_ms: if is_denied { row.expires_ms } else { expires_ms },
+        })
+    }
+}
+
+/// An approval is never decided by the principal that opened the session or made the call.
+fn check_other_principal(actor: Actor<'_>, row: &ApprovalRow) -> Result<(), CallError> {
+    let own = &*actor.caller.token_id;
+    if row.opened_by != own && row.asked_by != own {
+        return Ok(());
+    }
+    Err(CallError::new(
+        ErrorType::Forbidden,
+        "the token that opened the session, or made the call, cannot decide about it",
+        "decide with another token; `toolgate token create` makes one",
+    ))
+}
+
+fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS) {
+        return Err(invalid(format!("`reason` has more than {REASON_CHARS} characters"), "shorten it"));
+    }
+    let has_shape = request.arguments.is_some() || request.uses.is_some() || request.expires_at.is_some();
+    if request.decision == Choice::Deny && has_shape {
+        let hint = "a denial holds for the call that asked; leave `arguments`, `uses` and `expires_at` out";
+        return Err(invalid("a denial has no shape".to_owned(), hint));
+    }
+    if uses == 0 || uses > USES_MAX {
+        return Err(invalid(format!("`uses` is {uses}"), "allow 1 to 1000 calls"));
+    }
+    Ok(())
+}
+
+/// The details of a decision in the audit log. The record of the call has the arguments.
+fn details(row: &ApprovalRow, request: &DecisionRequest) -> Option<Box<RawValue>> {
+    let details = json!({
+        "session": row.session, "call": row.call, "tool": row.tool, "plugin_digest": row.plugin_digest,
+        "uses": request.uses, "expires_at": request.expires_at, "reason": request.reason,
+        "constrained": request.arguments.is_some(),
+    });
+    RawValue::from_string(details.to_string()).ok()
+}
+
+fn invalid(message: String, hint: &str) -> CallError {
+    CallError::new(ErrorType::InvalidRequest, message, hint)
+}
+
+/// The error for the approver, not for the model.
+fn outdated() -> CallError {
+    CallError::new(
+        ErrorType::ApprovalExpired,
+        "the shown call would not run any more: the tool, the rules or the session have changed since it asked",
+        "there is nothing to decide; if the call still matters, it asks again under another approval",
+    )
+}
+
+fn decided_already(row: &ApprovalRow) -> CallError {
+    CallError::new(
+        ErrorType::Conflict,
+        format!("it is decided already: `{}`", row.state.as_str()),
+        "get the approval to see the decision; another call asks for another approval",
+    )
+}

@@ -1,0 +1,255 @@
+//! Documents: read, checked, stored and put in force, in one order for all of them.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use toolgate_admission::{CallError, ErrorType, Grant, Name, Warning};
+
+use super::{Actor, Admin};
+use crate::clock::now_ms;
+use crate::documents::{
+    DocumentKey, OrganizationDocument, Precondition, Revision, RuleKey, ToolKey, left_with_nothing,
+};
+use crate::identity::Access;
+use crate::registry::Snapshot;
+use crate::store::{Deleted, WriteResult};
+
+/// A document to be written.
+pub struct DocumentWrite {
+    /// The document.
+    pub key: DocumentKey,
+    /// Its whole text, which is stored as it is.
+    pub text: String,
+    /// The state that it replaces.
+    pub precondition: Precondition,
+    /// Refuse what would be a warning.
+    pub strict: bool,
+}
+
+/// A document that was written and is in force.
+pub struct DocumentWritten {
+    /// The document is new.
+    pub created: bool,
+    /// Its revision.
+    pub revision: Revision,
+    /// Names that resolve to nothing, and the like.
+    pub warnings: Vec<Warning>,
+}
+
+impl Admin {
+    /// Checks a document, stores it and puts it in force.
+    pub async fn put_document(
+        &self,
+        actor: Actor<'_>,
+        write: DocumentWrite,
+    ) -> Result<DocumentWritten, CallError> {
+        self.check_owner(actor, &write.key)?;
+        let (action, target) = named(&write.key);
+        let action = actor.action(write.key.organization(), action, &target);
+        self.audited(action, async {
+            let _in_order = self.0.documents.lock().await;
+            let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
+                (_, Some(key)) => self.put_rules(key, &write).await?,
+                (DocumentKey::Grant(_), _) => self.put_grant(&write).await?,
+                (DocumentKey::ToolGrant(key), _) => self.put_tool_grant(key, &write).await?,
+                (key, None) => return Err(not_written_whole(key)),
+            };
+            Ok(DocumentWritten { created: written.created, revision: written.revision, warnings })
+        })
+        .await
+    }
+
+    /// Checks an organization's document, stores it and puts it in force.
+    pub async fn put_organization(
+        &self,
+        actor: Actor<'_>,
+        name: &Name,
+        document: &OrganizationDocument,
+        precondition: &Precondition,
+    ) -> Result<WriteResult, CallError> {
+        self.audited(actor.action(Some(name), "organization.put", name.as_str()), async {
+            document.check()?;
+            let text = serde_json::to_string(document).map_err(|error| {
+                CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
+            })?;
+            let _in_order = self.0.documents.lock().await;
+            let key = DocumentKey::Organization(name.clone());
+            let written = self.parts().store.put_document(&key, &text, precondition, now_ms()).await?;
+            self.parts()
+                .registry
+                .put_organization(name.clone(), document.connected.iter().cloned().collect());
+            Ok(written)
+        })
+        .await
+    }
+
+    /// Deletes an agent: its sessions end and their running calls are cancelled.
+    pub async fn delete_agent(
+        &self,
+        actor: Actor<'_>,
+        organization: &Name,
+        agent: &Name,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        let key = DocumentKey::agent(organization, agent);
+        self.check_owner(actor, &key)?;
+        let target = format!("{organization}/{agent}");
+        self.audited(actor.action(Some(organization), "agent.delete", &target), async {
+            let _in_order = self.0.documents.lock().await;
+            let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            self.parts().registry.remove_agent(organization, agent);
+            self.end_dependents(deleted).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Deletes an organization with its agents, sessions, credentials and tokens.
+    pub async fn delete_organization(
+        &self,
+        actor: Actor<'_>,
+        name: &Name,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        self.audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
+            let _in_order = self.0.documents.lock().await;
+            let key = DocumentKey::Organization(name.clone());
+            let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            self.parts().registry.remove_organization(name);
+            // Sessions end before the credentials, which may wait for a vault.
+            self.end_dependents(deleted).await;
+            self.parts().credentials.forget_organization(name).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The present warnings of a document in force.
+    pub async fn document_warnings(&self, key: RuleKey) -> Result<Vec<Warning>, CallError> {
+        let document = self.parts().store.document(&key.clone().into()).await?;
+        let snapshot = self.parts().registry.snapshot();
+        let mut warnings = key.warnings(&document.body, &snapshot);
+        warnings.extend(agents_without_tools(key, None, Snapshot::clone(&snapshot)).await);
+        Ok(warnings)
+    }
+
+    fn check_owner(&self, actor: Actor<'_>, key: &DocumentKey) -> Result<(), CallError> {
+        match key.organization() {
+            Some(organization) => actor.caller.may_own(organization),
+            None => actor.caller.may(Access::Operate),
+        }
+    }
+
+    async fn put_rules(
+        &self,
+        key: RuleKey,
+        write: &DocumentWrite,
+    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+        let before = self.parts().registry.snapshot();
+        let sound = key.read(&write.text, &before)?;
+        let after = before.with_document(sound.replacement.clone());
+        let mut warnings = sound.warnings;
+        warnings.extend(agents_without_tools(key, Some(before), after).await);
+        check_strict(&warnings, write.strict)?;
+        let written = self.store_document(write).await?;
+        self.parts().registry.put(sound.replacement);
+        Ok((written, warnings))
+    }
+
+    async fn put_grant(&self, write: &DocumentWrite) -> Result<(WriteResult, Vec<Warning>), CallError> {
+        let DocumentKey::Grant(namespace) = &write.key else { return Err(not_written_whole(&write.key)) };
+        let requested = self.parts().plugins.requested_capabilities(namespace).await?;
+        let grant = parse_grant(&write.text)?;
+        let warnings = grant.warnings(&requested);
+        check_strict(&warnings, write.strict)?;
+        let written = self.store_document(write).await?;
+        self.parts().plugins.grant(namespace.clone(), grant).await;
+        Ok((written, warnings))
+    }
+
+    async fn put_tool_grant(
+        &self,
+        key: &ToolKey,
+        write: &DocumentWrite,
+    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+        let grant = parse_grant(&write.text)?;
+        let requested = self.parts().custom.asked(key);
+        let warnings = requested.map(|requested| grant.warnings(&requested)).unwrap_or_default();
+        check_strict(&warnings, write.strict)?;
+        let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
+        Ok((written, warnings))
+    }
+
+    async fn store_document(&self, write: &DocumentWrite) -> Result<WriteResult, CallError> {
+        let store = &self.parts().store;
+        Ok(store.put_document(&write.key, &write.text, &write.precondition, now_ms()).await?)
+    }
+
+    /// Ends in memory the tokens and sessions that were deleted with a document.
+    async fn end_dependents(&self, deleted: Deleted) {
+        self.parts().identity.drop_revoked(&deleted.tokens).await;
+        for session in &deleted.sessions {
+            self.parts().dispatcher.end_session(&self.parts().sessions, session).await;
+        }
+    }
+}
+
+/// The action of a write and its target, as the audit log names them.
+fn named(key: &DocumentKey) -> (&'static str, String) {
+    match key {
+        DocumentKey::Platform => ("policy.put", "platform".to_owned()),
+        DocumentKey::Policy(organization) => ("policy.put", organization.to_string()),
+        DocumentKey::Agent { organization, agent } => ("agent.put", format!("{organization}/{agent}")),
+        DocumentKey::Organization(name) => ("organization.put", name.to_string()),
+        DocumentKey::Grant(namespace) => ("plugin.grant", namespace.to_string()),
+        DocumentKey::ToolGrant(key) => ("tool.grant", key.namespace.to_string()),
+        DocumentKey::Tool(key) | DocumentKey::Mount(key) => ("tool.put", key.namespace.to_string()),
+    }
+}
+
+/// Organizations, tools and mounts have checks of their own before they are stored.
+fn not_written_whole(key: &DocumentKey) -> CallError {
+    CallError::new(
+        ErrorType::Internal,
+        format!("the document `{key}` is not written as a text"),
+        "tell the operator",
+    )
+}
+
+/// The warning about agents that a policy leaves without tools, computed on a blocking thread beside running calls.
+async fn agents_without_tools(
+    key: RuleKey,
+    before: Option<Arc<Snapshot>>,
+    after: Snapshot,
+) -> Option<Warning> {
+    if matches!(key, RuleKey::Agent(..)) {
+        return None;
+    }
+    let compare = move || left_with_nothing(&key, before.as_deref(), &after);
+    // The task fails where the runtime shuts down; then no caller is left.
+    tokio::task::spawn_blocking(compare).await.ok().flatten()
+}
+
+/// Refuses a document with warnings where the caller asked for it (`strict=true`).
+fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
+    let Some(first) = warnings.first().filter(|_| strict) else { return Ok(()) };
+    let hint = match &first.nearest {
+        Some(nearest) => format!("did you mean `{nearest}`? Or send it without `strict=true`"),
+        None => "correct the document, or send it without `strict=true`".to_owned(),
+    };
+    let details = json!({"pointer": first.path, "code": first.code});
+    Err(CallError::new(ErrorType::InvalidPolicy, first.message.clone(), hint).with_details(details))
+}
+
+/// Parses a grant and checks that its certificates can be used.
+fn parse_grant(text: &str) -> Result<Grant, CallError> {
+    let grant = Grant::parse(text)?;
+    match grant.extra_ca.iter().position(|pem| !toolgate_sandbox::is_certificate(pem)) {
+        None => Ok(grant),
+        Some(index) => {
+            let hint = "give the certificate of the authority itself, as PEM";
+            Err(CallError::new(ErrorType::InvalidPolicy, "the certificate cannot be used", hint)
+                .with_details(json!({"pointer": format!("/extra_ca/{index}")})))
+        }
+    }
+}

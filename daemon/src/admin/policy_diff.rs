@@ -1,0 +1,198 @@
+//! Policy diffs: the changes that a document would make, computed before it is in force (G16).
+//!
+//! The document is applied to a copy of the snapshot, and the deciding function is asked about every agent and tool that it
+//! concerns, before and after.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use toolgate_admission::{self as admission, CallError, Decision, ErrorType, Reason, Rules, SessionFacts};
+use toolgate_sandbox::Component;
+use utoipa::ToSchema;
+
+use super::Admin;
+use super::explain::ToolVerdict;
+use crate::documents::{self, RuleKey};
+use crate::http::DocumentWarning;
+use crate::registry::Snapshot;
+use crate::store::StoreError;
+
+/// Decisions of one preview: a second or two of one processor. Past that it is not complete.
+const DECISIONS_MAX: u64 = 20_000_000;
+/// Changes of tools that one preview lists.
+const CHANGES_MAX: usize = 10_000;
+
+/// The changes that a document would make.
+#[derive(Serialize, ToSchema)]
+pub struct Preview {
+    /// Names that resolve to nothing, and the like.
+    warnings: Vec<DocumentWarning>,
+    /// Members of the document that differ from the one in force, also those that decide no call, such as `limits`.
+    members: Vec<String>,
+    /// The agents with changes, by name.
+    agents: Vec<AgentChange>,
+    /// The number of agents without changes.
+    unchanged: usize,
+    /// Whether every agent and tool was compared, and every change is listed.
+    complete: bool,
+}
+
+/// The changes for one agent.
+#[derive(Serialize, ToSchema)]
+pub struct AgentChange {
+    /// `ORGANIZATION/AGENT`.
+    agent: String,
+    /// The tools that change, by name.
+    tools: Vec<ToolChange>,
+}
+
+/// The change of one tool.
+#[derive(Serialize, ToSchema)]
+pub struct ToolChange {
+    /// `namespace/tool`.
+    tool: String,
+    /// The verdict now.
+    before: ToolVerdict,
+    /// The verdict with the document.
+    after: ToolVerdict,
+    /// The layer that would decide.
+    layer: &'static str,
+    /// The rule that would decide. Tenants do not see the platform's rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    rule: Option<&'static str>,
+    /// The channels of the change; left out where it holds on every channel and without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>, required = false)]
+    channels: Option<Vec<String>>,
+}
+
+impl Admin {
+    /// Computes the changes that a document would make.
+    pub async fn preview(&self, key: RuleKey, text: &str, sees_platform: bool) -> Result<Preview, CallError> {
+        let before = self.parts().registry.snapshot();
+        let sound = key.read(text, &before)?;
+        let after = before.with_document(sound.replacement);
+        let in_force = match self.parts().store.document(&key.clone().into()).await {
+            Ok(document) => document.body,
+            Err(StoreError::NotFound { .. }) => "{}".into(),
+            Err(error) => return Err(error.into()),
+        };
+        let members = differing_members(&in_force, text);
+        // Millions of decisions, so on a blocking thread beside running calls.
+        let comparing = move || {
+            let left = documents::left_with_nothing(&key, Some(&before), &after);
+            (compare(&before, &after, &key, sees_platform), left)
+        };
+        let compared = tokio::task::spawn_blocking(comparing).await;
+        let ((agents, unchanged, complete), left) = compared.map_err(|_| {
+            CallError::new(
+                ErrorType::Internal,
+                "the comparison failed",
+                "tell the operator; the daemon's log says more",
+            )
+        })?;
+        let warnings = sound.warnings.into_iter().chain(left).map(Into::into).collect();
+        Ok(Preview { warnings, members, agents, unchanged, complete })
+    }
+}
+
+/// The members in which two documents differ; absent and `null` are the same.
+fn differing_members(one: &str, other: &str) -> Vec<String> {
+    let [one, other] =
+        [one, other].map(|text| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default());
+    let of = |document: &Map<String, Value>, name: &str| document.get(name).cloned().unwrap_or_default();
+    let names: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+    names.into_iter().filter(|name| of(&one, name) != of(&other, name)).cloned().collect()
+}
+
+fn compare(
+    before: &Snapshot,
+    after: &Snapshot,
+    key: &RuleKey,
+    sees_platform: bool,
+) -> (Vec<AgentChange>, usize, bool) {
+    let (organization, only) = match key {
+        RuleKey::Platform => (None, None),
+        RuleKey::Policy(organization) => (Some(organization), None),
+        RuleKey::Agent(organization, agent) => (Some(organization), Some(agent)),
+    };
+    let (mut changed, mut unchanged, mut decisions, mut listed) = (Vec::new(), 0, 0_u64, 0);
+    for organization in after.organizations(organization) {
+        let agents = after.agents(&organization);
+        for agent in agents.iter().filter(|agent| only.is_none_or(|only| *agent == only)) {
+            let Some(new) = after.rules(&organization, agent) else { continue };
+            let old = before.rules(&organization, agent).unwrap_or_else(|| before.denying_rules());
+            let channels = channels(&old, &new);
+            decisions += 2 * (channels.len() * new.catalogue.tools().len()) as u64;
+            if decisions > DECISIONS_MAX || listed >= CHANGES_MAX {
+                return (changed, unchanged, false);
+            }
+            let tools = changes(&old, &new, &channels, sees_platform);
+            listed += tools.len();
+            match tools.is_empty() {
+                true => unchanged += 1,
+                false => changed.push(AgentChange { agent: format!("{organization}/{agent}"), tools }),
+            }
+        }
+    }
+    (changed, unchanged, true)
+}
+
+/// No channel, and each channel of the old or new rules.
+fn channels(old: &Rules<Component>, new: &Rules<Component>) -> Vec<Option<String>> {
+    let mut names: Vec<&str> = old.organization.channels().chain(new.organization.channels()).collect();
+    names.sort_unstable();
+    names.dedup();
+    std::iter::once(None).chain(names.into_iter().map(|name| Some(name.to_owned()))).collect()
+}
+
+fn changes(
+    old: &Rules<Component>,
+    new: &Rules<Component>,
+    channels: &[Option<String>],
+    sees_platform: bool,
+) -> Vec<ToolChange> {
+    let mut changes = Vec::new();
+    let contexts: Vec<SessionFacts> = channels
+        .iter()
+        .map(|channel| SessionFacts { channel: channel.clone(), ..SessionFacts::default() })
+        .collect();
+    for tool in new.catalogue.tools() {
+        let called = tool.id().to_string();
+        // Most changes are the same on every channel, and are then listed once.
+        let mut seen: BTreeMap<(u8, u8, Reason), Vec<Option<String>>> = BTreeMap::new();
+        for facts in &contexts {
+            let (before, _) = verdict(admission::decide(old, facts, &called));
+            let (after, reason) = verdict(admission::decide(new, facts, &called));
+            if before != after {
+                seen.entry((before, after, reason)).or_default().push(facts.channel.clone());
+            }
+        }
+        for ((before, after, reason), on) in seen {
+            let is_visible = sees_platform || reason.layer != admission::Layer::Platform;
+            changes.push(ToolChange {
+                tool: called.clone(),
+                before: VERDICTS[usize::from(before)],
+                after: VERDICTS[usize::from(after)],
+                layer: reason.layer.as_str(),
+                rule: is_visible.then_some(reason.rule),
+                channels: (on.len() < contexts.len())
+                    .then(|| on.into_iter().map(|name| name.unwrap_or_else(|| "none".to_owned())).collect()),
+            });
+        }
+    }
+    changes
+}
+
+const VERDICTS: [ToolVerdict; 3] = [ToolVerdict::Allowed, ToolVerdict::NeedsApproval, ToolVerdict::Refused];
+
+/// An index into `VERDICTS`, and the reason.
+fn verdict<P>(decision: Decision<'_, P>) -> (u8, Reason) {
+    match decision {
+        Decision::Allowed(_) => (0, Reason { layer: admission::Layer::Agent, rule: "enabled" }),
+        Decision::NeedsApproval(_, reason) => (1, reason),
+        Decision::Refused(reason) => (2, reason),
+    }
+}
