@@ -218,7 +218,9 @@ pub fn refusal(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
 /// The error of a call that a person denied.
 pub fn denied(reason: Option<&str>) -> CallError {
     let message = match reason {
-        Some(reason) => format!("a person denied this call: {}", toolgate_admission::show(reason, 500)),
+        Some(reason) => {
+            format!("a person denied this call: {}", toolgate_api::text::escape_for_display(reason, 500))
+        }
         None => "a person denied this call".to_owned(),
     };
     CallError::new(

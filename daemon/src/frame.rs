@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use toolgate_api::text;
+
 use crate::call::CallOutcome;
 
 /// Longest tool name, in bytes. The name in a call may be any text.
@@ -126,15 +128,9 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n' | b'\t') && !matches!(byte, b'<' | b'>' | b'&' | b'"' | b'[' | b']')
 }
 
-/// Control characters, bidirectional marks, and characters without width or glyph.
+/// The characters that [`text::is_hidden`] lists, and U+FE0F: a frame shows no variation selector.
 fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
+    text::is_hidden(character) || character == '\u{fe0f}'
 }
 
 #[cfg(test)]

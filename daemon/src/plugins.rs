@@ -288,8 +288,8 @@ mod tests {
         let output = std::fs::read_to_string(Path::new(env!("OUT_DIR")).with_file_name("output")).unwrap();
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         for source in [
-            "daemon/naming/src/lib.rs",
-            "daemon/naming/Cargo.toml",
+            "daemon/api/src/lib.rs",
+            "daemon/api/Cargo.toml",
             "plugin-sdk/macros/src/lib.rs",
             "plugins/text/readable/src/lib.rs",
         ] {

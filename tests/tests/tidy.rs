@@ -14,25 +14,28 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 /// Allowed dependencies of each host crate, without dev-dependencies. Adding one is a design decision, made here.
 const HOST: &[(&str, &str)] = &[
+    // Shared types, also compiled into the built-in plugins that read definitions.
+    ("toolgate-api", "serde serde_json thiserror"),
     // Decides without I/O: no runtime, engine, store, network or files.
-    ("toolgate-admission", "hashbrown jsonschema regex rust-stemmers serde serde_json thiserror"),
-    // Also compiled into components.
-    ("toolgate-naming", ""),
+    (
+        "toolgate-admission",
+        "hashbrown jsonschema regex rust-stemmers serde serde_json thiserror toolgate-api",
+    ),
     // Like `toolgate-admission`, on which it depends.
-    ("toolgate-openapi", "serde-saphyr serde_json thiserror toolgate-admission toolgate-naming"),
+    ("toolgate-openapi", "serde-saphyr serde_json thiserror toolgate-admission toolgate-api"),
     // The only crate with the engine. No HTTP server and no store; HTTP client for upstreams.
     (
         "toolgate-sandbox",
         "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr \
          rand_chacha rand_core rustix rustls serde_json thiserror tokio tokio-rustls toolgate-admission \
-         tracing wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
+         toolgate-api tracing wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
     ),
     // Everything else, without the engine.
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
          hyper-util mimalloc oauth2 percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
-         tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-naming \
+         tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum webpki-roots zeroize",
     ),
@@ -57,7 +60,7 @@ fn only_the_sandbox_depends_on_the_engine_and_no_plugin_on_the_host() {
         let engine = ENGINE.iter().find(|engine| dependency_names.contains(**engine));
         assert!(package == "toolgate-sandbox" || engine.is_none(), "`{package}` depends on {engine:?}");
         let is_plugin = !package.starts_with("toolgate") || package.starts_with("toolgate-sdk");
-        let mut host = HOST.iter().map(|(host, _)| *host).filter(|host| *host != "toolgate-naming");
+        let mut host = HOST.iter().map(|(host, _)| *host).filter(|host| *host != "toolgate-api");
         let found = host.find(|host| dependency_names.contains(*host));
         assert!(!is_plugin || found.is_none(), "the plugin `{package}` depends on {found:?}");
     }
@@ -112,7 +115,14 @@ fn every_tool_of_every_guest_is_called_by_a_test() {
 /// A fixed pause is too short on a slow machine and too long on a fast one.
 #[test]
 fn no_test_sleeps() {
-    let folders = ["tests/src", "tests/tests", "daemon/src", "daemon/admission/src", "daemon/sandbox/src"];
+    let folders = [
+        "tests/src",
+        "tests/tests",
+        "daemon/src",
+        "daemon/api/src",
+        "daemon/admission/src",
+        "daemon/sandbox/src",
+    ];
     // The epoch ticker, the pause after a failed accept, the timeout of idle connections, and this file.
     let known = ["engine.rs", "listener.rs", "pool.rs", "tidy.rs"];
     for file in folders.iter().flat_map(|folder| files(&workspace().join(folder))) {

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::text::escape_for_display;
 
 use crate::error::{CallError, ErrorType};
 use crate::name::ToolId;
 use crate::rules::Digest;
 use crate::schema::{Schema, SchemaRole};
-use crate::text::show;
 
 mod vocabulary;
 
@@ -85,7 +85,8 @@ impl Constraints {
         }
         let place = |(pointer, constraint): (&String, &Value)| {
             if shown.pointer(pointer).is_none() {
-                let message = format!("the call has no `{}` in its arguments", show(pointer, 100));
+                let message =
+                    format!("the call has no `{}` in its arguments", escape_for_display(pointer, 100));
                 return Err(refused(
                     pointer,
                     message,

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::text::escape_for_display;
 
 pub use capabilities::{Capabilities, FilesystemAccess};
 
@@ -23,7 +24,6 @@ use crate::limits::{Limits, LimitsPatch};
 use crate::name::{Namespace, ToolId, ToolName, WireName};
 use crate::rules::{Warning, limits_without_effect};
 use crate::schema::{Schema, SchemaRole};
-use crate::text::show;
 use read::Place;
 
 /// Longest description of a plugin as JSON text: a thousand tools with ample schemas.
@@ -331,7 +331,10 @@ fn check_originals(
         let read = ToolName::parse(&original.to_ascii_lowercase()).ok();
         let is_anothers = read.is_some_and(|read| read != tool.name && names.contains(&read));
         if is_anothers || !originals.insert(original) {
-            let message = format!("another tool is called by the original name `{}` too", show(original, 80));
+            let message = format!(
+                "another tool is called by the original name `{}` too",
+                escape_for_display(original, 80)
+            );
             return Err(item.refuse(message, "leave both tools out, or one of them"));
         }
     }
@@ -410,9 +413,10 @@ fn read_mode(place: &Place<'_>) -> Result<Mode, DescriptorError> {
     match place.str()? {
         "server" => Ok(Mode::Server),
         "client" => Ok(Mode::Client),
-        other => {
-            Err(place.refuse(format!("`{}` is not a mode", show(other, 40)), "write `server` or `client`"))
-        }
+        other => Err(place.refuse(
+            format!("`{}` is not a mode", escape_for_display(other, 40)),
+            "write `server` or `client`",
+        )),
     }
 }
 
@@ -453,7 +457,10 @@ fn read_pointer(place: &Place<'_>) -> Result<String, DescriptorError> {
     {
         return Ok(pointer.to_owned());
     }
-    Err(place.refuse(format!("`{}` is not a JSON pointer", show(pointer, 80)), "write it like `/password`"))
+    Err(place.refuse(
+        format!("`{}` is not a JSON pointer", escape_for_display(pointer, 80)),
+        "write it like `/password`",
+    ))
 }
 
 #[cfg(test)]

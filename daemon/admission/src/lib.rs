@@ -17,7 +17,6 @@ mod ledger;
 mod limits;
 
 // What comes to it.
-mod name;
 mod arguments;
 mod schema;
 mod descriptor;
@@ -28,10 +27,7 @@ mod credential;
 mod egress;
 mod broker;
 
-// In which words it answers.
-mod error;
-mod nearest;
-mod text;
+use toolgate_api::{error, name};
 
 pub use approval::{Approval, Binding, Constraints};
 pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_strict};
@@ -52,15 +48,15 @@ pub use egress::{
     AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Left, Network, NetworkError,
     NetworkRule, NetworkScheme, Permitted, PlainHttp, Reach, Target, TargetError, Vetted, kind_of,
 };
-pub use error::{CallError, ErrorType, Fault, ParseErrorTypeError};
 pub use ledger::{Ledger, Rates};
 pub use limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPatch};
-pub use name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
-pub use nearest::nearest;
 pub use rules::{
     AgentDocument, AgentRules, Autonomy, BrokerSettings, Catalogue, Digest, DigestError, DocumentError,
     OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolList,
     ToolPattern, ToolSet, Warning,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
-pub use text::{is_hidden, show};
+pub use toolgate_api::error::{CallError, ErrorType, Fault, ParseErrorTypeError};
+pub use toolgate_api::name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
+pub use toolgate_api::nearest;
+pub use toolgate_api::text::is_hidden;

@@ -14,8 +14,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::nearest::nearest;
-use crate::text::show;
+use toolgate_api::nearest;
+use toolgate_api::text::escape_for_display;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -158,7 +158,7 @@ pub struct LimitsError {
 
 impl fmt::Display for LimitsError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "`{}` is not a limit", show(&self.name, NAME_CHARS))?;
+        write!(formatter, "`{}` is not a limit", escape_for_display(&self.name, NAME_CHARS))?;
         match self.nearest {
             Some(nearest) => write!(formatter, "; did you mean `{nearest}`?"),
             None => write!(formatter, "; the limits are {}", Limits::names().collect::<Vec<_>>().join(", ")),

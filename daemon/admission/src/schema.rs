@@ -21,9 +21,9 @@ use serde_json::Value;
 pub use graph::percent_decode;
 pub use violation::Violation;
 
-use crate::text::show;
 use cost::Cost;
 use effort::{Search, Size};
+use toolgate_api::text::escape_for_display;
 
 /// Longest schema as JSON text. The largest that are seen in the wild have some tens of KiB, and a
 /// thousand loaded plugins must fit a small machine.
@@ -192,7 +192,7 @@ fn invalid(error: &jsonschema::ValidationError<'_>) -> SchemaError {
         }
         _ => "see https://json-schema.org/draft/2020-12",
     };
-    let message = format!("the schema is not valid: {}", show(&error.to_string(), 200));
+    let message = format!("the schema is not valid: {}", escape_for_display(&error.to_string(), 200));
     SchemaError::new(error.instance_path().as_str(), message, hint)
 }
 

@@ -69,7 +69,7 @@ fn describe(definition: &Value, actions: &[Value]) -> String {
         .iter()
         .map(|action| {
             let original = action["name"].as_str().expect("a name");
-            let name = toolgate_naming::tool("api", original);
+            let name = toolgate_api::name::derive_tool_name("api", original);
             let mut tool =
                 json!({"name": name, "usage": action.get("usage").unwrap_or(&action["description"])});
             if name != original {

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::{Schema, show};
+use toolgate_admission::Schema;
+use toolgate_api::text::escape_for_display;
 
 use crate::arguments::{self, Argument};
 use crate::body::{self, Body, BodyFormat};
@@ -182,7 +183,7 @@ fn match_path_variables<'a>(
 ) -> Vec<Parameter<'a>> {
     let mut fitting = Vec::new();
     for parameter in parameters {
-        let shown = show(parameter.name, 80);
+        let shown = escape_for_display(parameter.name, 80);
         match parameter.location {
             Location::Path if !template.variables().any(|variable| variable == parameter.name) => {
                 notes.push(format!("`{shown}` is left out: it is not in the path"));
@@ -197,7 +198,10 @@ fn match_path_variables<'a>(
         if fitting.iter().any(|parameter| parameter.location == Location::Path && parameter.name == name) {
             continue;
         }
-        notes.push(format!("`{}` of the path is not described: any text is accepted", show(name, 80)));
+        notes.push(format!(
+            "`{}` of the path is not described: any text is accepted",
+            escape_for_display(name, 80)
+        ));
         fitting.push(Parameter {
             name,
             sent_as: Cow::Borrowed(name),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::body::{Body, BodyFormat};
 use crate::document::Document;
@@ -82,7 +82,7 @@ fn remove_conflicts<'a>(
             kept.push(argument);
             continue;
         }
-        let shown = show(&destination.name, 80);
+        let shown = escape_for_display(&destination.name, 80);
         if argument.is_required {
             return Err(format!("two of its arguments go to `{shown}`"));
         }

@@ -1,7 +1,7 @@
 //! The request body: the media type that is sent, and whether its members become arguments of their own.
 
 use serde_json::{Map, Value};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::operations::Operation;
@@ -52,7 +52,10 @@ pub(crate) fn read<'a>(
     let (media_type, format) = choose(content)?;
     if content.len() > 1 {
         let others = names(content.keys().filter(|other| *other != media_type));
-        notes.push(format!("its body is sent as `{}`, and not as {others}", show(media_type, 60)));
+        notes.push(format!(
+            "its body is sent as `{}`, and not as {others}",
+            escape_for_display(media_type, 60)
+        ));
     }
     let media = content.get(media_type);
     let schema = media.and_then(|media| media.get("schema"));
@@ -101,8 +104,10 @@ fn choose(content: &Map<String, Value>) -> Result<(&str, BodyFormat), String> {
 }
 
 fn names<'a>(media_types: impl Iterator<Item = &'a String>) -> String {
-    let named: Vec<String> =
-        media_types.take(NAMED).map(|media_type| format!("`{}`", show(media_type, 60))).collect();
+    let named: Vec<String> = media_types
+        .take(NAMED)
+        .map(|media_type| format!("`{}`", escape_for_display(media_type, 60)))
+        .collect();
     named.join(" or ")
 }
 

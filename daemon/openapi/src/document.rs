@@ -6,7 +6,8 @@
 use std::cell::Cell;
 
 use serde_json::{Map, Value};
-use toolgate_admission::{percent_decode, show};
+use toolgate_admission::percent_decode;
+use toolgate_api::text::escape_for_display;
 
 use crate::report::ImportError;
 
@@ -89,13 +90,13 @@ impl Document {
             let Some(reference) = reference(at) else { return Ok(at) };
             at = self.target(reference)?;
         }
-        Err(ReferenceError::Cycle(show(reference(value).unwrap_or_default(), 100)))
+        Err(ReferenceError::Cycle(escape_for_display(reference(value).unwrap_or_default(), 100)))
     }
 
     /// The value at a reference, which may be a reference again.
     pub(crate) fn target(&self, reference: &str) -> Result<&Value, ReferenceError> {
         self.spend(FOLLOW_STEPS);
-        let shown = || show(reference, 100);
+        let shown = || escape_for_display(reference, 100);
         let Some(fragment) = reference.strip_prefix('#') else {
             return Err(ReferenceError::External(shown()));
         };
@@ -129,8 +130,9 @@ fn read_json(text: &str) -> Result<Value, ImportError> {
             "the document has {containers} objects and arrays, more than the {CONTAINERS} allowed"
         )));
     }
-    serde_json::from_str(text)
-        .map_err(|error| refuse(format!("the document is not JSON: {}", show(&error.to_string(), 200))))
+    serde_json::from_str(text).map_err(|error| {
+        refuse(format!("the document is not JSON: {}", escape_for_display(&error.to_string(), 200)))
+    })
 }
 
 /// The number of objects and arrays that a JSON text opens.
@@ -165,7 +167,10 @@ fn read_yaml(text: &str) -> Result<Value, ImportError> {
         with_snippet: false,
     };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let message = format!("the document is not YAML that can be read: {}", show(&error.to_string(), 200));
+        let message = format!(
+            "the document is not YAML that can be read: {}",
+            escape_for_display(&error.to_string(), 200)
+        );
         ImportError::new("", message, RESEND_HINT)
     })
 }
@@ -180,11 +185,11 @@ fn check_version(root: &Value) -> Result<(), ImportError> {
     match (version("openapi"), version("swagger")) {
         (Some(version), _) if is_of(&version, "3.0") || is_of(&version, "3.1") => Ok(()),
         (Some(version), _) => {
-            let message = format!("OpenAPI {} is not supported", show(&version, 20));
+            let message = format!("OpenAPI {} is not supported", escape_for_display(&version, 20));
             Err(ImportError::new("/openapi", message, "versions 3.0 and 3.1 are supported"))
         }
         (None, Some(version)) => {
-            let message = format!("Swagger {} is not supported", show(&version, 20));
+            let message = format!("Swagger {} is not supported", escape_for_display(&version, 20));
             let hint = "convert the document to OpenAPI 3 first, for example with `npx swagger2openapi`";
             Err(ImportError::new("/swagger", message, hint))
         }

@@ -5,7 +5,7 @@
 //! becomes one field for each member; every other object is left out.
 
 use serde_json::{Map, Value};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::parameters::{Shape, shape};
@@ -56,7 +56,7 @@ pub(crate) fn fields<'a>(
         if is_written {
             continue;
         }
-        let shown = show(name, 80);
+        let shown = escape_for_display(name, 80);
         if is_required && fields.len() == before {
             return Err(format!("it needs `{shown}`, whose value a form cannot hold"));
         }

@@ -2,7 +2,8 @@
 //! limit of the definition is reached. The operations after that are left out whole, in their order.
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::{Namespace, show};
+use toolgate_admission::Namespace;
+use toolgate_api::text::escape_for_display;
 
 use crate::action::{Action, ActionBuilder};
 use crate::document::Document;
@@ -112,7 +113,7 @@ fn build_actions(
     let mut full: Option<String> = None;
     let is_allowed = |operation: &Operation<'_>| options.deprecated || !operation.is_deprecated();
     let allowed = selected.iter().filter(|operation| is_allowed(operation));
-    let collisions = toolgate_naming::collisions(allowed.map(|operation| &*operation.original));
+    let collisions = toolgate_api::name::name_collisions(allowed.map(|operation| &*operation.original));
     for operation in selected {
         if !is_allowed(operation) {
             report.leave_out(operation.label(), "it is deprecated; ask for deprecated ones to take it");
@@ -191,5 +192,5 @@ fn version(info: &Map<String, Value>) -> Option<String> {
         .map(|letter| if letter.is_ascii_graphic() { letter } else { '-' })
         .take(64)
         .collect();
-    Some(show(&word, 64)).filter(|word| !word.is_empty())
+    Some(escape_for_display(&word, 64)).filter(|word| !word.is_empty())
 }

@@ -1,7 +1,7 @@
 //! The operations of a document, in the order of their paths and then of their methods.
 
 use serde_json::{Map, Value};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::report::Report;
@@ -69,10 +69,14 @@ pub(crate) fn all<'a>(document: &'a Document, namespace: &str, report: &mut Repo
         add_path_item(document, path, item, &mut operations, report);
     }
     for operation in &mut operations {
-        let fallback =
-            || toolgate_naming::tool(namespace, &format!("{} {}", operation.method, operation.path));
+        let fallback = || {
+            toolgate_api::name::derive_tool_name(
+                namespace,
+                &format!("{} {}", operation.method, operation.path),
+            )
+        };
         operation.original = operation.id().filter(|id| is_name(id)).map_or_else(fallback, str::to_owned);
-        operation.name = toolgate_naming::tool(namespace, &operation.original);
+        operation.name = toolgate_api::name::derive_tool_name(namespace, &operation.original);
     }
     operations
 }
@@ -92,8 +96,8 @@ fn add_path_item<'a>(
 ) {
     let item = match document.resolve(item) {
         Ok(Value::Object(item)) => item,
-        Ok(_) => return report.leave_out(show(path, 200), "it is not an object"),
-        Err(why) => return report.leave_out(show(path, 200), why.to_string()),
+        Ok(_) => return report.leave_out(escape_for_display(path, 200), "it is not an object"),
+        Err(why) => return report.leave_out(escape_for_display(path, 200), why.to_string()),
     };
     for (key, method) in METHODS {
         match item.get(key) {
@@ -116,5 +120,5 @@ fn add_path_item<'a>(
 }
 
 fn label(method: &str, path: &str) -> String {
-    format!("{method} {}", show(path, 200))
+    format!("{method} {}", escape_for_display(path, 200))
 }

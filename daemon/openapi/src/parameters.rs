@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::headers;
@@ -183,8 +183,12 @@ impl<'a> ParameterReader<'a, '_> {
 
     fn label(&self) -> String {
         match self.text("in") {
-            "path" | "query" => format!("the parameter `{}`", show(self.text("name"), 80)),
-            location => format!("the {} `{}`", show(location, 20), show(self.text("name"), 80)),
+            "path" | "query" => format!("the parameter `{}`", escape_for_display(self.text("name"), 80)),
+            location => format!(
+                "the {} `{}`",
+                escape_for_display(location, 20),
+                escape_for_display(self.text("name"), 80)
+            ),
         }
     }
 
@@ -201,7 +205,9 @@ impl<'a> ParameterReader<'a, '_> {
             "header" if is_any_of(name, &["accept", "content-type"]) => return Ok(None),
             "header" => (Location::Header, (ParamEncoding::Default, self.header()?)),
             "cookie" => return Err("cookies are not sent".to_owned()),
-            other => return Err(format!("`{}` is not a location of parameters", show(other, 40))),
+            other => {
+                return Err(format!("`{}` is not a location of parameters", escape_for_display(other, 40)));
+            }
         };
         let has_brackets = encoding == ParamEncoding::Brackets;
         let description = self.parameter.get("description").and_then(Value::as_str);
@@ -220,7 +226,7 @@ impl<'a> ParameterReader<'a, '_> {
     fn path(&self) -> Result<ValueSchema<'a>, String> {
         match self.text("style") {
             "" | "simple" => self.scalar_or_list(),
-            other => Err(format!("the style `{}` is not supported in a path", show(other, 40))),
+            other => Err(format!("the style `{}` is not supported in a path", escape_for_display(other, 40))),
         }
     }
 
@@ -266,7 +272,7 @@ impl<'a> ParameterReader<'a, '_> {
             }
             ("deepObject", Shape::Nested) => ParamEncoding::DeepObject,
             (style, _) => {
-                let style = show(style, 40);
+                let style = escape_for_display(style, 40);
                 return Err(format!(
                     "its value is nested, and the style `{style}` does not define how to write it"
                 ));
@@ -289,7 +295,7 @@ impl<'a> ParameterReader<'a, '_> {
         match (is_json(media_type), media.get("schema")) {
             (true, Some(schema)) => Ok((ParamEncoding::Json, ValueSchema::Declared(schema))),
             (true, None) => Ok((ParamEncoding::Default, ValueSchema::AnyText)),
-            (false, _) => Err(format!("its value is written as `{}`", show(media_type, 60))),
+            (false, _) => Err(format!("its value is written as `{}`", escape_for_display(media_type, 60))),
         }
     }
 }

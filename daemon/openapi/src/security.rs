@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::operations::Operation;
@@ -112,12 +112,18 @@ impl Security {
             return Ok(());
         }
         let names = |schemes: &Vec<(&str, &Value)>| -> Vec<String> {
-            schemes.iter().take(NAMED).map(|(name, _)| format!("`{}`", show(name, 60))).collect()
+            schemes
+                .iter()
+                .take(NAMED)
+                .map(|(name, _)| format!("`{}`", escape_for_display(name, 60)))
+                .collect()
         };
         let needed: Vec<String> =
             alternatives.iter().take(NAMED).map(|schemes| names(schemes).join(" with ")).collect();
         let has = match &self.name {
-            Some(name) => format!("the definition has one credential, for `{}`", show(name, 60)),
+            Some(name) => {
+                format!("the definition has one credential, for `{}`", escape_for_display(name, 60))
+            }
             None => "no such credential can be put into requests".to_owned(),
         };
         Err(format!("it needs {}, and {has}", needed.join(" or ")))
@@ -171,17 +177,17 @@ pub(crate) fn choose(
 
 fn pointer(name: &str) -> String {
     let escaped = name.replace('~', "~0").replace('/', "~1");
-    format!("/components/securitySchemes/{}", show(&escaped, 80))
+    format!("/components/securitySchemes/{}", escape_for_display(&escaped, 80))
 }
 
 fn credential_note(scheme: &Scheme, provider: &str) -> String {
     let kind = scheme.authentication.get("kind").and_then(Value::as_str).unwrap_or_default();
     let place = match &scheme.location {
         SecretLocation::Header(name) if kind == "api_key" => {
-            format!(", which goes into the header `{}`", show(name, 60))
+            format!(", which goes into the header `{}`", escape_for_display(name, 60))
         }
         SecretLocation::Query(name) => {
-            format!(", which goes into the query parameter `{}`", show(name, 60))
+            format!(", which goes into the query parameter `{}`", escape_for_display(name, 60))
         }
         SecretLocation::Header(_) => String::new(),
     };
@@ -195,13 +201,15 @@ fn check_requested<'a>(
     match schemes.get(requested) {
         Some(Ok(_)) => Ok(requested),
         Some(Err(why)) => {
-            let message = format!("the security scheme `{}` cannot be used: {why}", show(requested, 60));
+            let message =
+                format!("the security scheme `{}` cannot be used: {why}", escape_for_display(requested, 60));
             Err(ImportError::new(pointer(requested), message, "name another scheme, or none"))
         }
         None => {
             let names: Vec<String> =
-                schemes.keys().take(12).map(|name| format!("`{}`", show(name, 60))).collect();
-            let message = format!("the document has no security scheme `{}`", show(requested, 60));
+                schemes.keys().take(12).map(|name| format!("`{}`", escape_for_display(name, 60))).collect();
+            let message =
+                format!("the document has no security scheme `{}`", escape_for_display(requested, 60));
             let hint = match names.is_empty() {
                 true => "the document declares none: leave `scheme` out".to_owned(),
                 false => format!("it has {}", names.join(", ")),
@@ -260,7 +268,7 @@ fn note_other_schemes(
                 report.note(pointer(name), "no operation asks for it, so calls go without a credential");
             }
             Ok(_) if uses.iter().any(|(used, _)| used == name) => {
-                let chosen = show(chosen.unwrap_or_default(), 60);
+                let chosen = escape_for_display(chosen.unwrap_or_default(), 60);
                 report.note(
                     pointer(name),
                     format!("`{chosen}` was taken instead; name it as `scheme` to take it"),
@@ -319,11 +327,11 @@ fn read(scheme: &Value) -> Result<Scheme, String> {
         "http" => match text("scheme").to_ascii_lowercase().as_str() {
             "bearer" => Ok(in_authorization("bearer")),
             "basic" => Ok(in_authorization("basic")),
-            other => Err(format!("HTTP authentication `{}` is not supported", show(other, 40))),
+            other => Err(format!("HTTP authentication `{}` is not supported", escape_for_display(other, 40))),
         },
         "oauth2" => oauth2(scheme.get("flows").unwrap_or(&Value::Null)),
         "openIdConnect" => Ok(bearer_fallback("obtain its token elsewhere; it is sent as a bearer token")),
-        other => Err(format!("security of type `{}` is not supported", show(other, 40))),
+        other => Err(format!("security of type `{}` is not supported", escape_for_display(other, 40))),
     }
 }
 
@@ -334,7 +342,7 @@ fn api_key(location: &str, name: &str) -> Result<Scheme, String> {
     let location = match location {
         "header" => SecretLocation::Header(name.to_owned()),
         "query" => SecretLocation::Query(name.to_owned()),
-        other => return Err(format!("a key in `{}` is not supported", show(other, 40))),
+        other => return Err(format!("a key in `{}` is not supported", escape_for_display(other, 40))),
     };
     Ok(Scheme { location, ..in_authorization("api_key") })
 }

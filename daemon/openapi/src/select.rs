@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use crate::operations::Operation;
 
@@ -38,7 +38,7 @@ impl FromStr for Selector {
     /// Parses `tag:pets`, `path:/users`, `operation:users.*` or `method:GET`.
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let hint = "write `tag:pets`, `path:/users`, `operation:users.*` or `method:GET`";
-        let refuse = || SelectorError { shown: show(text, 80), hint };
+        let refuse = || SelectorError { shown: escape_for_display(text, 80), hint };
         let (kind, value) = text.split_once(':').filter(|(_, value)| !value.is_empty()).ok_or_else(refuse)?;
         match kind {
             "tag" => Ok(Self::Tag(value.to_owned())),

@@ -1,7 +1,8 @@
 //! Chooses the server of the API.
 
 use serde_json::Value;
-use toolgate_admission::{Target, show};
+use toolgate_admission::Target;
+use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
 use crate::report::{ImportError, Report};
@@ -50,7 +51,7 @@ impl Server {
         if urls.is_empty() || urls.iter().any(|url| self.declared.contains(url)) {
             return Ok(());
         }
-        let first = urls.first().map(|url| show(url, 100)).unwrap_or_default();
+        let first = urls.first().map(|url| escape_for_display(url, 100)).unwrap_or_default();
         Err(format!("it has a server of its own, `{first}`, and a definition has one server"))
     }
 }
@@ -64,7 +65,7 @@ pub(crate) fn choose(
     let declared = urls(document.root().get("servers"));
     if let Some(requested) = requested {
         return parse(requested, declared).map_err(|why| {
-            let message = format!("`{}` cannot be a base URL: {why}", show(requested, 100));
+            let message = format!("`{}` cannot be a base URL: {why}", escape_for_display(requested, 100));
             ImportError::new("", message, "write it like `https://api.example.com/v1`")
         });
     }
@@ -72,20 +73,28 @@ pub(crate) fn choose(
     let with_tls = absolute.clone().find(|url| url.starts_with("https:"));
     let Some(chosen) = with_tls.or_else(|| absolute.next()) else {
         let message = match declared.first().filter(|url| url.as_str() != "/") {
-            Some(path) => format!("the document names no host: its server is `{}`", show(path, 100)),
+            Some(path) => {
+                format!("the document names no host: its server is `{}`", escape_for_display(path, 100))
+            }
             None => "the document names no server".to_owned(),
         };
         let hint = "give `base_url`, the URL with host and path, like `https://api.example.com/v1`";
         return Err(ImportError::new("/servers", message, hint));
     };
     if declared.len() > 1 {
-        report.note("/servers", format!("of {} servers, `{}` is used", declared.len(), show(chosen, 100)));
+        report.note(
+            "/servers",
+            format!("of {} servers, `{}` is used", declared.len(), escape_for_display(chosen, 100)),
+        );
     }
     if chosen.starts_with("http:") {
-        report.note("/servers", format!("requests to `{}` are sent without TLS", show(chosen, 100)));
+        report.note(
+            "/servers",
+            format!("requests to `{}` are sent without TLS", escape_for_display(chosen, 100)),
+        );
     }
     parse(chosen, declared.clone()).map_err(|why| {
-        let message = format!("the server `{}` cannot be used: {why}", show(chosen, 100));
+        let message = format!("the server `{}` cannot be used: {why}", escape_for_display(chosen, 100));
         ImportError::new("/servers", message, "give `base_url` instead")
     })
 }

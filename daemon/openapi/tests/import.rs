@@ -48,7 +48,7 @@ fn describe_json(namespace: &str, definition: &Value) -> String {
 
 fn tool_json(namespace: &str, action: &Value) -> Value {
     let original = action["name"].as_str().expect("a name");
-    let name = toolgate_naming::tool(namespace, original);
+    let name = toolgate_api::name::derive_tool_name(namespace, original);
     let usage = action.get("usage").unwrap_or(&action["description"]);
     let mut tool = json!({"name": name, "original_name": original, "usage": usage});
     for field in ["description", "input_schema", "output_schema", "tags", "redact"] {

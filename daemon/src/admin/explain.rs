@@ -125,7 +125,7 @@ fn explain_tool(
     let tool = rules
         .catalogue
         .find(called)
-        .map_or_else(|| admission::show(called, 80), |tool| tool.id().to_string());
+        .map_or_else(|| toolgate_api::text::escape_for_display(called, 80), |tool| tool.id().to_string());
     let decisive = decisive_step(&steps);
     let shown = decisive.map(|step| step_view(step, sees_platform));
     ExplainedTool {

@@ -232,7 +232,7 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
                 let items = items.iter().enumerate();
                 items.for_each(|(at, value)| walk(value, format!("{place}/{at}"), found));
             }
-            _ => drop(found.insert(place, toolgate_admission::show(&value.to_string(), SHOWN))),
+            _ => drop(found.insert(place, toolgate_api::text::escape_for_display(&value.to_string(), SHOWN))),
         }
     }
     let mut found = BTreeMap::new();
@@ -349,7 +349,7 @@ fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, bo
 fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
     let definition: Value = serde_json::from_str(definition).unwrap_or_default();
     let display_name = definition.get("display_name").and_then(Value::as_str);
-    let namespace = display_name.and_then(toolgate_naming::namespace).ok_or_else(|| {
+    let namespace = display_name.and_then(toolgate_api::name::derive_namespace).ok_or_else(|| {
         let what = format!(
             "`{organization}` names no tool, and the definition has no `display_name` to make a name of"
         );

@@ -10,7 +10,8 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
-use toolgate_admission::{LIMITS, nearest, show};
+use toolgate_admission::{LIMITS, nearest};
+use toolgate_api::text::escape_for_display;
 
 use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, ValueKind};
 
@@ -135,8 +136,8 @@ impl Source<'_> {
         ConfigError {
             position: format!("{}:{line}:{column}: ", self.file.display()),
             // Both may quote the file.
-            message: show(&message.into(), MESSAGE_CHARS),
-            hint: show(&hint.into(), MESSAGE_CHARS),
+            message: escape_for_display(&message.into(), MESSAGE_CHARS),
+            hint: escape_for_display(&hint.into(), MESSAGE_CHARS),
         }
     }
 

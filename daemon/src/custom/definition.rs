@@ -53,7 +53,11 @@ fn read_kind(kind: &Value) -> Result<DefinitionKind, CallError> {
         let meant =
             nearest(text, ["http", "mcp"].into_iter()).map(|meant| format!(": did you mean `{meant}`?"));
         let hint = format!("write `http` or `mcp`{}", meant.unwrap_or_default());
-        wrong("/kind", format!("`{}` is no kind of definition", toolgate_admission::show(text, 40)), hint)
+        wrong(
+            "/kind",
+            format!("`{}` is no kind of definition", toolgate_api::text::escape_for_display(text, 40)),
+            hint,
+        )
     })
 }
 

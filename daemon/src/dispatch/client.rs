@@ -115,7 +115,7 @@ impl Dispatcher {
 fn failure(message: &str) -> CallError {
     CallError::new(
         ErrorType::ToolFailed,
-        format!("the client failed: {}", toolgate_admission::show(message, FAILURE_CHARS)),
+        format!("the client failed: {}", toolgate_api::text::escape_for_display(message, FAILURE_CHARS)),
         "go on without it, or call again with other arguments",
     )
 }

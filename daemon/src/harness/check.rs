@@ -12,8 +12,9 @@ use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
     CallError, Descriptor, DescriptorError, ErrorType, Example, FilesystemAccess, Limits, LimitsPatch, Rules,
-    ToolDescriptor, Violation, show,
+    ToolDescriptor, Violation,
 };
+use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
 use super::{CallEnvironment, HarnessResult, PluginHarness, temporary_folder};
@@ -349,7 +350,9 @@ async fn check_example(
             // The message of a panic is in the log.
             let last =
                 first.log.iter().rfind(|line| line.level == LogLevel::Error).map(|line| line.message.trim());
-            let last = last.map(|last| format!(" ({})", show(last, LOG_LINE_CHARS))).unwrap_or_default();
+            let last = last
+                .map(|last| format!(" ({})", escape_for_display(last, LOG_LINE_CHARS)))
+                .unwrap_or_default();
             let mut finding = EXAMPLE_FAILED.at(place, error_text(error) + &last);
             if workspace.is_none()
                 && rules.catalogue.plugins().any(|plugin| asks_for_files(&plugin.descriptor))

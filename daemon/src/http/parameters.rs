@@ -4,7 +4,8 @@
 //! Read once, when the routes are made; a request without a query costs a look.
 
 use axum::http::{Method, Uri};
-use toolgate_admission::{ErrorType, show};
+use toolgate_admission::ErrorType;
+use toolgate_api::text::escape_for_display;
 use url::form_urlencoded;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem, Paths};
@@ -62,7 +63,7 @@ fn unknown(name: &str, taken: &[String]) -> Problem {
     };
     Problem::new(
         ErrorType::InvalidRequest,
-        format!("there is no query parameter `{}` here", show(name, NAME_CHARS)),
+        format!("there is no query parameter `{}` here", escape_for_display(name, NAME_CHARS)),
         format!("leave it out, or correct its name; the query parameters of this operation: {takes}"),
     )
 }

@@ -6,7 +6,8 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use toolgate_admission::{CallError, ErrorType, show};
+use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::text::escape_for_display;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -137,7 +138,7 @@ impl Problem {
             title: error_type.to_ascii_lowercase().replace('_', " "),
             status: status.as_u16(),
             // It may quote the request, and people read it in terminals.
-            detail: show(&self.0.message, DETAIL_CHARS),
+            detail: escape_for_display(&self.0.message, DETAIL_CHARS),
             error_type,
             hint: self.0.hint,
             retryable: self.0.retryable,

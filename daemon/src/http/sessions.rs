@@ -216,7 +216,7 @@ pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "leave it out, or have it added to `channels` of a policy".to_owned(),
     };
-    let message = format!("there is no channel `{}`", admission::show(channel, 64));
+    let message = format!("there is no channel `{}`", toolgate_api::text::escape_for_display(channel, 64));
     Err(Problem::new(ErrorType::InvalidRequest, message, hint))
 }
 

@@ -69,7 +69,7 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
     }
     let part = Part { protocol: Some(discovered.protocol), ..part(document) };
     let described = tools.into_values().map(|tool| {
-        let name = toolgate_naming::tool(&document.namespace, &tool.name);
+        let name = toolgate_api::name::derive_tool_name(&document.namespace, &tool.name);
         describe_tool(&name, tool, &part, document)
     });
     Ok(plugin(document, described.collect::<Result<_, _>>()?))

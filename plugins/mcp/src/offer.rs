@@ -59,7 +59,7 @@ pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -
     let names: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
     let is_wanted = |name: &String| part.only.as_ref().is_none_or(|only| only.contains(name));
     let wanted = names.iter().filter(|name| is_wanted(name)).map(String::as_str);
-    let colliding = toolgate_naming::collisions(wanted);
+    let colliding = toolgate_api::name::name_collisions(wanted);
     let mut offer = Offer {
         part,
         protocol,

@@ -4,10 +4,10 @@
 //! file, and taking it for nothing would approve every one.
 
 use serde_json::Value;
+use toolgate_api::nearest;
+use toolgate_api::text::{escape_for_display, list};
 
 use crate::error::CallError;
-use crate::nearest::nearest;
-use crate::text::{list, show};
 
 /// What follows a keyword.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(super) struct Unknown {
 
 impl Unknown {
     pub(super) fn refusal(&self, place: &str) -> CallError {
-        let word = show(&self.word, 80);
+        let word = escape_for_display(&self.word, 80);
         let inside = if self.pointer.is_empty() { String::new() } else { format!(" (`{}`)", self.pointer) };
         let known = self.known.iter().copied();
         let hint = match nearest(&self.word, known.clone()) {

@@ -12,9 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use toolgate_api::text::{escape_for_display, hidden_character};
 
 use crate::rules::{Catalogue, DocumentError, ToolList, ToolSet};
-use crate::text::{hidden_character, show};
 
 /// Most intents of a policy.
 const INTENTS: usize = 200;
@@ -126,7 +126,7 @@ fn check_name(name: &str, place: &str) -> Result<(), DocumentError> {
     if !name.trim().is_empty() && name.chars().count() <= NAME_CHARS && hidden_character(name).is_none() {
         return Ok(());
     }
-    let message = format!("`{}` is no name of an intent", show(name, NAME_CHARS));
+    let message = format!("`{}` is no name of an intent", escape_for_display(name, NAME_CHARS));
     Err(refuse(place, message, format!("write at most {NAME_CHARS} visible characters, like `billing`")))
 }
 
@@ -139,7 +139,7 @@ fn check_pattern(pattern: &str, place: &str) -> Result<(), DocumentError> {
     let compiled = RegexBuilder::new(pattern).case_insensitive(true).size_limit(COMPILED_BYTES).build();
     let compiled = compiled.map_err(|error| of_engine(pattern, &error, place))?;
     if finds_everything(&compiled) {
-        let message = format!("the pattern `{}` is found in every message", show(pattern, 80));
+        let message = format!("the pattern `{}` is found in every message", escape_for_display(pattern, 80));
         return Err(refuse(
             place,
             message,
@@ -155,7 +155,7 @@ fn finds_everything(pattern: &Regex) -> bool {
 }
 
 fn of_engine(pattern: &str, error: &regex::Error, place: &str) -> DocumentError {
-    let shown = show(pattern, 80);
+    let shown = escape_for_display(pattern, 80);
     match error {
         regex::Error::CompiledTooBig(_) => {
             let hint = "repeat less in it: `{1,1000}` of a class has a thousand states";
@@ -166,7 +166,11 @@ fn of_engine(pattern: &str, error: &regex::Error, place: &str) -> DocumentError 
             let text = error.to_string();
             let said = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let hint = "patterns are regular expressions without look-around and back-references, like `refund|charge`";
-            refuse(place, format!("the pattern `{shown}` is not valid: {}", show(said, 200)), hint)
+            refuse(
+                place,
+                format!("the pattern `{shown}` is not valid: {}", escape_for_display(said, 200)),
+                hint,
+            )
         }
     }
 }

@@ -5,6 +5,8 @@
 //! way, so a refusal teaches nobody what is there.
 
 use serde_json::json;
+use toolgate_api::nearest;
+use toolgate_api::text::{escape_for_display, list};
 
 use super::gates::{GATES, Look};
 use super::{Layer, OTHER_CATALOGUE, Reason, SessionFacts, callable};
@@ -12,10 +14,8 @@ use crate::arguments::JsonError;
 use crate::descriptor::RateLimit;
 use crate::error::{CallError, ErrorType};
 use crate::name::ToolId;
-use crate::nearest::nearest;
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
-use crate::text::{list, show};
 
 /// Callable tools among which the nearest name is looked for: each costs some hundred steps, and the
 /// name came from outside.
@@ -122,10 +122,10 @@ fn told_why(reason: Reason, called: &str, error_type: ErrorType, why: &str, hint
         _ if is_platforms => {
             format!(
                 "the tool `{}` is not available: the platform has switched it off",
-                show(called, NAME_CHARS)
+                escape_for_display(called, NAME_CHARS)
             )
         }
-        _ => format!("the tool `{}` is not available: {why}", show(called, NAME_CHARS)),
+        _ => format!("the tool `{}` is not available: {why}", escape_for_display(called, NAME_CHARS)),
     };
     let details = match is_platforms {
         true => json!({"layer": reason.layer.as_str()}),
@@ -136,7 +136,10 @@ fn told_why(reason: Reason, called: &str, error_type: ErrorType, why: &str, hint
 
 /// G3, word for word, with the name that was called.
 fn denied(called: &str) -> String {
-    format!("Access denied. This agent is not authorized to use the {} tool.", show(called, NAME_CHARS))
+    format!(
+        "Access denied. This agent is not authorized to use the {} tool.",
+        escape_for_display(called, NAME_CHARS)
+    )
 }
 
 fn not_found<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallError {
@@ -146,7 +149,11 @@ fn not_found<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallErr
         None if wires().next().is_none() => "this agent has no callable tools".to_owned(),
         None => format!("the callable tools are {}", list(wires(), TOOLS_SHOWN)),
     };
-    CallError::new(ErrorType::ToolNotFound, format!("there is no tool `{}`", show(called, NAME_CHARS)), hint)
+    CallError::new(
+        ErrorType::ToolNotFound,
+        format!("there is no tool `{}`", escape_for_display(called, NAME_CHARS)),
+        hint,
+    )
 }
 
 /// The callable tool that was probably meant. Models drop the prefix and mix up the joints, so both are left out
@@ -168,7 +175,11 @@ pub(super) fn nearest_of_all<P>(rules: &Rules<P>, called: &str) -> Option<String
 /// What the caller is told of arguments that do not fit (R2).
 pub(super) fn invalid_arguments(violations: &[Violation], called: &str, hint: String) -> CallError {
     let sentence = |violation: &Violation| {
-        format!("Validation Error: {} for tool '{}'", violation.message, show(called, NAME_CHARS))
+        format!(
+            "Validation Error: {} for tool '{}'",
+            violation.message,
+            escape_for_display(called, NAME_CHARS)
+        )
     };
     told(ErrorType::InvalidArguments, violations, sentence, hint)
 }
@@ -179,7 +190,7 @@ pub(super) fn invalid_output(violations: &[Violation], called: &str) -> CallErro
         format!(
             "the result does not fit the tool's schema: {} of tool '{}'",
             violation.message,
-            show(called, NAME_CHARS)
+            escape_for_display(called, NAME_CHARS)
         )
     };
     let hint =
@@ -192,7 +203,7 @@ pub(super) fn invalid_client_result(violations: &[Violation], called: &str) -> C
     let sentence = |violation: &Violation| {
         format!(
             "the result does not fit the output schema of tool '{}': {}",
-            show(called, NAME_CHARS),
+            escape_for_display(called, NAME_CHARS),
             violation.sentence()
         )
     };

@@ -4,11 +4,11 @@
 //! having to think of it. Each method reads one kind of field and says what belongs there instead.
 
 use serde_json::{Map, Value};
+use toolgate_api::text::{escape_for_display, hidden_character, list};
 
 use super::DescriptorError;
 use crate::limits::{LimitName, LimitsPatch};
 use crate::schema::{Schema, SchemaRole};
-use crate::text::{hidden_character, list, show};
 
 /// A value somewhere in the description.
 pub(super) struct Place<'a> {
@@ -112,7 +112,7 @@ impl<'a> Place<'a> {
             return Ok(text);
         }
         Err(self.refuse(
-            format!("`{}` is not one word", show(&text, 40)),
+            format!("`{}` is not one word", escape_for_display(&text, 40)),
             "write ASCII characters without spaces",
         ))
     }
@@ -163,7 +163,7 @@ impl<'a> Place<'a> {
         let text = self.str()?;
         let found = words.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
         found.ok_or_else(|| {
-            let message = format!("`{}` is not known here", show(text, 40));
+            let message = format!("`{}` is not known here", escape_for_display(text, 40));
             self.refuse(
                 message,
                 format!("write one of {}", list(words.iter().map(|(word, _)| *word), words.len())),

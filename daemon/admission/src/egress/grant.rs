@@ -5,6 +5,7 @@
 //! address" by naming a large one.
 
 use serde::Serialize;
+use toolgate_api::text::escape_for_display;
 
 use super::address::can_be_granted;
 use super::host::{Host, HostPattern};
@@ -15,7 +16,6 @@ use super::target::{Target, check_method, read_authority};
 use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::limits::{Limits, LimitsPatch};
 use crate::rules::{DocumentError, Fields, Part, Warning, limits_without_effect, read};
-use crate::text::show;
 
 /// Most entries of a list. Whoever needs more hosts than this grants something else than a list of hosts.
 const ENTRIES: usize = 256;
@@ -262,7 +262,7 @@ fn read_provider(part: &Part<'_>) -> Result<String, DocumentError> {
     match is_name {
         true => Ok(name.to_owned()),
         false => Err(part.error(
-            format!("`{}` is no name of a provider", show(name, 40)),
+            format!("`{}` is no name of a provider", escape_for_display(name, 40)),
             "write one word, like `stripe`",
         )),
     }

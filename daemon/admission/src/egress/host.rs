@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Serialize, Serializer};
 
-use crate::text::show;
+use toolgate_api::text::escape_for_display;
 
 /// Longest host name in bytes (RFC 1035, without the trailing dot).
 const NAME_BYTES: usize = 253;
@@ -50,11 +50,11 @@ impl Host {
             return match address {
                 Some(address) if format!("[{address}]") == text => Ok(Self::Address(address.into())),
                 Some(_) => Err(HostError::new(
-                    format!("`{}` is not how this address is written", show(text, 64)),
+                    format!("`{}` is not how this address is written", escape_for_display(text, 64)),
                     "write the address in its canonical form (RFC 5952), in lower case",
                 )),
                 None => Err(HostError::new(
-                    format!("`{}` is no IPv6 address", show(text, 64)),
+                    format!("`{}` is no IPv6 address", escape_for_display(text, 64)),
                     "write an IPv6 address in brackets, without a zone",
                 )),
             };
@@ -118,7 +118,7 @@ impl HostPattern {
         let Some(parent) = text.strip_prefix("*.") else {
             if text.contains('*') {
                 return Err(HostError::new(
-                    format!("`{}` has a wildcard where none can stand", show(text, 64)),
+                    format!("`{}` has a wildcard where none can stand", escape_for_display(text, 64)),
                     "write one `*` as the whole first label, like `*.example.com`",
                 ));
             }
@@ -127,7 +127,10 @@ impl HostPattern {
         match Host::parse(parent)? {
             Host::Name(name) if name.contains('.') => Ok(Self::OneLabelBelow(name)),
             Host::Name(_) | Host::Address(_) => Err(HostError::new(
-                format!("`{}` would be every host below a whole domain of the top", show(text, 64)),
+                format!(
+                    "`{}` would be every host below a whole domain of the top",
+                    escape_for_display(text, 64)
+                ),
                 "write at least two labels behind the `*.`, like `*.example.com`",
             )),
         }
@@ -180,13 +183,17 @@ fn name(text: &str) -> Result<String, HostError> {
     }
     if let Some(label) = text.split('.').find(|label| !is_label(label)) {
         return Err(HostError::new(
-            format!("`{}` is no host name: its part `{}` is not one", show(text, 64), show(label, 64)),
+            format!(
+                "`{}` is no host name: its part `{}` is not one",
+                escape_for_display(text, 64),
+                escape_for_display(label, 64)
+            ),
             "write letters, digits and hyphens, without a trailing dot; other scripts as `xn--`",
         ));
     }
     if text.rsplit('.').next().is_some_and(is_like_a_number) {
         return Err(HostError::new(
-            format!("`{}` can be read as an address", show(text, 64)),
+            format!("`{}` can be read as an address", escape_for_display(text, 64)),
             "write an IPv4 address as four decimal numbers without leading zeros",
         ));
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use serde::{Serialize, Serializer};
 
-use crate::text::show;
+use toolgate_api::text::escape_for_display;
 
 /// A range of addresses, in its one spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,7 +29,7 @@ impl Network {
                 network.prefix_bits <= network.width() && network.masked(network.first) == network.bits();
             (is_whole && network.to_string() == text).then_some(network)
         };
-        read().ok_or_else(|| NetworkError(show(text, 64)))
+        read().ok_or_else(|| NetworkError(escape_for_display(text, 64)))
     }
 
     /// A range that the table names; the bits behind the prefix must be zero.

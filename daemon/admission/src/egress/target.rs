@@ -5,10 +5,11 @@
 
 use std::fmt;
 
+use toolgate_api::text::escape_for_display;
+
 use super::host::Host;
 use super::path;
 use super::rule::NetworkScheme;
-use crate::text::show;
 
 /// Longest path and query, in bytes. Servers commonly stop at 8 KiB for the whole first line.
 const PATH_AND_QUERY_BYTES: usize = 8 * 1024 - 64;
@@ -115,7 +116,10 @@ impl fmt::Display for Target {
 fn read_scheme(text: &str) -> Result<NetworkScheme, TargetError> {
     let known = [NetworkScheme::Https, NetworkScheme::Http];
     known.into_iter().find(|scheme| scheme.as_str().eq_ignore_ascii_case(text)).ok_or_else(|| {
-        TargetError::new(format!("requests of scheme `{}` are not made", show(text, 20)), "use `https`")
+        TargetError::new(
+            format!("requests of scheme `{}` are not made", escape_for_display(text, 20)),
+            "use `https`",
+        )
     })
 }
 
@@ -144,7 +148,7 @@ fn read_port(text: &str) -> Result<u16, TargetError> {
     let port = digits.parse::<u16>().ok().filter(|port| *port > 0 && port.to_string() == digits);
     port.ok_or_else(|| {
         TargetError::new(
-            format!("`{}` is no port", show(text, 20)),
+            format!("`{}` is no port", escape_for_display(text, 20)),
             "write a colon and a number from 1 to 65535, or neither",
         )
     })
@@ -177,7 +181,7 @@ pub(crate) fn check_method(text: &str) -> Result<&str, TargetError> {
     let is_inside = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     if text.is_empty() || text.len() > METHOD_BYTES || !text.bytes().all(is_inside) {
         return Err(TargetError::new(
-            format!("`{}` is no method", show(text, 20)),
+            format!("`{}` is no method", escape_for_display(text, 20)),
             "write a method in capitals, like `GET`",
         ));
     }

@@ -6,6 +6,9 @@
 
 use std::sync::Arc;
 
+use toolgate_api::nearest;
+use toolgate_api::text::escape_for_display;
+
 use super::Rules;
 use super::catalogue::{Catalogue, Mark};
 use super::document::{DocumentError, Fields, Part, Warning, limits_without_effect, read, unresolved};
@@ -16,8 +19,6 @@ use super::tools::ToolList;
 use crate::egress::{NetworkRule, read_network};
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
-use crate::nearest::nearest;
-use crate::text::show;
 
 /// Longest display name, in characters.
 const DISPLAY_CHARS: usize = 200;
@@ -196,7 +197,7 @@ fn display_name(part: &Part<'_>) -> Result<String, DocumentError> {
     let name = part.text()?;
     if name.trim().is_empty()
         || name.chars().count() > DISPLAY_CHARS
-        || crate::text::hidden_character(name).is_some()
+        || toolgate_api::text::hidden_character(name).is_some()
     {
         let hint = format!("write at most {DISPLAY_CHARS} visible characters, or leave it out");
         return Err(part.error("the name is empty, too long or holds hidden characters", hint));
@@ -205,7 +206,8 @@ fn display_name(part: &Part<'_>) -> Result<String, DocumentError> {
 }
 
 fn namespace(part: &Part<'_>) -> Result<Namespace, DocumentError> {
-    Namespace::parse(part.text()?).map_err(|error| part.error(show(&error.message, 300), error.hint))
+    Namespace::parse(part.text()?)
+        .map_err(|error| part.error(escape_for_display(&error.message, 300), error.hint))
 }
 
 fn check_binding(field: &str, list: Option<&ToolList>, server: &Namespace) -> Result<(), DocumentError> {

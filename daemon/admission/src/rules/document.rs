@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
+use toolgate_api::nearest;
+use toolgate_api::text::{escape_for_display, list};
 
 use super::catalogue::Catalogue;
 use super::tools::{ToolList, ToolPattern};
@@ -15,8 +17,6 @@ use crate::arguments::parse_strict;
 use crate::error::{CallError, ErrorType};
 use crate::limits::{LimitName, Limits, LimitsPatch};
 use crate::name::{Name, Namespace};
-use crate::nearest::nearest;
-use crate::text::{list, show};
 
 /// Deepest nesting of a document.
 const DOCUMENT_DEPTH: u64 = 8;
@@ -60,7 +60,7 @@ impl DocumentError {
             None if known.clone().next().is_none() => format!("no {what} is defined yet"),
             None => format!("defined are {}", list(known, 20)),
         };
-        Self::new(place, format!("there is no {what} `{}`", show(name, 64)), hint)
+        Self::new(place, format!("there is no {what} `{}`", escape_for_display(name, 64)), hint)
     }
 }
 
@@ -156,7 +156,7 @@ impl<'a> Part<'a> {
                 format!("{} has {}", fields.whose, list(fields.known.iter().copied(), fields.known.len()))
             }
         };
-        DocumentError::new(place, format!("unknown field `{}`", show(field, 64)), hint)
+        DocumentError::new(place, format!("unknown field `{}`", escape_for_display(field, 64)), hint)
     }
 
     /// A table: names, and what each stands for.
@@ -293,7 +293,10 @@ impl<'a> Part<'a> {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
                 None => format!("write one of {}", list(known, words.len())),
             };
-            self.error(format!("`{}` is not one of the words that can stand here", show(text, 64)), hint)
+            self.error(
+                format!("`{}` is not one of the words that can stand here", escape_for_display(text, 64)),
+                hint,
+            )
         })
     }
 

@@ -202,7 +202,7 @@ mod tests {
             let errors: u64 = schema.validator.iter_errors(&instance).map(|error| held(&error)).sum();
             let first =
                 schema.validator.validate(&instance).map_err(|error| held(&error)).expect_err("a misfit");
-            let source = crate::text::json_start(&source, 100);
+            let source = toolgate_api::text::json_start(&source, 100);
             let copied = copied_bytes(&size, &schema.cost);
             let all = held_bytes(&size, &schema.cost, &schema.cost.weight) + copied;
             assert!(errors <= all, "{errors} of {all}: {source}");

@@ -11,11 +11,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
+use toolgate_api::text::escape_for_display;
 
 use super::SchemaError;
 use super::effort::{ERROR_BYTES, copy_bytes};
 use super::pattern;
-use crate::text::show;
 
 /// Subschemas of one schema.
 const NODES: usize = 10_000;
@@ -313,7 +313,7 @@ impl<'a> Graph<'a> {
                 )
             }
             Some(dialect) if !DIALECTS.contains(&dialect) => {
-                let message = format!("the dialect `{}` is not known", show(dialect, 100));
+                let message = format!("the dialect `{}` is not known", escape_for_display(dialect, 100));
                 refuse(
                     "$schema",
                     &message,
@@ -328,13 +328,13 @@ impl<'a> Graph<'a> {
         let pointer = format!("{}/$ref", self.nodes[node].pointer);
         let hint = "a `$ref` names a place in the same schema, like `#/$defs/item`";
         let Some(fragment) = reference.strip_prefix('#') else {
-            let message = format!("the reference `{}` leaves the schema", show(reference, 100));
+            let message = format!("the reference `{}` leaves the schema", escape_for_display(reference, 100));
             return Err(SchemaError::new(pointer, message, hint));
         };
         let missing = || {
             SchemaError::new(
                 pointer.clone(),
-                format!("the reference `{}` leads nowhere", show(reference, 100)),
+                format!("the reference `{}` leads nowhere", escape_for_display(reference, 100)),
                 hint,
             )
         };

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use crate::text::{json_start, show};
+use toolgate_api::text::{escape_for_display, json_start};
 
 /// Properties that a hint names.
 const PROPERTIES: usize = 24;
@@ -34,7 +34,7 @@ pub(super) fn properties(root: &Value) -> String {
         let group =
             properties.iter().filter(move |(name, _)| required.contains(name.as_str()) == is_required);
         group.map(move |(name, schema)| {
-            format!("`{}`: {} ({word})", show(name, VALUE_CHARS), kind(root, schema))
+            format!("`{}`: {} ({word})", escape_for_display(name, VALUE_CHARS), kind(root, schema))
         })
     };
     let mut shown: Vec<String> =
@@ -46,7 +46,8 @@ pub(super) fn properties(root: &Value) -> String {
 
 /// The kind of value that a schema asks for: `string`, `integer or null`, `"a" or "b"`.
 pub(super) fn kind(root: &Value, schema: &Value) -> String {
-    kind_within(root, schema, DEPTH).map_or_else(|| "any value".to_owned(), |kind| show(&kind, KIND_CHARS))
+    kind_within(root, schema, DEPTH)
+        .map_or_else(|| "any value".to_owned(), |kind| escape_for_display(&kind, KIND_CHARS))
 }
 
 fn kind_within(root: &Value, schema: &Value, depth: usize) -> Option<String> {
@@ -59,10 +60,10 @@ fn kind_within(root: &Value, schema: &Value, depth: usize) -> Option<String> {
     }
     match schema.get("type") {
         Some(Value::String(name)) if name == "array" => return Some(array(root, schema, depth)),
-        Some(Value::String(name)) => return Some(show(name, VALUE_CHARS)),
+        Some(Value::String(name)) => return Some(escape_for_display(name, VALUE_CHARS)),
         Some(Value::Array(names)) => {
             return Some(either(
-                names.iter().filter_map(Value::as_str).map(|name| show(name, VALUE_CHARS)),
+                names.iter().filter_map(Value::as_str).map(|name| escape_for_display(name, VALUE_CHARS)),
                 OPTIONS,
             ));
         }

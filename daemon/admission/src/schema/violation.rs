@@ -8,11 +8,11 @@
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
+use toolgate_api::nearest;
+use toolgate_api::text::{escape_for_display, json_start, list};
 
 use super::SchemaRole;
 use super::hint::{distinct, either, kind, value};
-use crate::nearest::nearest;
-use crate::text::{json_start, list, show};
 
 /// Longest excerpt of what came, in characters.
 const EXCERPT_CHARS: usize = 80;
@@ -159,15 +159,15 @@ impl Teller<'_> {
         let known = self.beside(error).and_then(|schema| schema.get("properties")?.as_object());
         let names = || known.into_iter().flat_map(|known| known.keys()).map(String::as_str);
         let pointer = join(pointer, name);
-        let meant =
-            nearest(name, names()).map(|name| format!(" (did you mean '{}'?)", show(name, PLACE_CHARS)));
+        let meant = nearest(name, names())
+            .map(|name| format!(" (did you mean '{}'?)", escape_for_display(name, PLACE_CHARS)));
         let part = Words::of(self.role).part_inside;
         Violation {
             expected: match known.is_some_and(|known| !known.is_empty()) {
                 true => format!("only {}", list(names(), OPTIONS)),
                 false => format!("no {part}"),
             },
-            found: format!("{part} `{}`", show(name, EXCERPT_CHARS)),
+            found: format!("{part} `{}`", escape_for_display(name, EXCERPT_CHARS)),
             message: format!("Unknown {part} '{}'{}", place(&pointer), meant.unwrap_or_default()),
             pointer,
         }
@@ -212,7 +212,7 @@ impl Teller<'_> {
 
     fn unfit_value(&self, pointer: &str, instance: &Value, expected: String) -> Violation {
         let found = self.found(pointer, instance);
-        let expected = show(&expected, EXPECTED_CHARS);
+        let expected = escape_for_display(&expected, EXPECTED_CHARS);
         let words = Words::of(self.role);
         let subject = match pointer {
             "" => words.whole.to_owned(),
@@ -368,13 +368,17 @@ fn expected(kind: &ValidationErrorKind) -> String {
         Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
         Kind::MinLength { limit } => format!("a string of at least {limit} characters"),
         Kind::MaxLength { limit } => format!("a string of at most {limit} characters"),
-        Kind::Pattern { pattern } => format!("a string that matches `{}`", show(pattern, PLACE_CHARS)),
-        Kind::Format { format } => format!("a string in the format `{}`", show(format, PLACE_CHARS)),
+        Kind::Pattern { pattern } => {
+            format!("a string that matches `{}`", escape_for_display(pattern, PLACE_CHARS))
+        }
+        Kind::Format { format } => {
+            format!("a string in the format `{}`", escape_for_display(format, PLACE_CHARS))
+        }
         Kind::ContentEncoding { content_encoding } => {
-            format!("a string encoded as `{}`", show(content_encoding, PLACE_CHARS))
+            format!("a string encoded as `{}`", escape_for_display(content_encoding, PLACE_CHARS))
         }
         Kind::ContentMediaType { content_media_type } => {
-            format!("text of type `{}`", show(content_media_type, PLACE_CHARS))
+            format!("text of type `{}`", escape_for_display(content_media_type, PLACE_CHARS))
         }
         Kind::FromUtf8 { .. } => "a string that decodes to UTF-8".to_owned(),
         Kind::MinItems { limit } => format!("an array of at least {limit} items"),
@@ -439,7 +443,7 @@ fn join(pointer: &str, name: &str) -> String {
 fn place(pointer: &str) -> String {
     let name = pointer.strip_prefix('/').filter(|name| !name.contains('/'));
     match name {
-        Some(name) => show(&name.replace("~1", "/").replace("~0", "~"), PLACE_CHARS),
-        None => show(pointer, PLACE_CHARS),
+        Some(name) => escape_for_display(&name.replace("~1", "/").replace("~0", "~"), PLACE_CHARS),
+        None => escape_for_display(pointer, PLACE_CHARS),
     }
 }

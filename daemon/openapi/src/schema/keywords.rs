@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::show;
+use toolgate_api::text::escape_for_display;
 
 use super::{Depth, Members, TooLarge, Writer, object_members};
 use crate::document::reference;
@@ -104,7 +104,9 @@ impl<'a> Writer<'a, '_> {
         {
             match self.patterns.is_usable(pattern) {
                 true => drop(written.insert("pattern".to_owned(), json!(pattern))),
-                false => self.note(format!("the pattern `{}` is not checked", show(pattern, 80))),
+                false => {
+                    self.note(format!("the pattern `{}` is not checked", escape_for_display(pattern, 80)))
+                }
             }
         }
     }

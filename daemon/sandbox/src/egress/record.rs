@@ -6,7 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
-use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, Target, show};
+use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, Target};
+use toolgate_api::text::escape_for_display;
 
 use super::trace::Exchange;
 use crate::effect::Effect;
@@ -103,7 +104,11 @@ impl Record {
     }
 
     pub(super) fn denied(&self, destination: &str, denied: &Denied) {
-        let detail = format!("{}: {}", show(destination, DETAIL_CHARS), show(&denied.message, DETAIL_CHARS));
+        let detail = format!(
+            "{}: {}",
+            escape_for_display(destination, DETAIL_CHARS),
+            escape_for_display(&denied.message, DETAIL_CHARS)
+        );
         let mut kept = self.kept();
         kept.trouble = Some(CallError::from(denied));
         let effect = Effect { kind: "network_denied", detail };
@@ -128,8 +133,8 @@ impl Record {
     pub(super) fn begin(&self, permitted: &Permitted, credential: Option<&str>) -> Noted {
         let mut kept = self.kept();
         let request = Request {
-            target: show(&permitted.target().to_string(), DETAIL_CHARS),
-            credential: credential.map(|name| show(name, 100)),
+            target: escape_for_display(&permitted.target().to_string(), DETAIL_CHARS),
+            credential: credential.map(|name| escape_for_display(name, 100)),
             status: None,
             sent: 0,
             received: 0,
@@ -299,7 +304,7 @@ impl Entry {
 fn unavailable(why: &str, host: &str) -> CallError {
     CallError::new(
         ErrorType::ApiUnavailable,
-        format!("the tool could not use `{}`: {why}", show(host, 253)),
+        format!("the tool could not use `{}`: {why}", escape_for_display(host, 253)),
         "call again later; if it stays, tell the operator",
     )
     .retryable(true)

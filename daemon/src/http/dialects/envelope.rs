@@ -10,7 +10,8 @@ use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
-use toolgate_admission::{ErrorType, nearest, show};
+use toolgate_admission::{ErrorType, nearest};
+use toolgate_api::text::escape_for_display;
 
 use super::{native, openai, s5};
 use crate::call::RequestedCall;
@@ -213,7 +214,7 @@ pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<
 
 /// The error of an item with an unknown `type`.
 pub fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
-    let message = format!("`{place}/type` is `{}`", show(kind, SHOWN_CHARS));
+    let message = format!("`{place}/type` is `{}`", escape_for_display(kind, SHOWN_CHARS));
     invalid(message, format!("did you mean `{meant}`?")).at(&place)
 }
 
@@ -304,7 +305,7 @@ pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Problem {
 
 /// An excerpt of a refused text for a message.
 pub fn excerpt(text: &str) -> String {
-    show(text, SHOWN_CHARS)
+    escape_for_display(text, SHOWN_CHARS)
 }
 
 impl Problem {

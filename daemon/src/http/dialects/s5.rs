@@ -38,7 +38,7 @@ pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Di
     let envelope = match call.action.0 {
         Some(action) => {
             // `weather_service` becomes a namespace by the published rule for names from elsewhere.
-            let namespace = toolgate_naming::namespace(&call.tool_name);
+            let namespace = toolgate_api::name::derive_namespace(&call.tool_name);
             let namespace = namespace.as_deref().unwrap_or(&call.tool_name);
             calls.add(id, &format!("{namespace}/{action}"), parameters)?;
             ResponseEnvelope(Some((call.tool_name.into_owned(), action.into_owned())))

@@ -137,7 +137,7 @@ pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
         redact: list(part, "redact", |item| read_pointer(item).map(Value::from))?,
         plan: read_plan(part, shared, method, &input_schema)?,
         input_schema: Value::Object(input_schema),
-        name: toolgate_naming::tool(shared.namespace, &original_name),
+        name: toolgate_api::name::derive_tool_name(shared.namespace, &original_name),
         original_name,
         description,
     })

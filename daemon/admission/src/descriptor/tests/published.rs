@@ -95,7 +95,10 @@ fn the_schema_and_the_reader_say_the_same_of_every_value_at_every_place() {
         for value in &values {
             let mut changed = whole.clone();
             *changed.pointer_mut(&place).unwrap() = value.clone();
-            assert_same_verdict(&changed, &format!("`{place}` is {}", show(&value.to_string(), 80)));
+            assert_same_verdict(
+                &changed,
+                &format!("`{place}` is {}", toolgate_api::text::escape_for_display(&value.to_string(), 80)),
+            );
         }
     }
 }

@@ -1,19 +1,19 @@
-//! Text that a model or an operator reads: which characters may stand in it, and how it is shown.
+//! Characters allowed in text for models and operators, and the one escaper for excerpts of untrusted text.
 //!
-//! Control characters move cursors and split log lines; bidirectional controls make a text read otherwise
-//! than it is; invisible characters carry what a person does not see and a model does. None of them may
-//! stand in what a plugin says of itself, and in excerpts of what a caller sent they are written out.
+//! Control characters move cursors and split log lines, bidirectional controls reorder text, and invisible characters
+//! carry text that a model reads and a person does not see. Descriptors must not contain any of them; excerpts of
+//! untrusted input escape them.
 
 use std::io;
 
 use serde_json::Value;
 
-/// Whether a character is one that a reader cannot see, or that changes how its neighbours read.
+/// Whether a character is invisible or changes the reading order of its neighbours.
 ///
-/// Tab and line feed are not: usage texts have lines. U+FE0F is not, since it belongs to common symbols.
+/// Tab and line feed are allowed for usage texts, and U+FE0F as a part of common symbols.
 pub fn is_hidden(letter: char) -> bool {
-    if letter == '\t' || letter == '\n' {
-        return false;
+    if letter.is_ascii() {
+        return letter.is_ascii_control() && !matches!(letter, '\t' | '\n');
     }
     letter.is_control()
         || matches!(letter,
@@ -31,13 +31,17 @@ pub fn is_hidden(letter: char) -> bool {
 }
 
 /// The first hidden character of a text.
-pub(crate) fn hidden_character(text: &str) -> Option<char> {
+pub fn hidden_character(text: &str) -> Option<char> {
+    // Fast path: most texts are printable ASCII, and tool lists of MCP servers have megabytes of them.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return None;
+    }
     text.chars().find(|letter| is_hidden(*letter))
 }
 
-/// At most `max_chars` characters of a text on one line, with hidden ones written out.
-pub fn show(text: &str, max_chars: usize) -> String {
-    // As most texts are.
+/// Returns at most `max_chars` characters of a text on one line, with hidden characters escaped and `…` where it is cut.
+pub fn escape_for_display(text: &str, max_chars: usize) -> String {
+    // Fast path: most texts are short printable ASCII.
     if text.len() <= max_chars && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return text.to_owned();
     }
@@ -59,26 +63,26 @@ pub fn show(text: &str, max_chars: usize) -> String {
     shown
 }
 
-/// Backtick-quoted words in a row, at most `most` of them.
-pub(crate) fn list<'a>(words: impl Iterator<Item = &'a str>, most: usize) -> String {
+/// Joins at most `most` words, each escaped and in backticks, with commas.
+pub fn list<'a>(words: impl Iterator<Item = &'a str>, most: usize) -> String {
     let mut words = words.peekable();
-    let shown: Vec<String> = words.by_ref().take(most).map(|word| format!("`{}`", show(word, 64))).collect();
+    let shown: Vec<String> =
+        words.by_ref().take(most).map(|word| format!("`{}`", escape_for_display(word, 64))).collect();
     let rest = if words.peek().is_some() { ", …" } else { "" };
     format!("{}{rest}", shown.join(", "))
 }
 
-/// The beginning of a value as JSON on one line, at most `max_chars` characters, with hidden ones written out.
-pub(crate) fn json_start(value: &Value, max_chars: usize) -> String {
-    // A character has at most four bytes, and one more than is shown tells that there is more.
+/// The start of a value's JSON text on one line, at most `max_chars` characters, escaped for display.
+pub fn json_start(value: &Value, max_chars: usize) -> String {
+    // UTF-8 takes at most four bytes per character; one extra character shows that there is more.
     let mut start = Start { bytes: Vec::new(), left: (max_chars + 1) * 4 };
-    // A value longer than what is shown ends the writing early, which is no failure.
+    // `Start` stops serialization early with an error, which is expected.
     let _ = serde_json::to_writer(&mut start, value);
     let text = String::from_utf8_lossy(&start.bytes);
-    show(text.trim_end_matches(char::REPLACEMENT_CHARACTER), max_chars)
+    escape_for_display(text.trim_end_matches(char::REPLACEMENT_CHARACTER), max_chars)
 }
 
-/// Keeps the first bytes that are written and refuses the rest, so that showing the start of a megabyte
-/// does not write out the megabyte.
+/// Writer that keeps the first bytes and refuses the rest, so that a large value is not serialized whole.
 struct Start {
     bytes: Vec<u8>,
     left: usize,
@@ -129,9 +133,9 @@ mod tests {
 
     #[test]
     fn a_shown_text_is_one_short_line_without_hidden_characters() {
-        assert_eq!(show("a\nb\u{202e}c", 80), "a\\nb\\u{202e}c");
-        assert_eq!(show("abcdef", 3), "abc…");
-        assert_eq!(show("abc", 3), "abc");
+        assert_eq!(escape_for_display("a\nb\u{202e}c", 80), "a\\nb\\u{202e}c");
+        assert_eq!(escape_for_display("abcdef", 3), "abc…");
+        assert_eq!(escape_for_display("abc", 3), "abc");
     }
 
     #[test]

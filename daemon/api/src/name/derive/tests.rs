@@ -1,9 +1,9 @@
-//! What the rule makes of names (9.4).
+//! Derived names (requirements 9.4).
 
 use proptest::prelude::*;
-use toolgate_admission::{Namespace, ToolId, ToolName};
 
-use super::{collisions, namespace, tool};
+use super::{derive_namespace, derive_tool_name, name_collisions};
+use crate::name::{Namespace, ToolId, ToolName};
 
 #[test]
 fn g4_a_name_is_the_words_of_the_original() {
@@ -27,41 +27,41 @@ fn g4_a_name_is_the_words_of_the_original() {
         ("a b  c", "a_b_c"),
         ("GET /points/{lat},{lon}/forecast", "get_points_lat_lon_forecast"),
     ] {
-        assert_eq!(tool("weather", original), name);
+        assert_eq!(derive_tool_name("weather", original), name);
     }
 }
 
 #[test]
 fn g4_a_name_without_any_letter_of_ours_has_a_hash() {
-    let names = ["天気", "検索"].map(|original| tool("weather", original));
+    let names = ["天気", "検索"].map(|original| derive_tool_name("weather", original));
     assert!(names.iter().all(|name| name.starts_with("tool_") && name.len() == 11), "{names:?}");
     assert_ne!(names[0], names[1]);
 }
 
-/// One that needs no change is told with the others: which of them was meant is not for this room to guess.
+/// A name that needs no change is listed with the others: which of them was meant is unknown here.
 #[test]
-fn g4_names_that_become_the_same_are_told_whatever_their_order() {
+fn g4_colliding_names_are_listed_in_any_order() {
     let mut originals = ["GetUser", "get-user", "get_user", "get_user_2", "search"];
-    let told = collisions(originals);
+    let listed = name_collisions(originals);
     let name = "get_user".to_owned();
     assert_eq!(
-        told,
+        listed,
         [("GetUser", &name), ("get-user", &name), ("get_user", &name)].map(|(a, b)| (a, b.clone())).into()
     );
     originals.reverse();
-    assert_eq!(collisions(originals), told);
-    assert!(collisions(["a", "b"]).is_empty());
+    assert_eq!(name_collisions(originals), listed);
+    assert!(name_collisions(["a", "b"]).is_empty());
 }
 
 #[test]
 fn g4_a_long_name_is_cut_between_words_and_ends_in_a_hash() {
     let long = "the_name_of_this_operation_is_much_longer_than_any_wire_name_can_be";
-    let name = tool("pets", long);
+    let name = derive_tool_name("pets", long);
     assert!(name.starts_with("the_name_of_this_operation_is_") && name.len() <= 54, "{name}");
-    assert_eq!(tool("pets", long), name, "the same each time");
-    assert_ne!(tool("pets", &format!("{long}_too")), name);
+    assert_eq!(derive_tool_name("pets", long), name, "the same each time");
+    assert_ne!(derive_tool_name("pets", &format!("{long}_too")), name);
     let fits = "a".repeat(57);
-    assert_eq!(tool("w", &fits), fits, "as long as fits: unchanged");
+    assert_eq!(derive_tool_name("w", &fits), fits, "as long as fits: unchanged");
 }
 
 #[test]
@@ -79,22 +79,22 @@ fn c1_a_name_for_people_makes_a_namespace() {
             Some("a-very-long-name-for-people-that-nobody"),
         ),
     ] {
-        assert_eq!(namespace(original).as_deref(), name, "{original}");
+        assert_eq!(derive_namespace(original).as_deref(), name, "{original}");
     }
 }
 
 proptest! {
     #[test]
     fn g4_every_name_is_a_tools_name_and_fits(original in "\\PC{0,90}|[a-zA-Z0-9_/.]{0,90}", namespace in "[a-z]{1,40}") {
-        let name = tool(&namespace, &original);
+        let name = derive_tool_name(&namespace, &original);
         let id = ToolId { namespace: Namespace::parse(&namespace).unwrap(), tool: ToolName::parse(&name).unwrap() };
         prop_assert!(id.wire().is_ok(), "{}", name);
-        prop_assert_eq!(tool(&namespace, &name), name, "ours stay as they are");
+        prop_assert_eq!(derive_tool_name(&namespace, &name), name, "ours stay as they are");
     }
 
     #[test]
     fn c1_every_namespace_that_is_made_is_one(original in "\\PC{0,90}") {
-        if let Some(made) = namespace(&original) {
+        if let Some(made) = derive_namespace(&original) {
             prop_assert!(Namespace::parse(&made).is_ok(), "{}", made);
         }
     }

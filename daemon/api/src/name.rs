@@ -1,42 +1,47 @@
-//! Names: of plugins, of tools, of what a model calls, of organizations and agents.
+//! Names of plugins, tools, organizations and agents, and the wire names that models call.
 //!
-//! A namespace has no underscore and a tool's name has no hyphen, so a wire name `call_NAMESPACE_TOOL` reads
-//! back in exactly one way: the first underscore after `call_` ends the namespace. That makes the mapping
-//! injective (G4) without a table of exceptions. Names are made of ASCII alone and are compared after
-//! folding ASCII case, so no two spellings that look alike can be two tools.
+//! A namespace has no underscore and a tool's name has no hyphen, so a wire name `call_NAMESPACE_TOOL` parses in
+//! exactly one way: the first underscore after `call_` ends the namespace. The mapping is therefore injective (G4)
+//! without a table of exceptions. Names are ASCII and are compared after folding ASCII case, so two spellings that look
+//! alike are never two tools.
 //!
-//! A name is parsed where it enters and then carried as its type.
+//! [`derive_tool_name`] and [`derive_namespace`] turn foreign names into ours.
+
+mod derive;
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Longest namespace, in bytes; the published schema says the same.
+use crate::text::escape_for_display;
+
+pub use derive::{derive_namespace, derive_tool_name, name_collisions};
+
+/// Longest namespace, in bytes; `wit/describe.schema.json` has the same bound.
 const NAMESPACE_BYTES: usize = 40;
-/// Longest tool name, in bytes: what is left of a wire name beside a namespace of one letter.
+/// Longest tool name, in bytes: the rest of a wire name whose namespace has one letter.
 const TOOL_BYTES: usize = 58;
-/// Longest wire name, in bytes: the least of what model providers allow for a function's name.
+/// Longest wire name, in bytes: the smallest limit for function names among model providers.
 const WIRE_BYTES: usize = 64;
-/// Longest name of an organization or an agent, in bytes: it stands in paths and in every record.
+/// Longest name of an organization or an agent, in bytes: paths and every audit record contain it.
 const NAME_BYTES: usize = 64;
 const WIRE_PREFIX: &str = "call_";
 
-/// Longest `namespace/tool`: what a wire name has beside its prefix.
+/// Longest `namespace/tool`, in bytes: a wire name without its prefix.
 const ID_BYTES: usize = WIRE_BYTES - WIRE_PREFIX.len();
 
-/// A text that is not the name it should be.
+/// A text does not match the grammar of its kind of name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NameError {
-    /// What is wrong with it.
+    /// The rejected text and the kind of name.
     pub message: String,
-    /// What such a name looks like.
+    /// The grammar, with an example.
     pub hint: &'static str,
 }
 
 impl NameError {
     fn new(kind: &str, text: &str, hint: &'static str) -> Self {
-        let shown: String = text.chars().take(80).flat_map(char::escape_debug).collect();
-        Self { message: format!("`{shown}` is not {kind}"), hint }
+        Self { message: format!("`{}` is not {kind}", escape_for_display(text, 80)), hint }
     }
 }
 
@@ -69,7 +74,7 @@ pub struct Namespace(Arc<str>);
 text_type!(Namespace);
 
 impl Namespace {
-    /// Reads a namespace, `[a-z][a-z0-9]*(-[a-z0-9]+)*`, at most 40 bytes.
+    /// Parses a namespace, `[a-z][a-z0-9]*(-[a-z0-9]+)*`, at most 40 bytes.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.len() <= NAMESPACE_BYTES && is_words(text, b'-') {
             return Ok(Self(text.into()));
@@ -85,7 +90,7 @@ pub struct ToolName(Arc<str>);
 text_type!(ToolName);
 
 impl ToolName {
-    /// Reads a tool's name, `[a-z][a-z0-9]*(_[a-z0-9]+)*`, at most 58 bytes.
+    /// Parses a tool's name, `[a-z][a-z0-9]*(_[a-z0-9]+)*`, at most 58 bytes.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.len() <= TOOL_BYTES && is_words(text, b'_') {
             return Ok(Self(text.into()));
@@ -105,14 +110,14 @@ pub struct ToolId {
 }
 
 impl ToolId {
-    /// Reads `namespace/tool`, exactly as documents write it.
+    /// Parses `namespace/tool`, the form used in documents.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let hint = "a tool is named `namespace/tool`, like `files/read`";
         let (namespace, tool) = text.split_once('/').ok_or_else(|| NameError::new("a tool", text, hint))?;
         Ok(Self { namespace: Namespace::parse(namespace)?, tool: ToolName::parse(tool)? })
     }
 
-    /// What a model calls this tool; an error when that is longer than 64 bytes.
+    /// Returns the wire name, or an error if it would be longer than 64 bytes.
     pub fn wire(&self) -> Result<WireName, NameError> {
         let text = format!("{WIRE_PREFIX}{}_{}", self.namespace, self.tool);
         if text.len() > WIRE_BYTES {
@@ -130,7 +135,7 @@ impl fmt::Display for ToolId {
     }
 }
 
-/// What a model calls a tool: `call_NAMESPACE_TOOL`, at most 64 bytes. Made by [`ToolId::wire`].
+/// The function name that a model calls: `call_NAMESPACE_TOOL`, at most 64 bytes. Constructed by [`ToolId::wire`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WireName(Box<str>);
 text_type!(WireName);
@@ -140,7 +145,7 @@ text_type!(WireName);
 pub struct Name(Arc<str>);
 text_type!(Name);
 
-/// So that a table by names is asked with text.
+/// Allows map lookups by `&str`.
 impl std::borrow::Borrow<str> for Name {
     fn borrow(&self) -> &str {
         &self.0
@@ -148,7 +153,7 @@ impl std::borrow::Borrow<str> for Name {
 }
 
 impl Name {
-    /// Reads a name, `[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?`.
+    /// Parses a name, `[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?`.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let bytes = text.as_bytes();
         let inner = |byte: &u8| is_word_byte(*byte) || matches!(byte, b'_' | b'-');
@@ -162,25 +167,24 @@ impl Name {
     }
 }
 
-/// The tool that a caller means by `text`: a wire name, or `namespace/tool`, in either case of letters.
+/// Parses the name by which a caller calls a tool: a wire name or `namespace/tool`, ignoring ASCII case.
 ///
-/// Tells what the text says, not whether such a tool is loaded.
+/// Does not check whether such a tool is loaded.
 pub fn read_called_name(text: &str) -> Option<ToolId> {
     let key = CalledKey::read(text)?;
     ToolId::parse(std::str::from_utf8(key.as_bytes()).ok()?).ok()
 }
 
-/// A called name brought to the one form under which tools are looked up. The text is held in place: reading one
-/// allocates nothing.
+/// A called name normalized to the key of the tool table. The text is stored inline, so parsing does not allocate.
 #[derive(Clone, Debug)]
-pub(crate) struct CalledKey {
-    /// The length of the text, and the text.
+pub struct CalledKey {
+    /// The length of the text, then the text.
     written: [u8; 1 + ID_BYTES],
 }
 
 impl CalledKey {
-    /// None where the text has neither form, or is longer than any tool's name.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+    /// Parses a called name; `None` if the text has neither form or is longer than the longest tool id.
+    pub fn read(text: &str) -> Option<Self> {
         let text = text.as_bytes();
         let (id, separator) = match text.iter().position(|byte| *byte == b'/') {
             Some(separator) => (text, separator),
@@ -204,8 +208,8 @@ impl CalledKey {
         self.written().split_first().map_or(&[], |(_, text)| text)
     }
 
-    /// The same behind its length, so that no name begins like another.
-    pub(crate) fn written(&self) -> &[u8] {
+    /// The length byte followed by `namespace/tool` in lower case, so that no key is a prefix of another.
+    pub fn written(&self) -> &[u8] {
         let [length, ..] = self.written;
         self.written.get(..1 + usize::from(length)).unwrap_or_default()
     }
@@ -216,7 +220,7 @@ fn strip_prefix_ignoring_case<'a>(text: &'a [u8], prefix: &[u8]) -> Option<&'a [
     head.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Words of lower-case letters and digits with one joint between each two; the first begins with a letter.
+/// Matches words of lower-case letters and digits separated by single `joint`s, the first starting with a letter.
 fn is_words(text: &str, joint: u8) -> bool {
     let begins_with_letter = text.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
     let is_word = |word: &[u8]| !word.is_empty() && word.iter().copied().all(is_word_byte);

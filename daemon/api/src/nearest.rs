@@ -1,17 +1,16 @@
-//! "Did you mean": the nearest of some known words to a word that is not known.
+//! "Did you mean": the known word nearest to an unknown one.
 //!
-//! Every refusal of a name suggests the one that was probably meant. The distance counts inserted,
-//! dropped and changed letters and swapped neighbours, without regard to ASCII case. It is looked for only up
-//! to a cut-off that grows with the word, since a far-fetched suggestion is worse than none, and since
-//! the work for each candidate then stays proportional to the word and not to its square.
+//! The distance is the optimal string alignment distance (insertions, deletions, substitutions, transpositions) without
+//! regard to ASCII case. The search stops at a cut-off that grows with the word: a far-fetched suggestion is worse than
+//! none, and the work per candidate stays proportional to the word's length.
 
 /// Longer words are not corrected: no name in this system is longer.
 const WORD_BYTES: usize = 128;
 
-/// Of so many letters one may be wrong.
+/// One letter in three may differ.
 const LETTERS_PER_MISTAKE: usize = 3;
 
-/// The word of `among` that is nearest to `word`, if one is near enough. Of equals the first.
+/// Returns the word of `among` nearest to `word`, if one is near enough; the first among equals.
 pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_BYTES {
         return None;
@@ -20,7 +19,7 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
     let mut allowed = cut_off(word);
     for candidate in among {
         let Some(distance) = distance_within(word, candidate, allowed) else { continue };
-        // Between words of a letter or two, one mistake is another word.
+        // One difference between words of one or two letters makes another word.
         if distance * LETTERS_PER_MISTAKE > word.len().max(candidate.len()) {
             continue;
         }
@@ -28,18 +27,18 @@ pub fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&
         if distance == 0 {
             break;
         }
-        // Only a strictly better one replaces it.
+        // Only a strictly nearer word replaces this one.
         allowed = distance - 1;
     }
     best
 }
 
-/// How many mistakes a word of this length may hold and still be the same word.
+/// Largest accepted distance for a word of this length.
 fn cut_off(word: &str) -> usize {
     (word.len() / LETTERS_PER_MISTAKE).clamp(1, 5)
 }
 
-/// The edit distance (optimal string alignment), or none when it is above `allowed`.
+/// The optimal string alignment distance, or `None` if it exceeds `allowed`.
 fn distance_within(left: &str, right: &str, allowed: usize) -> Option<usize> {
     if right.len() > WORD_BYTES || left.len().abs_diff(right.len()) > allowed {
         return None;
