@@ -7,8 +7,8 @@
 //! A host stands here in full and never as a pattern. Whether the request may leave at all is not decided here.
 
 use serde::{Deserialize, Serialize};
+use toolgate_api::network::{Host, NetworkScheme, Target, is_within, validate_method, validate_rule_path};
 
-use crate::egress::{Host, NetworkScheme, Target, check_method, check_rule_path, is_within};
 use crate::error::{CallError, ErrorType};
 
 /// Requests that a credential is put into.
@@ -182,7 +182,7 @@ fn closeness(candidate: &CredentialCandidate<'_>, target: &Target) -> usize {
 fn covers(rule: &CredentialBinding, target: &Target) -> bool {
     let has_method = |methods: &Vec<String>| methods.iter().any(|name| name == target.method());
     rule.scheme == target.scheme()
-        && target.host().is_written(&rule.host)
+        && target.host().is_canonical_form(&rule.host)
         && rule.port.unwrap_or(rule.scheme.default_port()) == target.port()
         && rule.methods.as_ref().is_none_or(has_method)
         && rule.path.as_deref().is_none_or(|prefix| is_within(target.path(), prefix))
@@ -245,14 +245,14 @@ fn check_rule(rule: &CredentialBinding, plain_http: &[String]) -> Result<Credent
         return Err(BindingError::new("/scheme", "a credential does not travel over plain HTTP", hint));
     }
     check_methods(rule)?;
-    if let Some(Err(why)) = rule.path.as_deref().map(check_rule_path) {
+    if let Some(Err(why)) = rule.path.as_deref().map(validate_rule_path) {
         return Err(BindingError::new("/path", why, "write what the path begins with, like `/v1/`"));
     }
     Ok(CredentialBinding { host, port: Some(port), ..rule.clone() })
 }
 
 fn check_methods(rule: &CredentialBinding) -> Result<(), BindingError> {
-    let is_sent = |name: &String| check_method(name).is_ok();
+    let is_sent = |name: &String| validate_method(name).is_ok();
     match &rule.methods {
         Some(methods) if methods.is_empty() || !methods.iter().all(is_sent) => Err(BindingError::new(
             "/methods",

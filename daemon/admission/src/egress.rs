@@ -15,23 +15,15 @@
 
 mod address;
 mod grant;
-mod host;
-mod network;
-mod path;
 mod permit;
-mod rule;
-mod target;
 
 pub use address::{AddressKind, kind_of};
+pub(crate) use grant::read_network;
 pub use grant::{Grant, PlainHttp};
-pub(crate) use grant::{check_rule_path, read_network};
-pub use host::{Host, HostError, HostPattern};
-pub use network::{Network, NetworkError};
-pub(crate) use path::is_within;
 pub use permit::{Denied, DeniedBy, Left, Permitted, Reach, Vetted};
-pub use rule::{NetworkRule, NetworkScheme};
-pub(crate) use target::check_method;
-pub use target::{Target, TargetError};
+pub use toolgate_api::network::{
+    Host, HostError, HostPattern, Network, NetworkError, NetworkRule, NetworkScheme, Target, TargetError,
+};
 
 #[cfg(test)]
 mod tests;

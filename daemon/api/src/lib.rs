@@ -6,7 +6,9 @@
 #![warn(missing_docs)]
 
 pub mod error;
+pub mod header;
 pub mod name;
+pub mod network;
 pub mod text;
 
 mod nearest;

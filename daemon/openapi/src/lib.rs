@@ -18,7 +18,6 @@ mod arguments;
 mod body;
 mod document;
 mod form_body;
-mod headers;
 mod operations;
 mod parameters;
 mod paths;

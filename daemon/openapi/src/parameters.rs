@@ -2,20 +2,22 @@
 //!
 //! A parameter that an action cannot encode is dropped if it is optional; if it is required, the operation is left out.
 //! Parameters into which the host writes the credential are dropped with a note, and so are header fields that carry
-//! credentials or control message framing (`headers.rs`).
+//! credentials or control message framing ([`forbidden_header`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use toolgate_api::header::forbidden_header;
 use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;
-use crate::headers;
 use crate::operations::Operation;
 use crate::security::SecretLocation;
 use crate::text::is_visible;
 
+/// Header fields that only repeat the credential of the request.
+const CREDENTIAL_FIELDS: [&str; 5] = ["token", "auth", "authentication", "access_token", "access-token"];
 /// Most parameters of one operation.
 const PARAMETERS: usize = 300;
 /// Levels of alternatives and references that are followed to learn the shape of a value.
@@ -173,7 +175,7 @@ impl<'a> ParameterReader<'a, '_> {
         let name = self.text("name");
         match (self.text("in"), self.secret) {
             // Some documents describe the credential as a security scheme, and again as a header parameter.
-            ("header", Some(_)) if headers::repeats_credential(name) => true,
+            ("header", Some(_)) if is_any_of(name, &CREDENTIAL_FIELDS) => true,
             ("header", _) if is_any_of(name, &["accept", "authorization", "content-type"]) => true,
             ("header", Some(SecretLocation::Header(secret))) => secret.eq_ignore_ascii_case(name),
             ("query", Some(SecretLocation::Query(secret))) => secret == name,
@@ -235,8 +237,8 @@ impl<'a> ParameterReader<'a, '_> {
         if self.is_set_by_host() {
             return Err("the host puts the credential there".to_owned());
         }
-        match headers::refusal_reason(&name) {
-            Some(why) => Err(why.to_owned()),
+        match forbidden_header(&name) {
+            Some(why) => Err(format!("such a header {why}")),
             None => self.scalar_or_list(),
         }
     }

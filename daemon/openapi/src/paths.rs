@@ -1,6 +1,6 @@
 //! Path templates like `/points/{lat},{lon}?format=json`: literal text, variables, and a fixed query.
 
-use crate::headers::carries_credential;
+use toolgate_api::header::carries_credential;
 
 /// Longest path. Servers accept some thousand bytes in all.
 const PATH_BYTES: usize = 2_000;
@@ -70,9 +70,8 @@ fn check_query(query: &str) -> Result<(), String> {
     if !query.bytes().all(is_sent) {
         return Err("the query in its path has characters that must be percent-encoded".to_owned());
     }
-    let names = query.split('&').filter_map(|pair| pair.split('=').next());
-    let plain = |name: &str| name.to_ascii_lowercase().replace('_', "-");
-    match names.map(plain).any(|name| carries_credential(&name)) {
+    let mut names = query.split('&').filter_map(|pair| pair.split('=').next());
+    match names.any(carries_credential) {
         true => Err("the query in its path carries a credential".to_owned()),
         false => Ok(()),
     }

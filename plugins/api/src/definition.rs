@@ -13,7 +13,6 @@ mod action;
 mod placement;
 mod template;
 
-mod nearest;
 mod part;
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 use toolgate_sdk::{Error, http};
 
-use crate::path::{encode_into, refused};
+use crate::path::{check_path, encode_into};
 use crate::plan::{Piece, Place, Plan, Target};
 use arguments::{Arguments, refuse};
 
@@ -42,9 +42,9 @@ fn path(plan: &Plan, arguments: &Arguments<'_>) -> Result<String, Error> {
             }
         }
     }
-    match refused(&path) {
-        None => Ok(path),
-        Some(why) => Err(does_not_fit(plan, why)),
+    match check_path(&path) {
+        Ok(()) => Ok(path),
+        Err(why) => Err(does_not_fit(plan, why)),
     }
 }
 

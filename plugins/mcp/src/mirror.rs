@@ -5,9 +5,9 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use toolgate_api::header::is_token;
 use toolgate_sdk::serde_json::{Map, Value};
 
-use crate::header::is_token;
 use crate::schema;
 use crate::text::shown;
 

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use toolgate_api::nearest;
+use toolgate_api::text::hidden_character;
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{Map, Value, json};
 
-use crate::text::{hidden, shown};
+use crate::text::shown;
 
 /// A value somewhere in the document.
 #[derive(Clone)]
@@ -33,7 +35,7 @@ impl<'a> Place<'a> {
         let Some(unknown) = self.map()?.keys().find(|name| !known.contains(&name.as_str())) else {
             return Ok(());
         };
-        let hint = match nearest(unknown, known) {
+        let hint = match nearest(unknown, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("the fields here are {}", list(known)),
         };
@@ -86,7 +88,7 @@ impl<'a> Place<'a> {
         if text.chars().count() > most_chars {
             return Err(self.refuse(format!("the text has more than {most_chars} characters"), "shorten it"));
         }
-        match hidden(text) {
+        match hidden_character(text) {
             None => Ok(text),
             Some(letter) => Err(self.refuse(
                 format!("the text holds the hidden character {}", letter.escape_unicode()),
@@ -159,26 +161,4 @@ impl<'a> Place<'a> {
 
 fn list(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-}
-
-/// The word that was probably meant: at most one letter in three is another.
-fn nearest<'a>(word: &str, among: &[&'a str]) -> Option<&'a str> {
-    let near = |candidate: &&str| distance(word, candidate) <= (word.len() / 3).clamp(1, 5);
-    among.iter().copied().filter(near).min_by_key(|candidate| distance(word, candidate))
-}
-
-/// Letters to insert, drop or change.
-fn distance(left: &str, right: &str) -> usize {
-    // No field's name is longer, and the work grows with the product.
-    let left: Vec<char> = left.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=left.len()).collect();
-    for (line, other) in right.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], line + 1);
-        for (column, letter) in left.iter().enumerate() {
-            let changed = corner + usize::from(!letter.eq_ignore_ascii_case(&other));
-            corner = row[column + 1];
-            row[column + 1] = changed.min(row[column] + 1).min(corner + 1);
-        }
-    }
-    row[left.len()]
 }

@@ -4,10 +4,10 @@
 //! what both say, and is decided request by request (`egress`).
 
 use serde::Serialize;
+use toolgate_api::network::{HostPattern, NetworkRule, NetworkScheme, validate_method, validate_rule_path};
 
 use super::read::Place;
 use super::{DescriptorError, LIST};
-use crate::egress::{HostPattern, NetworkRule, NetworkScheme, check_method, check_rule_path};
 
 /// Access beyond computing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -68,13 +68,13 @@ fn read_host(place: &Place<'_>) -> Result<HostPattern, DescriptorError> {
 }
 
 fn read_method(place: &Place<'_>) -> Result<String, DescriptorError> {
-    let method = check_method(place.str()?).map_err(|error| place.refuse(error.message, error.hint))?;
+    let method = validate_method(place.str()?).map_err(|error| place.refuse(error.message, error.hint))?;
     Ok(method.to_owned())
 }
 
 fn read_path(place: &Place<'_>) -> Result<String, DescriptorError> {
     let path = place.str()?;
-    match check_rule_path(path) {
+    match validate_rule_path(path) {
         Ok(()) => Ok(path.to_owned()),
         Err(why) => Err(place.refuse(why, "write what the path begins with, like `/points/`")),
     }

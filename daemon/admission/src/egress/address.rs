@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::network::Network;
+use toolgate_api::network::Network;
 
 /// What an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ pub enum AddressKind {
 use AddressKind::{Metadata, Never, Private};
 
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {
-    Network::of(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits)
+    Network::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits)
 }
 
 const fn v6(groups: [u16; 8], bits: u8) -> Network {
     let [a, b, c, d, e, f, g, h] = groups;
-    Network::of(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), bits)
+    Network::new(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), bits)
 }
 
 /// The public part of IPv6.

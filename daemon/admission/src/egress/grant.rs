@@ -5,22 +5,19 @@
 //! address" by naming a large one.
 
 use serde::Serialize;
+use toolgate_api::network::{
+    Host, HostPattern, Network, NetworkRule, NetworkScheme, Target, parse_authority, validate_method,
+    validate_rule_path,
+};
 use toolgate_api::text::escape_for_display;
 
 use super::address::can_be_granted;
-use super::host::{Host, HostPattern};
-use super::network::Network;
-use super::path;
-use super::rule::{NetworkRule, NetworkScheme};
-use super::target::{Target, check_method, read_authority};
 use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::limits::{Limits, LimitsPatch};
 use crate::rules::{DocumentError, Fields, Part, Warning, limits_without_effect, read};
 
 /// Most entries of a list. Whoever needs more hosts than this grants something else than a list of hosts.
 const ENTRIES: usize = 256;
-/// Longest path of a rule, in bytes.
-const RULE_PATH_BYTES: usize = 1_000;
 /// Longest certificate as PEM, in bytes. Common ones have two thousand.
 const CERTIFICATE_BYTES: usize = 16 * 1024;
 /// Most certificates: each is looked at when a connection is opened.
@@ -198,7 +195,7 @@ fn read_port(part: &Part<'_>) -> Result<u16, DocumentError> {
 
 fn read_methods(part: &Part<'_>) -> Result<Vec<String>, DocumentError> {
     let method = |item: &Part<'_>| {
-        let method = check_method(item.text()?).map_err(|error| item.error(error.message, error.hint))?;
+        let method = validate_method(item.text()?).map_err(|error| item.error(error.message, error.hint))?;
         Ok(method.to_owned())
     };
     part.items(ENTRIES)?.iter().map(method).collect()
@@ -206,18 +203,10 @@ fn read_methods(part: &Part<'_>) -> Result<Vec<String>, DocumentError> {
 
 fn read_path(part: &Part<'_>) -> Result<String, DocumentError> {
     let path = part.text()?;
-    match check_rule_path(path) {
+    match validate_rule_path(path) {
         Ok(()) => Ok(path.to_owned()),
         Err(why) => Err(part.error(why, "write what the path begins with, like `/points/`")),
     }
-}
-
-/// Whether a rule can name this path, by what holds for the paths of requests.
-pub(crate) fn check_rule_path(text: &str) -> Result<(), &'static str> {
-    if text.len() > RULE_PATH_BYTES {
-        return Err("the path is too long for a rule");
-    }
-    path::refused(text).map_or(Ok(()), Err)
 }
 
 fn read_private_network(part: &Part<'_>) -> Result<Network, DocumentError> {
@@ -234,7 +223,7 @@ fn read_private_network(part: &Part<'_>) -> Result<Network, DocumentError> {
 
 fn read_plain_http(part: &Part<'_>) -> Result<PlainHttp, DocumentError> {
     let hint = "write a host and its port, like `printer.local:631`";
-    match read_authority(part.text()?) {
+    match parse_authority(part.text()?) {
         Ok((host, Some(port))) => Ok(PlainHttp { host, port }),
         Ok((_, None)) => Err(part.error("the port is missing", hint)),
         Err(error) => Err(part.error(error.message, error.hint)),

@@ -9,13 +9,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use toolgate_api::network::{Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError};
 
 use super::address::{AddressKind, is_reachable, kind_of};
 use super::grant::Grant;
-use super::host::Host;
-use super::network::Network;
-use super::rule::{Agreement, NetworkRule, NetworkScheme};
-use super::target::{Target, TargetError};
 use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::error::{CallError, ErrorType};
 
@@ -106,8 +103,9 @@ impl Reach {
         let layers = [("organization", &self.left.organization), ("agent", &self.left.agent)];
         for (layer, rules) in layers {
             if let Some(rules) = rules.as_ref().filter(|_| self.has_network()) {
-                let meets_granted =
-                    |rule: &&NetworkRule| self.granted.network.iter().any(|own| own.host.meets(&rule.host));
+                let meets_granted = |rule: &&NetworkRule| {
+                    self.granted.network.iter().any(|own| own.host.overlaps(&rule.host))
+                };
                 bound[layer] = rules.iter().filter(meets_granted).map(|rule| json!(rule)).collect();
             }
         }
@@ -306,7 +304,7 @@ impl From<&Denied> for CallError {
 }
 
 fn suggestion(target: &Target) -> Value {
-    let mut rule = NetworkRule::of(target);
+    let mut rule = NetworkRule::for_target(target);
     rule.path = rule.path.filter(|path| path.len() <= SUGGESTED_PATH_BYTES);
     json!({"network": [rule]})
 }

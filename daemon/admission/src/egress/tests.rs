@@ -2,7 +2,6 @@
 
 mod addresses;
 mod grants;
-mod spellings;
 
 use std::sync::Arc;
 

@@ -3,33 +3,12 @@
 
 use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use toolgate_admission::Target;
+use toolgate_api::header::{is_hop_by_hop, is_set_by_host};
+use toolgate_api::network::Target;
 use wasmtime_wasi_http::Error;
 
 use super::decode;
 use super::scan::Scanner;
-
-/// Fields that say something about the connection, and not about the message (RFC 9110, 7.6.1).
-const OF_THE_CONNECTION: [HeaderName; 9] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
-/// Fields of a request that are ours beside those.
-const OURS: [HeaderName; 5] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::ACCEPT_ENCODING,
-    header::EXPECT,
-    HeaderName::from_static("http2-settings"),
-];
 
 /// What a server is told where the guest says nothing: some refuse whoever says nothing.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("toolgate");
@@ -43,9 +22,7 @@ pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
 /// guest that could ask for parts would get a secret that comes back in pieces that nobody knows as one.
 pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target, hides: bool) -> Result<(), Error> {
     let of_parts = [header::RANGE, header::IF_RANGE];
-    remove(headers, |name| {
-        OF_THE_CONNECTION.contains(name) || OURS.contains(name) || hides && of_parts.contains(name)
-    });
+    remove(headers, |name| is_set_by_host(name.as_str()) || hides && of_parts.contains(name));
     let host = HeaderValue::try_from(target.authority()).map_err(|_| Error::HttpRequestUriInvalid)?;
     headers.insert(header::HOST, host);
     // A part of something coded cannot be decoded.
@@ -57,7 +34,7 @@ pub(super) fn clean_request(headers: &mut HeaderMap, target: &Target, hides: boo
 
 /// Makes an upstream's fields those of an answer: nothing about the connection, no secret.
 pub(super) fn clean_answer(headers: &mut HeaderMap, scanner: Option<&Scanner>) {
-    remove(headers, |name| OF_THE_CONNECTION.contains(name));
+    remove(headers, |name| is_hop_by_hop(name.as_str()));
     let Some(scanner) = scanner else { return };
     // HTTP writes names in lower case, whatever case the secret has.
     remove(headers, |name| scanner.is_in_name(name.as_str().as_bytes()));

@@ -22,25 +22,6 @@ const WORD_BYTES: usize = 500;
 /// Longest name of a user: as long as a session may have.
 const USER_BYTES: usize = 200;
 
-/// Headers that say how a message is framed or where it goes; those are the host's.
-const HEADERS_OF_THE_HOST: &[&str] = &[
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// A credential with its secret. Which fields there are depends on the kind; others are refused.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -345,7 +326,7 @@ impl CredentialRequest {
         match (&self.header, &self.query) {
             (Some(header), None) => {
                 let header = header.to_ascii_lowercase();
-                if !is_token(&header) || HEADERS_OF_THE_HOST.contains(&&*header) {
+                if !is_token(&header) || is_framing(&header) {
                     return Err(wrong(
                         "header",
                         "a key cannot go into that header",

@@ -1,9 +1,9 @@
 //! One value of a document, and where it stands: every refusal names the place and what to write instead.
 
 use serde_json::{Map, Value, json};
+use toolgate_api::nearest;
+use toolgate_api::text::escape_for_display;
 use toolgate_sdk::Error;
-
-use super::nearest::nearest;
 
 /// How much of what was written is shown in a message.
 const SHOWN_CHARS: usize = 80;
@@ -149,7 +149,7 @@ impl<'a> Part<'a> {
 
 /// The beginning of what was written, on one line.
 pub fn shown(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect()
+    escape_for_display(text, SHOWN_CHARS)
 }
 
 /// What was probably meant, or what there is.

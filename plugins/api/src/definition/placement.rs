@@ -168,7 +168,7 @@ fn check_target(part: &Part<'_>, target: &Target, schema: &Value, call: &Call<'_
         Target::Path | Target::Header(_) if is_object => Err(part
             .error("an object has no place in a path or a header field", "send it in the query or the body")),
         Target::Path => Ok(()),
-        Target::Header(name) => check_header(part, name),
+        Target::Header(name) => check_name(part, name),
         Target::Query { name, style } => {
             check_member_name(part, name)?;
             check_style(part, *style, schema)
@@ -198,14 +198,6 @@ fn check_target(part: &Part<'_>, target: &Target, schema: &Value, call: &Call<'_
             check_style(part, Style::DeepObject, schema)
         }
         Target::Member(name) => check_member_name(part, name),
-    }
-}
-
-fn check_header(part: &Part<'_>, name: &str) -> Result<(), Error> {
-    check_name(part, name)?;
-    match name.eq_ignore_ascii_case("content-type") {
-        true => Err(part.error("the type of the content is no argument", "use `content_type` of the action")),
-        false => Ok(()),
     }
 }
 

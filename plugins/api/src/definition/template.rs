@@ -1,12 +1,13 @@
 //! The path of an action: text, and in braces the arguments that are parts of it.
 
 use serde_json::{Map, Value};
+use toolgate_api::header::carries_credential;
+use toolgate_api::network::has_bare_percent;
 use toolgate_sdk::Error;
 
 use super::base::Base;
-use super::headers::lends_authority;
 use super::part::{Part, meant, shown};
-use crate::path::{has_bare_percent, refused};
+use crate::path::check_path;
 use crate::plan::Piece;
 
 /// Longest template. Servers take some thousand bytes in all.
@@ -43,10 +44,10 @@ pub fn read(part: &Part<'_>, base: &Base, schema: &Map<String, Value>) -> Result
             .error(format!("the query of the path cannot be sent: {why}"), "write it like `?format=json`"));
     }
     if let Some(name) =
-        query.split('&').filter_map(|pair| pair.split('=').next()).find(|name| lends_authority(name))
+        query.split('&').filter_map(|pair| pair.split('=').next()).find(|name| carries_credential(name))
     {
         return Err(part.error(
-            format!("`{}` in the query lends authority, and does not stand in a definition", shown(name)),
+            format!("`{}` in the query carries a credential, which a definition must not contain", shown(name)),
             "take it out, name a `provider` in `authentication`, and store the credential: the host puts it in",
         ));
     }
@@ -54,9 +55,9 @@ pub fn read(part: &Part<'_>, base: &Base, schema: &Map<String, Value>) -> Result
     let pieces = after(base, pieces);
     let sample: String =
         pieces.iter().map(|piece| if let Piece::Text(text) = piece { text } else { "x" }).collect();
-    match (path.is_empty() || path.starts_with('/')).then(|| refused(&sample)) {
-        Some(None) => Ok(Template { pieces, query: query.to_owned() }),
-        Some(Some(why)) => Err(part.error(format!("the path cannot be sent: {why}"), HINT)),
+    match (path.is_empty() || path.starts_with('/')).then(|| check_path(&sample)) {
+        Some(Ok(())) => Ok(Template { pieces, query: query.to_owned() }),
+        Some(Err(why)) => Err(part.error(format!("the path cannot be sent: {why}"), HINT)),
         None => Err(part.error("the path does not begin with `/`", HINT)),
     }
 }

@@ -1,13 +1,6 @@
 //! Texts of a server.
 
-use crate::text::{clean, cut, is_hidden, shown};
-
-#[test]
-fn m4_what_is_hidden_here_is_hidden_for_the_daemon() {
-    for letter in (0..=0x10_ffff).filter_map(char::from_u32) {
-        assert_eq!(is_hidden(letter), toolgate_admission::is_hidden(letter), "{letter:?}");
-    }
-}
+use crate::text::{clean, cut, shown};
 
 #[test]
 fn m4_a_text_is_cleaned_of_what_nobody_sees() {

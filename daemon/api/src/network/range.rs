@@ -1,26 +1,25 @@
-//! A range of addresses: an address and the number of leading bits that count.
+//! IP networks in CIDR notation.
 
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::text::escape_for_display;
 use serde::{Serialize, Serializer};
 
-use toolgate_api::text::escape_for_display;
-
-/// A range of addresses, in its one spelling.
+/// An IP network in canonical CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Network {
     first: IpAddr,
     prefix_bits: u8,
 }
 
-/// The text is no network.
+/// The text is no network in canonical CIDR notation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no network; write one like `10.1.0.0/16`, its first address and the bits that count")]
 pub struct NetworkError(String);
 
 impl Network {
-    /// Reads `10.1.0.0/16`, `fd00:1::/32`: the first address in its canonical spelling, a slash, the bits.
+    /// Parses `10.1.0.0/16`, `fd00:1::/32`: the first address in canonical form, a slash, the prefix length.
     pub fn parse(text: &str) -> Result<Self, NetworkError> {
         let read = || {
             let (address, bits) = text.split_once('/')?;
@@ -32,34 +31,34 @@ impl Network {
         read().ok_or_else(|| NetworkError(escape_for_display(text, 64)))
     }
 
-    /// A range that the table names; the bits behind the prefix must be zero.
-    pub(super) const fn of(first: IpAddr, prefix_bits: u8) -> Self {
+    /// A network from its first address and prefix length; the bits behind the prefix must be zero.
+    pub const fn new(first: IpAddr, prefix_bits: u8) -> Self {
         Self { first, prefix_bits }
     }
 
-    /// One address alone.
+    /// The network of one address.
     pub fn single(address: IpAddr) -> Self {
         let prefix_bits = if address.is_ipv4() { 32 } else { 128 };
         Self { first: address, prefix_bits }
     }
 
-    /// Whether it is one address alone.
+    /// Whether the network is one address.
     pub fn is_single(&self) -> bool {
         self.prefix_bits == self.width()
     }
 
-    /// Whether the address is in it. An IPv4 address is never in an IPv6 network, whatever they embed.
+    /// Whether the network contains the address. An IPv6 network never contains an IPv4 address, embedded or not.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.first.is_ipv4() == address.is_ipv4() && self.masked(address) == self.bits()
     }
 
-    /// Whether all of the other is in it.
+    /// Whether the network contains all of the other.
     pub fn covers(&self, other: &Network) -> bool {
         self.prefix_bits <= other.prefix_bits && self.contains(other.first)
     }
 
-    /// Its first address.
-    pub(super) fn first(&self) -> IpAddr {
+    /// The first address.
+    pub fn first(&self) -> IpAddr {
         self.first
     }
 
@@ -73,7 +72,7 @@ impl Network {
 
     fn masked(&self, address: IpAddr) -> u128 {
         let dropped = u32::from(self.width() - self.prefix_bits);
-        // A shift by the whole width is no shift that a processor knows.
+        // A shift by the full width is undefined, so `checked_shr` returns `None`.
         number(address).checked_shr(dropped).and_then(|kept| kept.checked_shl(dropped)).unwrap_or(0)
     }
 }

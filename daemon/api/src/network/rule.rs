@@ -1,11 +1,11 @@
-//! One rule about outgoing requests, as plugins ask for them, operators grant them and policy narrows them.
+//! One rule about outgoing requests: in descriptors (asked), grants, policies and agents' documents.
 //!
-//! All write the same form, so that a grant can be the asking, copied. A request must match a rule of each.
+//! All have the same form, so a grant can be a copy of the descriptor's list. A request must match a rule of each.
 
 use serde::{Deserialize, Serialize};
 
 use super::host::HostPattern;
-use super::is_within;
+use super::path::is_within;
 use super::target::Target;
 
 /// One kind of outgoing request.
@@ -15,13 +15,13 @@ pub struct NetworkRule {
     pub scheme: NetworkScheme,
     /// The host.
     pub host: HostPattern,
-    /// The port; absent means that of the scheme, and every one where a plugin asks for every host.
+    /// The port; absent means the scheme's default port, or every port if the host is `*`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The methods; absent means every one, an empty list none.
+    /// The methods; absent means every method, an empty list none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// What the path is or lies below; absent means every path.
+    /// Path prefix; absent means every path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
@@ -33,14 +33,15 @@ pub enum NetworkScheme {
     /// With TLS.
     #[default]
     Https,
-    /// Without.
+    /// Without TLS.
     Http,
 }
 
 impl NetworkScheme {
-    pub(crate) const WORDS: [(&str, Self); 2] = [("https", Self::Https), ("http", Self::Http)];
+    /// The scheme by its name in documents.
+    pub const WORDS: [(&str, Self); 2] = [("https", Self::Https), ("http", Self::Http)];
 
-    /// The port where a rule names none.
+    /// The default port of the scheme.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Https => 443,
@@ -48,7 +49,7 @@ impl NetworkScheme {
         }
     }
 
-    /// As a URL begins.
+    /// The scheme of a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Https => "https",
@@ -58,18 +59,18 @@ impl NetworkScheme {
 }
 
 impl NetworkRule {
-    /// Whether it allows this request.
+    /// Whether the rule allows this request.
     pub fn allows(&self, target: &Target) -> bool {
         self.agreement(target) == Agreement::Whole
     }
 
-    /// The port that it is about.
+    /// The port, or the scheme's default port.
     pub fn port(&self) -> u16 {
         self.port.unwrap_or(self.scheme.default_port())
     }
 
-    /// How far it goes with a request, part by part in this order.
-    pub(super) fn agreement(&self, target: &Target) -> Agreement {
+    /// Compares the rule with a request part by part, in the order of [`Agreement`].
+    pub fn agreement(&self, target: &Target) -> Agreement {
         if !self.host.matches(target.host()) {
             return Agreement::Nothing;
         }
@@ -89,8 +90,8 @@ impl NetworkRule {
         }
     }
 
-    /// The rule that allows this request and as little else as a rule can.
-    pub(super) fn of(target: &Target) -> Self {
+    /// The narrowest rule that allows this request.
+    pub fn for_target(target: &Target) -> Self {
         Self {
             scheme: target.scheme(),
             host: HostPattern::Exact(target.host().clone()),
@@ -101,13 +102,19 @@ impl NetworkRule {
     }
 }
 
-/// The last part in which a rule and a request agree.
+/// The last part in which a rule and a request agree, compared in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Agreement {
+pub enum Agreement {
+    /// Not even the host.
     Nothing,
+    /// The host.
     Host,
+    /// The scheme too.
     Scheme,
+    /// The port too.
     Port,
+    /// The method too.
     Method,
+    /// Every part: the rule allows the request.
     Whole,
 }

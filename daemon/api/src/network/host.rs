@@ -1,23 +1,23 @@
-//! The host of a request and of a rule: a name of letters, digits and hyphens, or one spelling of an address.
+//! Hosts of requests and rules: a name of letters, digits and hyphens, or an IP address in canonical form.
 //!
-//! There are a dozen ways to write `127.0.0.1` that some library reads as an address and another as a name
-//! (`0177.0.0.1`, `0x7f.1`, `2130706433`, `127.1`, a trailing dot, a zone). A name whose last label could be a number
-//! is therefore no name, and an address is taken in its canonical spelling alone. Letters fold in ASCII only; names in
-//! other scripts come as `xn--`.
+//! `127.0.0.1` has a dozen spellings that one library parses as an address and another as a name (`0177.0.0.1`, `0x7f.1`,
+//! `2130706433`, `127.1`, a trailing dot, a zone), which SSRF attacks use. A name whose last label could be a number is
+//! therefore refused, and an address is accepted in canonical form only. Only ASCII letters are case-folded; other scripts
+//! are written as `xn--`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Serialize, Serializer};
 
-use toolgate_api::text::escape_for_display;
+use crate::text::escape_for_display;
 
 /// Longest host name in bytes (RFC 1035, without the trailing dot).
 const NAME_BYTES: usize = 253;
 /// Longest label in bytes (RFC 1035).
 const LABEL_BYTES: usize = 63;
 
-/// Where a request goes.
+/// Host of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Host {
     /// A name in lower case.
@@ -26,7 +26,7 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// Why a text is no host.
+/// A text is not a host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {
@@ -43,7 +43,7 @@ impl HostError {
 }
 
 impl Host {
-    /// Reads a host as a URL writes it: IPv6 addresses stand in brackets.
+    /// Parses a host as in a URL: IPv6 addresses are in brackets.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         if let Some(inside) = text.strip_prefix('[') {
             let address = inside.strip_suffix(']').and_then(|inside| inside.parse::<Ipv6Addr>().ok());
@@ -65,15 +65,15 @@ impl Host {
         name(text).map(|name| Self::Name(name.into()))
     }
 
-    /// Whether this text, in its one spelling, is the host.
-    pub(crate) fn is_written(&self, text: &str) -> bool {
+    /// Whether the text is the canonical form of this host.
+    pub fn is_canonical_form(&self, text: &str) -> bool {
         match self {
             Self::Name(name) => **name == *text,
             Self::Address(_) => self.to_string() == text,
         }
     }
 
-    /// The name, where it is one.
+    /// The name, unless the host is an address.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -92,33 +92,32 @@ impl fmt::Display for Host {
     }
 }
 
-/// The hosts that a rule is about: one, or every name with exactly one label in place of the `*`. A plugin may also ask
-/// for every host, where only its users know which; nobody grants that, so an operator names hosts.
+/// Hosts that a rule applies to: one host, or every name with exactly one label in place of the `*`. A plugin may also
+/// ask for every host if only its users know which; that cannot be granted, so an operator names hosts.
 ///
-/// `*.example.com` is `a.example.com` and neither `example.com` nor `b.a.example.com`, as in a certificate, so that a
-/// rule never reaches further than the certificates that answer for it.
+/// `*.example.com` matches `a.example.com` and neither `example.com` nor `b.a.example.com`, as in certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HostPattern {
     /// This host.
     Exact(Host),
-    /// Every name of one label more than this one.
+    /// Every name with one label more than this one.
     OneLabelBelow(Box<str>),
-    /// Every host: asked for by a plugin, and never granted.
+    /// Every host: a plugin can ask for it, an operator cannot grant it.
     Any,
 }
 
 impl HostPattern {
-    /// Reads what a plugin asks for: `*`, or what a grant may name.
+    /// Parses a host pattern of a descriptor: `*`, or a pattern that a grant may contain.
     pub fn parse_asked(text: &str) -> Result<Self, HostError> {
         if text == "*" { Ok(Self::Any) } else { Self::parse(text) }
     }
 
-    /// Reads a host, or `*.` and a name of at least two labels.
+    /// Parses a host, or `*.` and a name of at least two labels.
     pub fn parse(text: &str) -> Result<Self, HostError> {
         let Some(parent) = text.strip_prefix("*.") else {
             if text.contains('*') {
                 return Err(HostError::new(
-                    format!("`{}` has a wildcard where none can stand", escape_for_display(text, 64)),
+                    format!("`{}` has a wildcard in a wrong place", escape_for_display(text, 64)),
                     "write one `*` as the whole first label, like `*.example.com`",
                 ));
             }
@@ -127,16 +126,13 @@ impl HostPattern {
         match Host::parse(parent)? {
             Host::Name(name) if name.contains('.') => Ok(Self::OneLabelBelow(name)),
             Host::Name(_) | Host::Address(_) => Err(HostError::new(
-                format!(
-                    "`{}` would be every host below a whole domain of the top",
-                    escape_for_display(text, 64)
-                ),
+                format!("`{}` would match every host below a top-level domain", escape_for_display(text, 64)),
                 "write at least two labels behind the `*.`, like `*.example.com`",
             )),
         }
     }
 
-    /// Whether the rule is about this host.
+    /// Whether the pattern matches this host.
     pub fn matches(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
@@ -148,8 +144,8 @@ impl HostPattern {
         }
     }
 
-    /// Whether there is a host that both are about.
-    pub(super) fn meets(&self, other: &Self) -> bool {
+    /// Whether some host matches both patterns.
+    pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) | (_, Self::Any) => true,
             (Self::Exact(host), pattern) | (pattern, Self::Exact(host)) => pattern.matches(host),
@@ -208,7 +204,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// What a lenient parser takes for the last number of an IPv4 address: digits, or `0x` and hexadecimal digits.
+/// What lenient parsers accept as the last number of an IPv4 address: digits, or `0x` and hexadecimal digits.
 fn is_like_a_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     label.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,21 +1,21 @@
-//! What a request is about, parsed once from what the guest wrote.
+//! Destination of a request, parsed once from the guest's input.
 //!
-//! The parts come apart as `wasi:http` hands them over, so no URL is taken to pieces here; what a part could hide from
-//! such a parser (user-info, a second port, a fragment) is refused in it. Equal targets are sent to the same place.
+//! `wasi:http` passes the parts separately, so there is no URL parser here; user-info, a second port or a fragment inside
+//! a part is refused. Equal targets are sent to the same destination.
 
 use std::fmt;
 
-use toolgate_api::text::escape_for_display;
+use crate::text::escape_for_display;
 
 use super::host::Host;
-use super::path;
+use super::path::validate_path;
 use super::rule::NetworkScheme;
 
 /// Longest path and query, in bytes. Servers commonly stop at 8 KiB for the whole first line.
 const PATH_AND_QUERY_BYTES: usize = 8 * 1024 - 64;
 /// Longest method, in bytes. The longest that is registered has 17.
 const METHOD_BYTES: usize = 20;
-/// Methods that make something else of the connection, or answer with what was sent, secrets included.
+/// Methods that turn the connection into a tunnel, or echo the request with its secrets.
 const REFUSED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];
 
 /// One destination.
@@ -29,7 +29,7 @@ pub struct Target {
     query: Option<Box<str>>,
 }
 
-/// Why no request can be made of what the guest wrote.
+/// The parts of a request are not a valid destination.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {
@@ -46,7 +46,7 @@ impl TargetError {
 }
 
 impl Target {
-    /// Reads the parts of a request. An absent path is `/`.
+    /// Parses the parts of a request. An absent path is `/`.
     pub fn parse(
         scheme: &str,
         authority: &str,
@@ -54,19 +54,19 @@ impl Target {
         method: &str,
     ) -> Result<Self, TargetError> {
         let scheme = read_scheme(scheme)?;
-        let (host, port) = read_authority(authority)?;
+        let (host, port) = parse_authority(authority)?;
         let (path, query) = read_path_and_query(path_and_query)?;
         Ok(Self {
             scheme,
             host,
             port: port.unwrap_or(scheme.default_port()),
-            method: check_method(method)?.into(),
+            method: validate_method(method)?.into(),
             path: path.into(),
             query: query.map(Into::into),
         })
     }
 
-    /// With TLS or without.
+    /// The scheme.
     pub fn scheme(&self) -> NetworkScheme {
         self.scheme
     }
@@ -86,17 +86,17 @@ impl Target {
         &self.method
     }
 
-    /// The path, as it is sent.
+    /// The path as sent.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The query, as it is sent, without its `?`.
+    /// The query as sent, without `?`.
     pub fn query(&self) -> Option<&str> {
         self.query.as_deref()
     }
 
-    /// What stands in the `Host` header: the port only where it is not that of the scheme.
+    /// Value of the `Host` header: the port is left out if it is the scheme's default.
     pub fn authority(&self) -> String {
         match self.port == self.scheme.default_port() {
             true => self.host.to_string(),
@@ -105,7 +105,7 @@ impl Target {
     }
 }
 
-/// Without the query, which is nobody's business but the upstream's.
+/// Leaves out the query, which may hold personal data.
 impl fmt::Display for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scheme, host, port, method, path, .. } = self;
@@ -123,8 +123,8 @@ fn read_scheme(text: &str) -> Result<NetworkScheme, TargetError> {
     })
 }
 
-/// A host and perhaps a port. Also what `plain_http` of a grant is made of.
-pub(super) fn read_authority(text: &str) -> Result<(Host, Option<u16>), TargetError> {
+/// Parses a host with an optional port, also for `plain_http` of a grant.
+pub fn parse_authority(text: &str) -> Result<(Host, Option<u16>), TargetError> {
     if text.contains('@') {
         return Err(TargetError::new(
             "the address has user-info in front of its host",
@@ -164,8 +164,8 @@ fn read_path_and_query(text: &str) -> Result<(&str, Option<&str>), TargetError> 
         None => (text, None),
     };
     let path = if path.is_empty() { "/" } else { path };
-    if let Some(why) = path::refused(path) {
-        return Err(TargetError::new(why, "write the path as the server is to read it, without detours"));
+    if let Err(why) = validate_path(path) {
+        return Err(TargetError::new(why, "write the path in its plain form, without dot segments"));
     }
     match query.is_some_and(|query| query.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'#')) {
         true => Err(TargetError::new(
@@ -176,8 +176,8 @@ fn read_path_and_query(text: &str) -> Result<(&str, Option<&str>), TargetError> 
     }
 }
 
-/// A method as it is sent. Lower case is refused: a server that folds it would do what no rule allowed.
-pub(crate) fn check_method(text: &str) -> Result<&str, TargetError> {
+/// Validates a method. Lower case is refused: a server that folds case would run a method that no rule allowed.
+pub fn validate_method(text: &str) -> Result<&str, TargetError> {
     let is_inside = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
     if text.is_empty() || text.len() > METHOD_BYTES || !text.bytes().all(is_inside) {
         return Err(TargetError::new(

@@ -1,6 +1,6 @@
 //! Every way to write a host, a port and a path that one program reads otherwise than another.
 
-use super::super::*;
+use super::*;
 
 const LOOPBACK_AND_FRIENDS: &[&str] = &[
     "127.1",
