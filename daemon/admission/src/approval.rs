@@ -146,7 +146,7 @@ impl Constraints {
 }
 
 fn refused(pointer: &str, message: impl Into<String>, hint: impl Into<String>) -> CallError {
-    CallError::new(ErrorType::InvalidRequest, message, hint).with_details(json!({"pointer": pointer}))
+    CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer(pointer)
 }
 
 #[cfg(test)]

@@ -3,16 +3,14 @@
 //! What is validated is, byte for byte, what the plugin gets (requirements 9.8), so the raw text is kept and
 //! the parsed form only ever read. That holds only while both sides read the text in the same way; what
 //! two honest parsers can read differently is therefore refused: duplicate keys, integers that a
-//! double rounds, floats that overflow, lone surrogates. The parser for it is in `json.rs`.
-
-mod json;
+//! double rounds, floats that overflow, lone surrogates. The parser is `toolgate_api::json`.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-pub use json::{JsonError, JsonErrorKind, parse_strict};
+pub use toolgate_api::json::{JsonError, JsonErrorKind, parse_strict};
 
 use crate::error::{CallError, ErrorType};
 
@@ -128,7 +126,7 @@ mod tests {
         assert_eq!(refused.error_type, ErrorType::InvalidArguments);
         assert!(refused.message.starts_with("Validation Error: "), "{}", refused.message);
         assert!(refused.message.ends_with("for tool 'call_x_y'"), "{}", refused.message);
-        let details = refused.details.expect("details");
+        let details = refused.details_json().expect("details");
         assert_eq!(details["violations"][0]["pointer"], "/a/b");
         assert_eq!(details["violations"][0]["expected"], "each key once");
     }

@@ -1,30 +1,29 @@
-//! The closed list of error types, and the one shape in which an error leaves the daemon.
+//! The closed list of error types, and the error that callers get.
 //!
-//! A caller can write a program against these codes, so the list is closed: a new code is a change of
-//! the interface. What is true of every error of a type (the HTTP status, whose fault it is, whether the
-//! same request can succeed later) stands in one table, and the documentation is made from it.
-//!
-//! [`CallError`] is what the outside is told. What the log is told besides stays with whoever logs.
+//! Programs match on these codes, so the list is closed: a new code changes the interface. HTTP status, fault and retry of
+//! each type are one table, from which `docs/errors.md` is generated. [`CallError`] is the external message; internal
+//! causes are logged where they occur.
 
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Whose fault an error is, and so who can mend it.
+/// Whose fault an error is, and so who can fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// The request was wrong: send another one.
     Caller,
     /// A rule said no: change the rule, or do without.
     Gate,
-    /// The tool broke a limit or its contract: mend the plugin.
+    /// The tool broke a limit or its contract: fix the plugin.
     Sandbox,
-    /// Something around the call failed: wait, or mend that.
+    /// Something around the call failed: wait, or fix that.
     World,
 }
 
-/// One row of the table below.
+/// One row of [`TABLE`].
 struct Row {
     error_type: ErrorType,
     code: &'static str,
@@ -42,7 +41,7 @@ macro_rules! error_types {
             $($(#[doc = $doc])* $variant,)*
         }
 
-        /// INVARIANT: rows stand in the order of the variants, so that a variant is its own index.
+        /// INVARIANT: rows are in the order of the variants, so that a variant is its own index.
         const TABLE: &[Row] = &[
             $(Row {
                 error_type: ErrorType::$variant,
@@ -149,17 +148,17 @@ impl ErrorType {
         self.row().code
     }
 
-    /// What it means, as a sentence.
+    /// Meaning of the code, as a sentence.
     pub fn meaning(self) -> &'static str {
         self.row().meaning.trim_ascii()
     }
 
-    /// The HTTP status when the interface itself answers with this error.
+    /// HTTP status of a request that fails with this error.
     pub fn http_status(self) -> u16 {
         self.row().http_status
     }
 
-    /// Whose fault it is.
+    /// Whose fault the error is.
     pub fn fault(self) -> Fault {
         self.row().fault
     }
@@ -180,7 +179,7 @@ impl fmt::Display for ErrorType {
     }
 }
 
-/// The text is none of the codes.
+/// The text is no error type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an error type")]
 pub struct ParseErrorTypeError(pub String);
@@ -197,7 +196,7 @@ impl FromStr for ErrorType {
     }
 }
 
-/// What the outside is told when a call or a request fails (R5).
+/// Error of a call or a request, as callers get it (R5).
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallError {
     /// The stable code.
@@ -206,10 +205,64 @@ pub struct CallError {
     pub message: String,
     /// What to do about it, in one line; empty when there is nothing to do.
     pub hint: String,
-    /// More, for programs.
-    pub details: Option<Value>,
+    /// Facts for programs.
+    pub details: Option<Details>,
     /// Whether the same call can succeed later, unchanged.
     pub retryable: bool,
+}
+
+/// Facts about a failure for programs. What the daemon itself reads is typed; everything else is [`Details::Other`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Details {
+    /// The place of a wrong value.
+    Pointer {
+        /// JSON pointer into the document or request.
+        pointer: String,
+    },
+    /// Rate limits, quotas and overload.
+    RetryAfter {
+        /// Milliseconds after which the same call can succeed.
+        retry_after_ms: u64,
+    },
+    /// A precondition of a write (RFC 9110, 13; RFC 6585, 3).
+    Precondition {
+        /// Missing or failed.
+        precondition: Precondition,
+    },
+    /// The body of a request did not arrive in time.
+    BodyTimeout {
+        /// The timeout.
+        body_timeout_ms: u64,
+    },
+    /// The head of a request did not arrive in time.
+    HeaderTimeout {
+        /// The timeout.
+        header_timeout_ms: u64,
+    },
+    /// Facts that only clients read.
+    Other(Value),
+}
+
+/// Members of the details of a plugin's failure that the daemon reads. A plugin may add others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct PluginFailureDetails {
+    /// Milliseconds after which the same call can succeed.
+    pub retry_after_ms: Option<u64>,
+    /// JSON pointer into the definition, from a component that reads definitions.
+    pub pointer: Option<String>,
+    /// What to write instead, likewise.
+    pub hint: Option<String>,
+}
+
+/// What is wrong with the precondition of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precondition {
+    /// The request has none: HTTP 428.
+    Required,
+    /// The state is another one: HTTP 412.
+    Failed,
 }
 
 impl CallError {
@@ -224,18 +277,73 @@ impl CallError {
         }
     }
 
-    /// Its caller stopped the call, or is gone.
+    /// The caller cancelled the call or disconnected.
     pub fn cancelled() -> Self {
         Self::new(ErrorType::Cancelled, "the call was cancelled", "use a new id to call again")
     }
 
-    /// The same error with details for programs.
-    pub fn with_details(mut self, details: Value) -> Self {
-        self.details = Some(details);
-        self
+    /// Adds facts that only clients read.
+    pub fn with_details(self, details: Value) -> Self {
+        Self { details: Some(Details::Other(details)), ..self }
     }
 
-    /// The same error, with another word on whether to try again.
+    /// Adds the JSON pointer of the wrong value.
+    pub fn with_pointer(self, pointer: impl Into<String>) -> Self {
+        Self { details: Some(Details::Pointer { pointer: pointer.into() }), ..self }
+    }
+
+    /// Adds the time after which the same call can succeed.
+    pub fn with_retry_after_ms(self, retry_after_ms: u64) -> Self {
+        Self { details: Some(Details::RetryAfter { retry_after_ms }), ..self }
+    }
+
+    /// Marks the error as one of a write's precondition.
+    pub fn with_precondition(self, precondition: Precondition) -> Self {
+        Self { details: Some(Details::Precondition { precondition }), ..self }
+    }
+
+    /// The JSON pointer of the wrong value, if the error has one.
+    pub fn pointer(&self) -> Option<&str> {
+        match &self.details {
+            Some(Details::Pointer { pointer }) => Some(pointer),
+            _ => None,
+        }
+    }
+
+    /// Milliseconds after which the same call can succeed, if the daemon or the plugin said so.
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        match &self.details {
+            Some(Details::RetryAfter { retry_after_ms }) => Some(*retry_after_ms),
+            _ => self.plugin_details().retry_after_ms,
+        }
+    }
+
+    /// The details of a plugin's failure.
+    pub fn plugin_details(&self) -> PluginFailureDetails {
+        match &self.details {
+            Some(Details::Other(details)) => PluginFailureDetails::deserialize(details).unwrap_or_default(),
+            _ => PluginFailureDetails::default(),
+        }
+    }
+
+    /// The details as JSON, the form that clients get.
+    pub fn details_json(&self) -> Option<Value> {
+        serde_json::to_value(self.details.as_ref()?).ok()
+    }
+
+    /// The HTTP status of a request that fails with this error (RFC 9110, RFC 6585).
+    pub fn http_status(&self) -> u16 {
+        match self.details {
+            Some(Details::Precondition { precondition: Precondition::Required }) => 428,
+            Some(Details::Precondition { precondition: Precondition::Failed }) => 412,
+            Some(Details::BodyTimeout { .. }) => 408,
+            // Only a client's result can fail with it, which is the caller's fault.
+            _ if self.error_type == ErrorType::InvalidOutput => 422,
+            _ => self.error_type.http_status(),
+        }
+    }
+
+    /// Overrides whether the same call can succeed later.
     pub fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = retryable;
         self
@@ -257,7 +365,7 @@ mod tests {
     /// The page of documentation that is made from the table.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
 
-    /// What `daemon/src/http` answers beside the statuses of the table.
+    /// HTTP statuses of `daemon/src/http` that are not in the table.
     const OTHER_STATUSES: [(u16, ErrorType, &str); 7] = [
         (
             405,

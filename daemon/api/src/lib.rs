@@ -7,8 +7,10 @@
 
 pub mod error;
 pub mod header;
+pub mod json;
 pub mod name;
 pub mod network;
+pub mod read;
 pub mod text;
 
 mod nearest;

@@ -73,11 +73,11 @@ fn check_refusal(refusal: &Refusal, schema: &Value, sent: &str) {
     assert_error_text(&error.message, &error.hint);
     assert!(error.message.starts_with("Validation Error: "), "{}", error.message);
     let value = strict::read(sent, LEVELS);
-    let violations = error.details.as_ref().and_then(|details| details["violations"].as_array());
+    let violations = error.details_json().and_then(|details| details["violations"].as_array().cloned());
     let violations = violations.expect("a refusal lists its violations");
     assert!(!violations.is_empty() && violations.len() <= 8, "{violations:?}");
     let mut is_over_limit = false;
-    for violation in violations {
+    for violation in &violations {
         let text =
             |member: &str| violation[member].as_str().unwrap_or_else(|| panic!("no `{member}`: {violation}"));
         for member in ["expected", "found", "message"] {

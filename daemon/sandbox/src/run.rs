@@ -10,7 +10,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use toolgate_admission::{Admitted, CallError, ErrorType, Limits};
+use toolgate_admission::{Admitted, Limits};
+use toolgate_api::error::{CallError, Details, ErrorType};
 use wasmtime::Store;
 
 use crate::component::Component;
@@ -302,11 +303,12 @@ fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallErr
         }
         _ => (ErrorType::ToolFailed, message.to_owned()),
     };
-    let details = details(failure.details.as_deref());
-    let wait_ms = details.as_ref().and_then(|details| details.get("retry_after_ms")?.as_u64());
+    let details = failure.details.as_deref().filter(|json| json.len() <= FAILURE_DETAILS_BYTES);
+    let details = details.and_then(|json| serde_json::from_str(json).ok()).map(Details::Other);
+    let error = CallError { details, ..CallError::new(error_type, message, "").retryable(failure.retryable) };
     let hint: Cow<'_, str> = match error_type {
         ErrorType::InvalidArguments => "change the arguments as the message says and call again".into(),
-        ErrorType::ApiUnavailable => way_out_of_trouble(wait_ms).into(),
+        ErrorType::ApiUnavailable => way_out_of_trouble(error.retry_after_ms()).into(),
         _ if failure.retryable => "the same call can succeed later".into(),
         _ if store.data().egress.record().credential_is_refused() => {
             "whoever keeps the credential must look at it: it may be the wrong one, expired, or not allowed to do this"
@@ -314,11 +316,7 @@ fn blame(failure: Failure, store: &Store<CallState>, limits: &Limits) -> CallErr
         }
         _ => "read the message; the same call will fail again".into(),
     };
-    let error = CallError::new(error_type, message, hint).retryable(failure.retryable);
-    match details {
-        Some(details) => error.with_details(details),
-        None => error,
-    }
+    CallError { hint: hint.into_owned(), ..error }
 }
 
 /// When to call again. What a server asks to wait is rounded up: who comes too early is sent away again.
@@ -329,10 +327,6 @@ fn way_out_of_trouble(wait_ms: Option<u64>) -> String {
         Some(seconds) => format!("in {seconds} seconds"),
     };
     format!("call again {when}; if it stays, tell the operator")
-}
-
-fn details(json: Option<&str>) -> Option<serde_json::Value> {
-    json.filter(|json| json.len() <= FAILURE_DETAILS_BYTES).and_then(|json| serde_json::from_str(json).ok())
 }
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

@@ -249,7 +249,7 @@ fn parse_grant(text: &str) -> Result<Grant, CallError> {
         Some(index) => {
             let hint = "give the certificate of the authority itself, as PEM";
             Err(CallError::new(ErrorType::InvalidPolicy, "the certificate cannot be used", hint)
-                .with_details(json!({"pointer": format!("/extra_ca/{index}")})))
+                .with_pointer(format!("/extra_ca/{index}")))
         }
     }
 }

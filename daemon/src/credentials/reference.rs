@@ -236,8 +236,7 @@ fn unfit(credential: &Credential, why: &str) -> CredentialRefusal {
 }
 
 fn wrong(message: impl Into<String>, hint: impl Into<String>) -> CallError {
-    let details = serde_json::json!({"pointer": "/vault"});
-    CallError::new(ErrorType::InvalidRequest, message, hint).with_details(details)
+    CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer("/vault")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_admission::{CallError, ErrorType, nearest, parse_strict};
 
 use crate::plugins::DefinitionKind;
@@ -62,11 +62,13 @@ fn read_kind(kind: &Value) -> Result<DefinitionKind, CallError> {
 }
 
 fn wrong(pointer: &str, message: String, hint: String) -> CallError {
-    CallError::new(ErrorType::InvalidPolicy, message, hint).with_details(json!({"pointer": pointer}))
+    CallError::new(ErrorType::InvalidPolicy, message, hint).with_pointer(pointer)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn parse(text: &str) -> Read<'_> {
@@ -92,7 +94,7 @@ mod tests {
         ] {
             let error = Read::parse(text).err().expect("no definition");
             assert_eq!(error.error_type, ErrorType::InvalidPolicy);
-            assert_eq!(error.details, Some(json!({"pointer": pointer})), "{text}");
+            assert_eq!(error.details_json(), Some(json!({"pointer": pointer})), "{text}");
         }
     }
 

@@ -83,7 +83,7 @@ pub(super) fn widen(limits: &mut LimitsPatch) {
 
 /// The same list without the tool at which its description was refused; none where it was not refused at a tool.
 pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<RawValue>> {
-    let pointer = error.details.as_ref()?.get("pointer")?.as_str()?;
+    let pointer = error.pointer()?;
     let at: usize = pointer.strip_prefix("/tools/")?.split('/').next()?.parse().ok()?;
     let mut list: serde_json::Value = serde_json::from_str(discovered.get()).ok()?;
     let tools = list.get_mut("tools")?.as_array_mut().filter(|tools| at < tools.len() && tools.len() > 1)?;
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn refused(pointer: &str) -> CallError {
-        CallError::new(ErrorType::InvalidPolicy, "no", "no").with_details(json!({"pointer": pointer}))
+        CallError::new(ErrorType::InvalidPolicy, "no", "no").with_pointer(pointer)
     }
 
     #[test]

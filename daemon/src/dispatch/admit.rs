@@ -8,7 +8,6 @@
 //! first. If the files are taken, it returns its slot, waits without one, queues again and is decided anew: the decision
 //! holds when the call runs, and a chain of calls of one session occupies no slots.
 
-use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use toolgate_admission::{
     self as admission, Admitted, CallError, ErrorType, Facts, FilesystemAccess, Refusal, Rules, Verdict,
@@ -167,7 +166,7 @@ fn files_refusal(error: QueueError) -> CallError {
 }
 
 fn overloaded(message: &str, hint: &str) -> CallError {
-    CallError::new(ErrorType::Overloaded, message, hint).with_details(json!({"retry_after_ms": 1000}))
+    CallError::new(ErrorType::Overloaded, message, hint).with_retry_after_ms(1000)
 }
 
 fn files_deadline() -> CallError {

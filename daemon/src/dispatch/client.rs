@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
 use toolgate_admission::{Admitted, CallError, ErrorType, Mode};
 use toolgate_sandbox::Component;
 
@@ -47,8 +46,7 @@ pub(super) fn check_capacity(session: &Session, admitted: &Admitted<Component>) 
     }
     let message = format!("{AT_CLIENT_MAX} calls of this session wait for their client");
     let hint = "call again when the client has posted results, or when they have expired";
-    Err(CallError::new(ErrorType::QuotaExceeded, message, hint)
-        .with_details(json!({"retry_after_ms": 1_000})))
+    Err(CallError::new(ErrorType::QuotaExceeded, message, hint).with_retry_after_ms(1_000))
 }
 
 impl Dispatcher {

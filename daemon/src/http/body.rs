@@ -11,8 +11,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
-use serde_json::json;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, Details, ErrorType};
 use zeroize::Zeroize;
 
 use super::App;
@@ -150,7 +149,7 @@ fn too_slow(timeout: Duration) -> Problem {
         format!("the body did not arrive within {timeout_ms} ms"),
         "send it faster, or ask the operator to raise the limit",
     );
-    error.with_details(json!({"body_timeout_ms": timeout_ms})).into()
+    CallError { details: Some(Details::BodyTimeout { body_timeout_ms: timeout_ms }), ..error }.into()
 }
 
 /// JSON text as this type; an error names the place.

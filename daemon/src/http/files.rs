@@ -7,7 +7,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
-use toolgate_admission::{CallError, ErrorType, Limits};
+use toolgate_admission::Limits;
+use toolgate_api::error::{CallError, ErrorType, Precondition};
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
@@ -195,7 +196,7 @@ fn refused(error: WorkspaceError) -> Problem {
     };
     let told = CallError::new(error_type, message, error.hint());
     match error {
-        WorkspaceError::Exists => told.with_details(json!({"precondition": "failed"})).into(),
+        WorkspaceError::Exists => told.with_precondition(Precondition::Failed).into(),
         _ => told.into(),
     }
 }

@@ -6,7 +6,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::text::escape_for_display;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -53,7 +53,7 @@ pub struct ProblemBody {
     /// (`required` or `failed`), `retry_after_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    details: Option<serde_json::Value>,
+    details: Option<Details>,
 }
 
 /// The closed list of error types.
@@ -98,20 +98,6 @@ impl Problem {
             "check the name and the token; what belongs to another organization does not exist here",
         )
     }
-
-    /// The HTTP status of this problem. Preconditions and slow clients have codes of their own (RFC 9110, RFC 6585).
-    fn status(&self) -> StatusCode {
-        let detail = |name: &str| self.0.details.as_ref().and_then(|details| details.get(name));
-        let code = match detail("precondition").and_then(serde_json::Value::as_str) {
-            Some("required") => 428,
-            Some("failed") => 412,
-            _ if detail("body_timeout_ms").is_some() => 408,
-            // Of the interface only a client's result can break a schema: the fault is the caller's, not a tool's.
-            _ if self.0.error_type == ErrorType::InvalidOutput => 422,
-            _ => self.0.error_type.http_status(),
-        };
-        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
 }
 
 impl From<CallError> for Problem {
@@ -122,8 +108,8 @@ impl From<CallError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.status();
-        self.with_status(status)
+        let status = StatusCode::from_u16(self.0.http_status());
+        self.with_status(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
     }
 }
 
@@ -131,8 +117,7 @@ impl Problem {
     /// The response, under a status that HTTP has and the closed list has not.
     pub fn with_status(self, status: StatusCode) -> Response {
         let error_type = self.0.error_type.as_str();
-        let retry_after_ms =
-            self.0.details.as_ref().and_then(|details| details.get("retry_after_ms")?.as_u64());
+        let retry_after_ms = self.0.retry_after_ms();
         let body = ProblemBody {
             kind: format!("urn:toolgate:error:{error_type}"),
             title: error_type.to_ascii_lowercase().replace('_', " "),

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-use toolgate_admission::{
-    CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, HostPattern, Name, Namespace, NetworkRule,
-    Plugin,
-};
+use toolgate_admission::{Capabilities, Descriptor, Digest, Grant, Plugin};
+use toolgate_api::error::{CallError, Details, ErrorType, PluginFailureDetails};
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_sandbox::{Component, Slot};
 
 use super::{FileHandle, Plugins, lock};
@@ -138,23 +137,20 @@ fn definition_error(error: CallError) -> CallError {
     if matches!(error.error_type, ErrorType::Overloaded | ErrorType::Unavailable | ErrorType::Internal) {
         return error;
     }
-    let detail = |name: &str| error.details.as_ref().and_then(|details| details.get(name)?.as_str());
     let message = error.message.strip_prefix("Validation Error: ").unwrap_or(&error.message);
-    let details = json!({"pointer": detail("pointer").unwrap_or_default()});
-    CallError::new(ErrorType::InvalidPolicy, message, detail("hint").unwrap_or(&error.hint))
-        .with_details(details)
+    let PluginFailureDetails { pointer, hint, .. } = error.plugin_details();
+    let pointer = pointer.or_else(|| error.pointer().map(str::to_owned)).unwrap_or_default();
+    CallError::new(ErrorType::InvalidPolicy, message, hint.as_deref().unwrap_or(&error.hint))
+        .with_pointer(pointer)
 }
 
 /// Maps the JSON pointer into the description to one into the definition: the tools of a declared API are its actions
 /// in the same order, and the purpose is the owner's description.
 fn with_definition_pointer(mut error: CallError, kind: DefinitionKind) -> CallError {
-    let Some(pointer) = error.details.as_mut().and_then(|details| details.get_mut("pointer")) else {
-        return error;
-    };
-    let text = pointer.as_str().unwrap_or_default();
-    match (kind, text.strip_prefix("/tools/")) {
-        (DefinitionKind::Http, Some(rest)) => *pointer = json!(format!("/actions/{rest}")),
-        _ if text == "/purpose" => *pointer = json!("/description"),
+    let Some(Details::Pointer { pointer }) = &mut error.details else { return error };
+    match (kind, pointer.strip_prefix("/tools/")) {
+        (DefinitionKind::Http, Some(rest)) => *pointer = format!("/actions/{rest}"),
+        _ if pointer == "/purpose" => *pointer = "/description".to_owned(),
         _ => {}
     }
     error

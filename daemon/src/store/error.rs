@@ -5,8 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType, Precondition};
 
 use super::folder::with_pid;
 use crate::documents::{DocumentKey, NOT_MADE, Unmet};
@@ -189,12 +188,8 @@ impl From<StoreError> for CallError {
     fn from(error: StoreError) -> Self {
         let call_error = Self::new(error.error_type(), error.to_string(), error.hint());
         match error {
-            StoreError::PreconditionFailed { .. } => {
-                call_error.with_details(json!({"precondition": "failed"}))
-            }
-            StoreError::PreconditionRequired { .. } => {
-                call_error.with_details(json!({"precondition": "required"}))
-            }
+            StoreError::PreconditionFailed { .. } => call_error.with_precondition(Precondition::Failed),
+            StoreError::PreconditionRequired { .. } => call_error.with_precondition(Precondition::Required),
             _ => call_error,
         }
     }
@@ -222,15 +217,17 @@ fn reason_of_code(code: &str) -> UnavailableReason {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn precondition_errors_are_told_apart_by_details() {
         let what = || "agent `acme/bot`".to_owned();
         let required = CallError::from(StoreError::PreconditionRequired { what: what() });
-        assert_eq!(required.details, Some(json!({"precondition": "required"})));
+        assert_eq!(required.details_json(), Some(json!({"precondition": "required"})));
         let failed = CallError::from(StoreError::PreconditionFailed { what: what(), unmet: Unmet::Changed });
-        assert_eq!(failed.details, Some(json!({"precondition": "failed"})));
+        assert_eq!(failed.details_json(), Some(json!({"precondition": "failed"})));
         assert_eq!(CallError::from(StoreError::not_found(what())).details, None);
         assert!(StoreError::no_document(&DocumentKey::Platform).hint().contains("every plugin is allowed"));
     }

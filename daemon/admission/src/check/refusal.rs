@@ -102,8 +102,7 @@ impl Refusal {
         retry_after_ms: u64,
     ) -> Self {
         let hint = format!("call again in {retry_after_ms} ms");
-        let error = CallError::new(ErrorType::RateLimited, message, hint)
-            .with_details(json!({"retry_after_ms": retry_after_ms}));
+        let error = CallError::new(ErrorType::RateLimited, message, hint).with_retry_after_ms(retry_after_ms);
         Self {
             error,
             reason: Reason { layer: Layer::Rate, rule },

@@ -263,7 +263,7 @@ fn a_missing_argument_is_told_in_the_published_words() {
     );
     assert_eq!(refused.hint, "send an object with `path`: string (required)");
     assert_eq!(
-        refused.details,
+        refused.details_json(),
         Some(json!({"violations": [{
             "pointer": "/path", "expected": "string", "found": "nothing",
             "message": "Validation Error: Missing required argument 'path' for tool 'call_write_file'",
@@ -302,7 +302,8 @@ fn every_refusal_of_arguments_begins_in_the_published_way() {
         else {
             panic!("{arguments}");
         };
-        let CallError { error_type, message, hint, details, .. } = refused.error;
+        let details = refused.error.details_json();
+        let CallError { error_type, message, hint, .. } = refused.error;
         assert_eq!(error_type, ErrorType::InvalidArguments, "{arguments}");
         assert!(
             message.starts_with("Validation Error: ") && message.contains("for tool 'call_t_t'"),
@@ -390,7 +391,7 @@ fn a_result_that_fits_is_given_back_byte_for_byte() {
     let refused = admitted.check_output("{}").unwrap_err();
     assert_eq!(refused.error_type, ErrorType::InvalidOutput);
     assert!(refused.message.contains("Missing required field 'n'"), "{}", refused.message);
-    assert_eq!(refused.details.unwrap()["violations"][0]["pointer"], "/n");
+    assert_eq!(refused.details_json().unwrap()["violations"][0]["pointer"], "/n");
 }
 
 #[test]

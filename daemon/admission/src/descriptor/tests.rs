@@ -276,7 +276,7 @@ fn modes_hints_examples_and_redactions_are_read_strictly() {
 fn an_error_becomes_the_answer_that_a_caller_gets() {
     let error: CallError = parse(&with("", "name", json!("Sums"))).unwrap_err().into();
     assert_eq!(error.error_type, ErrorType::InvalidPlugin);
-    assert_eq!(error.details, Some(json!({"pointer": "/name"})));
+    assert_eq!(error.details_json(), Some(json!({"pointer": "/name"})));
 }
 
 /// C1: what a service takes, and what comes back to the component that makes plugins of definitions.

@@ -94,7 +94,7 @@ fn a_refused_charge_says_when_to_call_again() {
     assert_eq!(admitted.id().to_string(), "crm/search");
     let refusal = ledger.charge(&name("a"), call(), 0).expect_err("the second");
     assert_eq!(refusal.error.error_type, ErrorType::RateLimited);
-    assert_eq!(refusal.error.details, Some(json!({"retry_after_ms": 250})));
+    assert_eq!(refusal.error.details_json(), Some(json!({"retry_after_ms": 250})));
     assert!(refusal.error.retryable);
     assert_eq!(refusal.tool.map(|tool| tool.to_string()).as_deref(), Some("crm/search"));
     assert!(ledger.charge(&name("a"), call(), 250).is_ok());
@@ -110,7 +110,10 @@ fn a_plugin_whose_service_takes_so_many_calls_is_called_no_more_often() {
     let limited = Arc::new(limited);
     let mut charge = |organization: &str, now_ms| {
         let call = checked(Arc::clone(&limited), "crm/search", "{}");
-        ledger.charge(&name(organization), call, now_ms).map(drop).map_err(|refusal| refusal.error.details)
+        ledger
+            .charge(&name(organization), call, now_ms)
+            .map(drop)
+            .map_err(|refusal| refusal.error.details_json())
     };
     assert_eq!([charge("a", 0), charge("a", 0)], [Ok(()), Ok(())]);
     assert_eq!(charge("a", 1_000), Err(Some(json!({"retry_after_ms": 4_000}))));

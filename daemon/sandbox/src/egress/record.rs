@@ -5,7 +5,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde_json::json;
 use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, Target};
 use toolgate_api::text::escape_for_display;
 
@@ -317,5 +316,5 @@ fn overloaded(why: &str) -> CallError {
         "call again in a moment; an operator can raise `egress.connections` and `egress.connections_per_organization`",
     )
     .retryable(true)
-    .with_details(json!({"retry_after_ms": RETRY_AFTER_MS}))
+    .with_retry_after_ms(RETRY_AFTER_MS)
 }

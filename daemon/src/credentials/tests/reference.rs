@@ -225,7 +225,7 @@ async fn k1_an_organization_refers_to_its_own_places_and_only_where_the_operator
     for reference in ["kv/tenants/rival/stripe#key", "kv/root#key", "kv/tenants/acme/../rival/x#key"] {
         let refused = refer(&scene.credentials, referring(reference)).await.err().unwrap();
         assert_eq!(refused.error_type, ErrorType::InvalidRequest, "{reference}");
-        assert_eq!(refused.details.unwrap()["pointer"], "/vault");
+        assert_eq!(refused.pointer(), Some("/vault"));
     }
     refer(&scene.credentials, referring(PLACE)).await.unwrap();
     assert_eq!(scene.got_at(10).await.as_deref(), Ok("first"));

@@ -523,8 +523,7 @@ fn is_word(text: &str) -> bool {
 }
 
 fn wrong(field: &str, message: &str, hint: impl Into<String>) -> CallError {
-    let details = serde_json::json!({"pointer": format!("/{field}")});
-    CallError::new(ErrorType::InvalidRequest, message, hint).with_details(details)
+    CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer(format!("/{field}"))
 }
 
 #[cfg(test)]

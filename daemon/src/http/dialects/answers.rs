@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use toolgate_admission::{CallError, read_called_name};
+use toolgate_api::error::{CallError, Details};
+use toolgate_api::name::read_called_name;
 use toolgate_sandbox::Usage;
 use utoipa::ToSchema;
 
@@ -211,7 +212,7 @@ pub struct CallResultError<'a> {
     /// More, in a form that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    details: Option<&'a Value>,
+    details: Option<&'a Details>,
 }
 
 /// Resources that a call used.
@@ -253,7 +254,7 @@ pub struct CallState<'a> {
     /// More, in a form that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    details: Option<&'a Value>,
+    details: Option<&'a Details>,
     /// What the client is to perform, where the status is `client_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::json;
 use serde_json::value::RawValue;
 use toolgate_admission::{ErrorType, nearest};
 use toolgate_api::text::escape_for_display;
@@ -311,6 +310,6 @@ pub fn excerpt(text: &str) -> String {
 impl Problem {
     /// Adds the JSON pointer of the error's place in the request.
     pub(super) fn at(self, pointer: &dyn fmt::Display) -> Self {
-        Self(self.0.with_details(json!({"pointer": pointer.to_string()})))
+        Self(self.0.with_pointer(pointer.to_string()))
     }
 }

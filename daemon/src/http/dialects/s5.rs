@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use toolgate_api::error::Details;
 use utoipa::ToSchema;
 
 use super::Dialect;
@@ -88,7 +89,7 @@ pub struct FlatResult<'a> {
     /// More, in a form that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
-    details: Option<&'a Value>,
+    details: Option<&'a Details>,
     /// What the client is to perform, where the status is `client_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]

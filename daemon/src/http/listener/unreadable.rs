@@ -12,9 +12,8 @@ use bytes::Bytes;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, Details, ErrorType};
 
 use super::{HEADER_FIELDS, ListenerSettings};
 use crate::http::problem::Problem;
@@ -110,5 +109,5 @@ fn too_slow(timeout: Duration) -> Problem {
         format!("the head of the request did not arrive within {timeout_ms} ms"),
         "send it faster, or ask the operator to raise `http.header_timeout_ms`",
     );
-    error.with_details(json!({"header_timeout_ms": timeout_ms})).into()
+    CallError { details: Some(Details::HeaderTimeout { header_timeout_ms: timeout_ms }), ..error }.into()
 }

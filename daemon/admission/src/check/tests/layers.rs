@@ -119,11 +119,11 @@ fn a_refusal_by_the_platform_does_not_tell_its_rule_and_one_by_a_lower_layer_doe
     };
     let rules = scene.rules();
     let platform = refusal(&rules, &scene.facts, "crm/delete").error;
-    assert_eq!(platform.details, Some(json!({"layer": "platform"})));
+    assert_eq!(platform.details_json(), Some(json!({"layer": "platform"})));
     assert!(!format!("{platform:?}").contains("blocked"), "{platform:?}");
     let organization = refusal(&rules, &scene.facts, "files/read").error;
     let told = json!({"layer": "organization", "rule": "disabled", "why": "`files/*` in `disabled`"});
-    assert_eq!(organization.details, Some(told));
+    assert_eq!(organization.details_json(), Some(told));
 }
 
 /// C5.

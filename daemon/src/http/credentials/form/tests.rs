@@ -25,7 +25,7 @@ fn read(request: &Value) -> Result<NewCredential, CallError> {
 fn refused(request: &Value) -> String {
     let error = read(request).err().unwrap_or_else(|| panic!("{request} is accepted"));
     assert!(!error.hint.is_empty() && !error.message.contains(CANARY) && !error.hint.contains(CANARY));
-    error.details.expect("a place")["pointer"].as_str().expect("a pointer").to_owned()
+    error.pointer().expect("a pointer").to_owned()
 }
 
 #[test]

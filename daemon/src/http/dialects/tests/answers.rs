@@ -23,8 +23,7 @@ fn ok(id: &str, tool: &str, output: &Value) -> CallOutcome {
 }
 
 fn failed(id: &str, tool: &str) -> CallOutcome {
-    let error = CallError::new(ErrorType::RateLimited, "too many calls", "wait")
-        .with_details(json!({"retry_after_ms": 5}));
+    let error = CallError::new(ErrorType::RateLimited, "too many calls", "wait").with_retry_after_ms(5);
     outcome(id, tool, Executed::No, OutcomeState::Error(error))
 }
 

@@ -1,25 +1,26 @@
-//! A strict JSON parser (RFC 8259) that refuses what two parsers can read in two ways.
+//! Strict JSON parser (RFC 8259): refuses text that two parsers could read in two ways.
 //!
-//! Duplicate keys (one keeps the first, another the last), integers outside i64 and u64 (most round them),
-//! floats that overflow (some say infinity), lone surrogates (some put a question mark), text after the value.
-//! The parser of `serde_json` lets the first two pass unseen, which is the reason for this one; a
-//! property test holds it to `serde_json` wherever both accept.
+//! Duplicate keys (the first or the last wins), integers outside i64 and u64 (most parsers round them), floats that
+//! overflow (some give infinity), lone surrogates (some give a question mark), text after the value. `serde_json` accepts
+//! the first two, which is the reason for this parser; a property test compares both wherever both accept.
 //!
-//! Recursion is bounded by `max_depth`, of which no layer can make more than 128.
+//! Recursion is bounded by `max_depth`, which no layer sets above 128.
 
 use std::fmt;
 
 use serde_json::{Map, Number, Value};
 
+use crate::text::escape_for_display;
+
 /// Longest piece of the text that a message shows, in characters.
 const EXCERPT_CHARS: usize = 40;
 
-/// Why a text is not accepted as JSON, and where.
+/// A text is not strict JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct JsonError {
-    /// What is wrong.
+    /// The violation.
     pub kind: JsonErrorKind,
-    /// JSON pointer of the value that was being read; empty for the whole.
+    /// JSON pointer of the value that was being parsed; empty for the whole.
     pub pointer: String,
     /// Position in the text, in bytes from 0.
     pub offset_bytes: usize,
@@ -29,31 +30,31 @@ pub struct JsonError {
     pub column: usize,
 }
 
-/// What is wrong with a text that should be JSON.
+/// Violation of strict JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonErrorKind {
-    /// Not JSON: what stood there, and what belongs there.
+    /// Not JSON.
     Syntax {
-        /// What belongs there.
+        /// What the grammar expects.
         expected: &'static str,
-        /// What stood there.
+        /// The next character.
         found: String,
     },
-    /// A key stands twice in one object.
+    /// A key occurs twice in one object.
     DuplicateKey(String),
-    /// An integer that neither 64 signed nor 64 unsigned bits hold.
+    /// An integer that fits neither i64 nor u64.
     IntegerOutOfRange(String),
-    /// A float that becomes another number as a double: infinite, zero, or a whole one with other digits.
+    /// A float that becomes another number as a double: infinite, zero, or a whole number with other digits.
     FloatOutOfRange(String),
-    /// Half of a surrogate pair, or an escape that is none.
+    /// A lone surrogate, or an invalid escape.
     BadEscape(String),
-    /// Deeper than allowed.
+    /// Nested deeper than allowed.
     TooDeep(u64),
 }
 
 impl JsonErrorKind {
-    /// What belongs there, in a few words.
-    pub(crate) fn expected(&self) -> String {
+    /// The expected text, in a few words.
+    pub fn expected(&self) -> String {
         match self {
             Self::Syntax { expected, .. } => (*expected).to_owned(),
             Self::DuplicateKey(_) => "each key once".to_owned(),
@@ -64,8 +65,8 @@ impl JsonErrorKind {
         }
     }
 
-    /// What stood there, in a few words.
-    pub(crate) fn found(&self) -> String {
+    /// The text found, in a few words.
+    pub fn found(&self) -> String {
         match self {
             Self::Syntax { found, .. } => found.clone(),
             Self::DuplicateKey(key) => format!("key `{key}` twice"),
@@ -75,7 +76,8 @@ impl JsonErrorKind {
         }
     }
 
-    pub(crate) fn hint(&self) -> &'static str {
+    /// What to send instead.
+    pub fn hint(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "send the arguments as one JSON object, with nothing before or after it",
             Self::DuplicateKey(_) => "send each key once",
@@ -357,7 +359,7 @@ impl<'a> Parser<'a> {
 
     fn unexpected(&self, expected: &'static str) -> JsonErrorKind {
         let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
-            Some(next) => format!("`{}`", next.escape_debug()),
+            Some(next) => format!("`{}`", excerpt(next.encode_utf8(&mut [0; 4]))),
             None => "the end".to_owned(),
         };
         JsonErrorKind::Syntax { expected, found }
@@ -432,11 +434,7 @@ fn escape_segment(segment: &str) -> String {
 }
 
 fn excerpt(text: &str) -> String {
-    let mut shown: String = text.chars().take(EXCERPT_CHARS).flat_map(char::escape_debug).collect();
-    if text.chars().nth(EXCERPT_CHARS).is_some() {
-        shown.push('…');
-    }
-    shown
+    escape_for_display(text, EXCERPT_CHARS)
 }
 
 #[cfg(test)]
