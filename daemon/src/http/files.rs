@@ -6,7 +6,6 @@ use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::json;
 use toolgate_admission::Limits;
 use toolgate_api::error::{CallError, ErrorType, Precondition};
 use toolgate_sandbox::Workspace;

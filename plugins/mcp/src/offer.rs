@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::describe::Part;
 use crate::document::{Protocol, TOOL_NAME_CHARS};
 use crate::mirror;
 use crate::schema::{self, Sound};
-use crate::text::{clean, hidden, shown};
+use crate::text::{clean, shown};
 
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
@@ -207,7 +208,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.chars().count() > TOOL_NAME_CHARS {
         return Err(format!("its name has more than {TOOL_NAME_CHARS} characters"));
     }
-    match hidden(name).is_some() || name.contains(['\n', '\t']) {
+    match hidden_character(name).is_some() || name.contains(['\n', '\t']) {
         true => Err("its name holds characters that nobody sees".to_owned()),
         false => Ok(()),
     }

@@ -5,9 +5,10 @@
 //! a pattern leaves out of the daemon's check, the server still checks. What is found here is what schemas in the
 //! wild have; the last word on costs is the daemon's.
 
+use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
-use crate::text::{clean, hidden, shown};
+use crate::text::{clean, shown};
 
 /// Longest schema as JSON text that the daemon takes.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -185,7 +186,7 @@ impl Walk {
     fn mend_texts(&mut self, map: &mut Map<String, Value>) -> Result<(), String> {
         for keyword in ["title", "description", "$comment"] {
             if let Some(text) = map.get(keyword).and_then(Value::as_str)
-                && (hidden(text).is_some() || text.chars().count() > PART_CHARS)
+                && (hidden_character(text).is_some() || text.chars().count() > PART_CHARS)
             {
                 let text = clean(text, PART_CHARS).unwrap_or_default();
                 map.insert(keyword.to_owned(), text.into());
@@ -197,9 +198,9 @@ impl Walk {
         let names = map.iter().filter(|(keyword, _)| NAMED.contains(&keyword.as_str()));
         let are_names_visible = names
             .filter_map(|(_, named)| named.as_object())
-            .all(|named| named.keys().all(|name| hidden(name).is_none()));
+            .all(|named| named.keys().all(|name| hidden_character(name).is_none()));
         let is_own_visible =
-            own.into_iter().all(|(keyword, value)| hidden(keyword).is_none() && is_visible(value));
+            own.into_iter().all(|(keyword, value)| hidden_character(keyword).is_none() && is_visible(value));
         match are_names_visible && is_own_visible {
             true => Ok(()),
             false => Err("its schema holds characters that nobody sees".to_owned()),
@@ -284,9 +285,11 @@ fn looks_around(pattern: &str) -> bool {
 
 fn is_visible(value: &Value) -> bool {
     match value {
-        Value::String(text) => hidden(text).is_none(),
+        Value::String(text) => hidden_character(text).is_none(),
         Value::Array(items) => items.iter().all(is_visible),
-        Value::Object(map) => map.iter().all(|(key, value)| hidden(key).is_none() && is_visible(value)),
+        Value::Object(map) => {
+            map.iter().all(|(key, value)| hidden_character(key).is_none() && is_visible(value))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => true,
     }
 }

@@ -6,6 +6,7 @@
 use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, CredentialBinding, ErrorType, Name, NetworkScheme, check_bound_to};
+use toolgate_api::header::is_framing;
 use toolgate_sandbox::{SHORTEST_SECRET, Secret};
 use url::Url;
 use utoipa::ToSchema;
