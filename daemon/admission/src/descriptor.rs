@@ -13,7 +13,7 @@ mod read;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use toolgate_api::text::escape_for_display;
 
 pub use capabilities::{Capabilities, FilesystemAccess};
@@ -196,8 +196,7 @@ impl DescriptorError {
 
 impl From<DescriptorError> for CallError {
     fn from(error: DescriptorError) -> Self {
-        CallError::new(error.code, error.to_string(), error.hint)
-            .with_details(json!({"pointer": error.place}))
+        CallError::new(error.code, error.to_string(), error.hint).with_pointer(error.place)
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod published;
 
+use serde_json::json;
+
 use super::*;
 
 /// The smallest description that passes.

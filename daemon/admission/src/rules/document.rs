@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use toolgate_api::nearest;
 use toolgate_api::text::{escape_for_display, list};
 
@@ -66,8 +66,7 @@ impl DocumentError {
 
 impl From<DocumentError> for CallError {
     fn from(error: DocumentError) -> Self {
-        CallError::new(ErrorType::InvalidPolicy, error.to_string(), error.hint)
-            .with_details(json!({"pointer": error.place}))
+        CallError::new(ErrorType::InvalidPolicy, error.to_string(), error.hint).with_pointer(error.place)
     }
 }
 
