@@ -9,7 +9,8 @@ use std::sync::Arc;
 use ring::digest;
 use serde_json::Value;
 use toolgate_admission::{
-    Approval, Binding, CallError, Constraints, Digest, ErrorType, ToolId, Unapproved, Verdict, parse_strict,
+    Approval, ApprovalBinding, ApprovalConstraints, CallError, Digest, ErrorType, ToolId, Unapproved,
+    Verdict, parse_strict,
 };
 use toolgate_sandbox::Component;
 
@@ -127,7 +128,7 @@ impl Approvals {
         call: &str,
         asked_by: &str,
         unapproved: &Unapproved<Component>,
-        binding: &Binding,
+        binding: &ApprovalBinding,
         now_ms: u64,
     ) -> ApprovalRow {
         let setup = &session.setup;
@@ -143,7 +144,7 @@ impl Approvals {
             asked_by: asked_by.to_owned(),
             opened_by: setup.principal.clone(),
             tool: binding.tool.to_string(),
-            called: unapproved.called().to_owned(),
+            called: unapproved.called_name().to_owned(),
             plugin_version: unapproved.plugin().descriptor.version.clone(),
             plugin_digest: binding.plugin.to_string(),
             rules: binding.rules.clone(),
@@ -185,7 +186,7 @@ pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
             Some(constraints(text, &shown).map_err(|_| damaged())?)
         }
     };
-    let binding = Binding {
+    let binding = ApprovalBinding {
         tool: ToolId::parse(&row.tool).map_err(|_| damaged())?,
         plugin: Digest::parse(&row.plugin_digest).map_err(|_| damaged())?,
         rules: row.rules.clone(),
@@ -195,11 +196,11 @@ pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
 }
 
 /// Parses an approver's constraints on the arguments that the approver was shown.
-pub fn constraints(text: &str, shown: &Value) -> Result<Constraints, CallError> {
+pub fn constraints(text: &str, shown: &Value) -> Result<ApprovalConstraints, CallError> {
     let table = parse_strict(text, CONSTRAINTS_DEPTH).map_err(|error| {
         CallError::new(ErrorType::InvalidRequest, error.to_string(), "send `arguments` as one JSON object")
     })?;
-    Constraints::parse(&table, shown)
+    ApprovalConstraints::parse(&table, shown)
 }
 
 /// The reason why an approval lets no call run any more.
@@ -258,7 +259,7 @@ pub fn void() -> CallError {
 }
 
 /// Hashes a binding. Calls with the same hash wait for the same approval.
-fn hash(binding: &Binding) -> String {
+fn hash(binding: &ApprovalBinding) -> String {
     let mut context = digest::Context::new(&digest::SHA256);
     let parts = [&binding.tool.to_string(), binding.plugin.as_str(), &binding.rules, &*binding.arguments];
     for part in parts {

@@ -236,7 +236,7 @@ impl CustomTools {
         let (rules, tool) = match tryout {
             Tryout::Saved(tool) => {
                 let snapshot = self.0.registry.snapshot();
-                (snapshot.rules_with(organization, AgentDocument::everything()), tool.to_owned())
+                (snapshot.rules_with(organization, AgentDocument::allow_all()), tool.to_owned())
             }
             Tryout::Unsaved { key, definition, action } => {
                 // Rules go by names: under that of another plugin it would have what is allowed to that one.
@@ -498,8 +498,8 @@ fn alone(
     Rules::compile(
         Arc::new(catalogue),
         platform,
-        OrgDocument::everything(),
+        OrgDocument::allow_all(),
         snapshot.connected_integrations(organization),
-        AgentDocument::everything(),
+        AgentDocument::allow_all(),
     )
 }

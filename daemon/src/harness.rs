@@ -94,7 +94,7 @@ impl PluginHarness {
             disabled: false,
         };
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
-        Rules::everything(catalogue)
+        Rules::allow_all(catalogue)
     }
 
     /// Checks and runs one call.
@@ -129,7 +129,7 @@ impl PluginHarness {
                 return Err(host_fault(&"a call without a daemon asks for approval"));
             }
         };
-        let context = context(admitted.limits(), admitted.reach().filesystem(), environment).await?;
+        let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
         let finished = self.sandbox.run(&admitted, context, std::future::pending()).await;
         let outcome = finished.outcome.and_then(|output| match output {
             Output::Result(json) => admitted.check_output(json),

@@ -1,15 +1,15 @@
-//! What a person's approval covers (G11).
+//! The scope of a person's approval (G11).
 //!
-//! An approval is bound to a tool of one digest, to the rules that asked for it and to the arguments. By itself it
-//! covers the very bytes that the person was shown. The person can let some places of the arguments vary: each is named
-//! by a JSON pointer and given a constraint, and everything that is not named stays as it was shown. So an approval
-//! never covers more than somebody wrote down. Whose session it is for, until when and how often are kept and counted
-//! by the daemon.
+//! An approval is bound to the digest of the plugin, the rules that required it, and the arguments. By default it covers
+//! exactly the arguments that the approver was shown. The approver can let some places of them vary: a JSON pointer and a
+//! constraint for each; all other places must be equal. The daemon stores the session, the expiry time and the number of
+//! uses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::read::pointer;
 use toolgate_api::text::escape_for_display;
 
 use crate::error::{CallError, ErrorType};
@@ -19,75 +19,74 @@ use crate::schema::{Schema, SchemaRole};
 
 mod vocabulary;
 
-/// Places of the arguments that one approval may constrain.
+/// Most places of the arguments that one approval may constrain.
 const CONSTRAINTS: usize = 100;
 
-/// What an approval is bound to.
+/// The key that an approval is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct ApprovalBinding {
     /// The tool.
     pub tool: ToolId,
-    /// Its plugin, byte for byte.
+    /// The digest of its plugin.
     pub plugin: Digest,
-    /// The rules that asked for approval, and what the call may reach: JSON that reads the same for the same rules.
+    /// The rules that required approval, and the access of the call, as canonical JSON.
     pub rules: String,
-    /// The arguments as they came.
+    /// The raw text of the arguments.
     pub arguments: Arc<str>,
 }
 
 /// An approval that a person gave.
 #[derive(Clone, Debug)]
 pub struct Approval {
-    /// What the person was shown.
-    pub binding: Binding,
-    /// The shape of other calls that are covered too.
-    pub constraints: Option<Constraints>,
+    /// The call that the approver was shown.
+    pub binding: ApprovalBinding,
+    /// Constraints for other arguments that are covered too.
+    pub constraints: Option<ApprovalConstraints>,
 }
 
 impl Approval {
-    /// Whether a call is covered. `arguments` is what its binding's arguments say.
-    pub(crate) fn covers(&self, call: &Binding, arguments: &Value) -> bool {
+    /// Whether a call is covered. `arguments` are its parsed arguments.
+    pub(crate) fn covers(&self, call: &ApprovalBinding, arguments: &Value) -> bool {
         let same_tool = self.binding.tool == call.tool
             && self.binding.plugin == call.plugin
             && self.binding.rules == call.rules;
         same_tool
             && match &self.constraints {
                 None => self.binding.arguments == call.arguments,
-                Some(constraints) => constraints.fit(arguments),
+                Some(constraints) => constraints.matches(arguments),
             }
     }
 }
 
-/// The shape of arguments: what was shown, but for some places.
+/// Constraints on arguments: a schema for some places; all others must equal the arguments that were shown.
 #[derive(Clone, Debug)]
-pub struct Constraints {
+pub struct ApprovalConstraints {
     shown: Value,
     places: BTreeMap<String, Arc<Schema>>,
 }
 
-impl Constraints {
-    /// Reads `{POINTER: CONSTRAINT}` about arguments that a person was shown.
+impl ApprovalConstraints {
+    /// Parses `{POINTER: CONSTRAINT}` for the arguments that an approver was shown.
     ///
-    /// A constraint is a JSON Schema, or any other value than an object, which then must be there as it stands. A keyword that
-    /// is not known constrains nothing, so it is refused.
+    /// A constraint is a JSON Schema with known keywords alone, or a value that is not an object, which must be equal.
     pub fn parse(constraints: &Value, shown: &Value) -> Result<Self, CallError> {
         let table = constraints.as_object().ok_or_else(|| {
-            refused("", "`arguments` is not an object", "send `{\"/POINTER\": {\"maximum\": 100}}`")
+            constraint_error("", "`arguments` is not an object", "send `{\"/POINTER\": {\"maximum\": 100}}`")
         })?;
-        // An empty list never means all.
+        // An empty table must not mean "any arguments".
         if table.is_empty() {
             let hint = "name the places that may vary, or leave `arguments` out to approve exactly this call";
-            return Err(refused("", "`arguments` constrains nothing", hint));
+            return Err(constraint_error("", "`arguments` constrains nothing", hint));
         }
         if table.len() > CONSTRAINTS {
             let message = format!("`arguments` has more than {CONSTRAINTS} places");
-            return Err(refused("", message, "constrain fewer places, or one that holds them all"));
+            return Err(constraint_error("", message, "constrain fewer places, or one that holds them all"));
         }
         let place = |(pointer, constraint): (&String, &Value)| {
             if shown.pointer(pointer).is_none() {
                 let message =
                     format!("the call has no `{}` in its arguments", escape_for_display(pointer, 100));
-                return Err(refused(
+                return Err(constraint_error(
                     pointer,
                     message,
                     "name a place of the arguments by its JSON pointer, like `/to`",
@@ -95,57 +94,46 @@ impl Constraints {
             }
             let schema = match constraint {
                 Value::Object(_) => {
-                    vocabulary::check(constraint, &mut Vec::new())
-                        .map_err(|unknown| unknown.refusal(pointer))?;
+                    vocabulary::check(constraint, "").map_err(|unknown| unknown.into_error(pointer))?;
                     constraint.clone()
                 }
                 value => json!({"const": value}),
             };
             let schema = Schema::compile(&schema, SchemaRole::Output)
-                .map_err(|error| refused(pointer, error.message, error.hint))?;
+                .map_err(|error| constraint_error(pointer, error.message, error.hint))?;
             Ok((pointer.clone(), Arc::new(schema)))
         };
         Ok(Self { shown: shown.clone(), places: table.iter().map(place).collect::<Result<_, _>>()? })
     }
 
-    /// Whether arguments have this shape.
-    pub fn fit(&self, arguments: &Value) -> bool {
-        self.fits_at(&mut String::new(), &self.shown, arguments)
+    /// Whether arguments satisfy the constraints.
+    pub fn matches(&self, arguments: &Value) -> bool {
+        self.matches_at("", &self.shown, arguments)
     }
 
-    fn fits_at(&self, pointer: &mut String, shown: &Value, found: &Value) -> bool {
-        if let Some(schema) = self.places.get(pointer.as_str()) {
-            return schema.check(found).is_ok();
+    fn matches_at(&self, place: &str, shown: &Value, found: &Value) -> bool {
+        if let Some(schema) = self.places.get(place) {
+            return schema.validate(found).is_ok();
         }
         match (shown, found) {
             (Value::Object(shown), Value::Object(found)) => {
-                shown.len() == found.len()
-                    && shown.iter().all(|(key, value)| {
-                        let step = key.replace('~', "~0").replace('/', "~1");
-                        found.get(key).is_some_and(|found| self.fits_below(pointer, &step, value, found))
-                    })
+                let matches = |(key, shown): (&String, &Value)| {
+                    found.get(key).is_some_and(|found| self.matches_at(&pointer(place, key), shown, found))
+                };
+                shown.len() == found.len() && shown.iter().all(matches)
             }
             (Value::Array(shown), Value::Array(found)) => {
-                shown.len() == found.len()
-                    && shown.iter().zip(found).enumerate().all(|(index, (value, found))| {
-                        self.fits_below(pointer, &index.to_string(), value, found)
-                    })
+                let matches = |(index, (shown, found)): (usize, (&Value, &Value))| {
+                    self.matches_at(&format!("{place}/{index}"), shown, found)
+                };
+                shown.len() == found.len() && shown.iter().zip(found).enumerate().all(matches)
             }
             (shown, found) => shown == found,
         }
     }
-
-    fn fits_below(&self, pointer: &mut String, step: &str, shown: &Value, found: &Value) -> bool {
-        let length = pointer.len();
-        pointer.push('/');
-        pointer.push_str(step);
-        let fits = self.fits_at(pointer, shown, found);
-        pointer.truncate(length);
-        fits
-    }
 }
 
-fn refused(pointer: &str, message: impl Into<String>, hint: impl Into<String>) -> CallError {
+fn constraint_error(pointer: &str, message: impl Into<String>, hint: impl Into<String>) -> CallError {
     CallError::new(ErrorType::InvalidRequest, message, hint).with_pointer(pointer)
 }
 
@@ -153,12 +141,12 @@ fn refused(pointer: &str, message: impl Into<String>, hint: impl Into<String>) -
 mod tests {
     use super::*;
 
-    fn shape(constraints: Value, shown: Value) -> Constraints {
-        Constraints::parse(&constraints, &shown).expect("constraints")
+    fn shape(constraints: Value, shown: Value) -> ApprovalConstraints {
+        ApprovalConstraints::parse(&constraints, &shown).expect("constraints")
     }
 
     #[test]
-    fn g11_a_named_place_may_vary_as_its_constraint_says_and_nothing_else_may() {
+    fn g11_only_a_constrained_place_may_vary() {
         let payment = json!({"to": "bob", "amount": 5, "notes": ["a", {"b": 1}]});
         let shape =
             shape(json!({"/amount": {"type": "integer", "maximum": 100}, "/notes/1/b": {}}), payment.clone());
@@ -167,23 +155,23 @@ mod tests {
             *changed.pointer_mut(pointer).unwrap() = value;
             changed
         };
-        assert!(shape.fit(&payment));
-        assert!(shape.fit(&with("/amount", json!(100))));
-        assert!(shape.fit(&with("/notes/1/b", json!("anything"))));
-        assert!(!shape.fit(&with("/amount", json!(101))));
-        assert!(!shape.fit(&with("/amount", json!("5"))));
-        assert!(!shape.fit(&with("/to", json!("eve"))));
-        assert!(!shape.fit(&with("/notes/0", json!("b"))));
-        assert!(!shape.fit(&with("/notes", json!(["a", {"b": 1}, "c"]))));
-        assert!(!shape.fit(&json!({"to": "bob", "amount": 5, "notes": ["a", {"b": 1}], "more": 1})));
-        assert!(!shape.fit(&json!({"to": "bob", "amount": 5})));
+        assert!(shape.matches(&payment));
+        assert!(shape.matches(&with("/amount", json!(100))));
+        assert!(shape.matches(&with("/notes/1/b", json!("anything"))));
+        assert!(!shape.matches(&with("/amount", json!(101))));
+        assert!(!shape.matches(&with("/amount", json!("5"))));
+        assert!(!shape.matches(&with("/to", json!("eve"))));
+        assert!(!shape.matches(&with("/notes/0", json!("b"))));
+        assert!(!shape.matches(&with("/notes", json!(["a", {"b": 1}, "c"]))));
+        assert!(!shape.matches(&json!({"to": "bob", "amount": 5, "notes": ["a", {"b": 1}], "more": 1})));
+        assert!(!shape.matches(&json!({"to": "bob", "amount": 5})));
     }
 
     #[test]
-    fn a_constraint_that_is_no_schema_is_the_value_itself() {
+    fn a_constraint_that_is_not_an_object_is_a_constant() {
         let shape = shape(json!({"/to": "eve", "/all": false}), json!({"to": "bob", "all": true}));
-        assert!(shape.fit(&json!({"to": "eve", "all": false})));
-        assert!(!shape.fit(&json!({"to": "bob", "all": false})));
+        assert!(shape.matches(&json!({"to": "eve", "all": false})));
+        assert!(!shape.matches(&json!({"to": "bob", "all": false})));
     }
 
     #[test]
@@ -202,17 +190,17 @@ mod tests {
             (json!({"/amount": {"format": "emial"}}), "`emial`"),
             (json!({"/amount": {"currency": "EUR", "value": 5}}), "`currency`"),
         ] {
-            let refused = Constraints::parse(&constraints, &json!({"amount": 5})).unwrap_err();
-            assert_eq!(refused.error_type, ErrorType::InvalidRequest);
-            assert!(refused.message.contains(words) && !refused.hint.is_empty(), "{refused}");
+            let error = ApprovalConstraints::parse(&constraints, &json!({"amount": 5})).unwrap_err();
+            assert_eq!(error.error_type, ErrorType::InvalidRequest);
+            assert!(error.message.contains(words) && !error.hint.is_empty(), "{error}");
         }
-        assert!(shape(json!({"": {}}), json!({"amount": 5})).fit(&json!({"whatever": 1})));
+        assert!(shape(json!({"": {}}), json!({"amount": 5})).matches(&json!({"whatever": 1})));
     }
 
     #[test]
     fn a_key_with_slashes_is_named_as_pointers_write_it() {
         let shape = shape(json!({"/a~1b": {}}), json!({"a/b": 1, "c": 2}));
-        assert!(shape.fit(&json!({"a/b": 9, "c": 2})));
-        assert!(!shape.fit(&json!({"a/b": 9, "c": 3})));
+        assert!(shape.matches(&json!({"a/b": 9, "c": 2})));
+        assert!(!shape.matches(&json!({"a/b": 9, "c": 3})));
     }
 }

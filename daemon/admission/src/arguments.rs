@@ -1,9 +1,8 @@
-//! The arguments of a call: the text as it came, beside what it says.
+//! The arguments of a call: the raw text beside its parsed form.
 //!
-//! What is validated is, byte for byte, what the plugin gets (requirements 9.8), so the raw text is kept and
-//! the parsed form only ever read. That holds only while both sides read the text in the same way; what
-//! two honest parsers can read differently is therefore refused: duplicate keys, integers that a
-//! double rounds, floats that overflow, lone surrogates. The parser is `toolgate_api::json`.
+//! The plugin gets, byte for byte, the text that was validated (requirements 9.8), so the raw text is kept and the parsed
+//! form is only read. Both sides must parse the text alike. JSON that two correct parsers can read differently is an error:
+//! duplicate keys, integers that a double rounds, floats that overflow, lone surrogates. The parser is `toolgate_api::json`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ pub use toolgate_api::json::{JsonError, JsonErrorKind, parse_strict};
 
 use crate::error::{CallError, ErrorType};
 
-/// Arguments that were parsed, and the very text they were parsed from.
+/// Parsed arguments and the text that they were parsed from.
 #[derive(Clone, PartialEq)]
 pub struct Arguments {
     raw: Arc<str>,
@@ -22,7 +21,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Parses arguments of at most `max_bytes` of text and `max_depth` levels.
+    /// Parses arguments of at most `max_bytes` bytes and `max_depth` levels.
     pub fn parse(raw: &Arc<str>, max_bytes: u64, max_depth: u64) -> Result<Self, ArgumentsError> {
         let bytes = raw.len() as u64;
         if bytes > max_bytes {
@@ -32,47 +31,47 @@ impl Arguments {
         Ok(Self { raw: Arc::clone(raw), value })
     }
 
-    /// The text as it came.
+    /// The raw text.
     pub fn raw(&self) -> &str {
         &self.raw
     }
 
-    /// The same, shared.
+    /// The raw text, shared.
     pub fn raw_text(&self) -> &Arc<str> {
         &self.raw
     }
 
-    /// What the text says.
+    /// The parsed value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 }
 
-/// Shows the size alone: arguments hold what users wrote.
+/// Shows only the size, since arguments can hold secrets.
 impl fmt::Debug for Arguments {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Arguments({} bytes)", self.raw.len())
     }
 }
 
-/// Why a text is no arguments.
+/// Why arguments do not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
     /// The text is longer than allowed.
     #[error("the arguments have {bytes} bytes, more than the {max_bytes} allowed")]
     TooLarge {
-        /// The length that came.
+        /// The length of the text.
         bytes: u64,
-        /// The length allowed.
+        /// The longest that is allowed.
         max_bytes: u64,
     },
-    /// The text is not JSON, or JSON that can be read in two ways.
+    /// The text is not JSON, or JSON that parsers read differently.
     #[error(transparent)]
     Json(#[from] JsonError),
 }
 
 impl ArgumentsError {
-    /// The refusal as the caller of the tool is told it (R2).
+    /// Converts it to the error that the caller gets (R2).
     pub fn into_call_error(self, called: &str) -> CallError {
         let (pointer, expected, found, hint) = match &self {
             Self::TooLarge { bytes, max_bytes } => {
@@ -106,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn arguments_as_large_as_allowed_pass_and_a_byte_more_does_not() {
+    fn arguments_of_the_largest_size_pass_and_one_byte_more_fails() {
         assert!(Arguments::parse(&"{\"a\":1}".into(), 7, 64).is_ok());
         let refused = Arguments::parse(&"{\"a\":12}".into(), 7, 64).unwrap_err();
         assert_eq!(refused, ArgumentsError::TooLarge { bytes: 8, max_bytes: 7 });
     }
 
     #[test]
-    fn arguments_as_deep_as_allowed_pass_and_a_level_more_does_not() {
+    fn arguments_of_the_largest_depth_pass_and_one_level_more_fails() {
         assert!(Arguments::parse(&"{\"a\":[1]}".into(), 100, 2).is_ok());
         assert!(Arguments::parse(&"{\"a\":[[1]]}".into(), 100, 2).is_err());
     }
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_holds_nothing_of_what_was_sent() {
+    fn debug_output_has_no_content() {
         let arguments = Arguments::parse(&"{\"password\":\"secret\"}".into(), 100, 64).expect("arguments");
         assert_eq!(format!("{arguments:?}"), "Arguments(21 bytes)");
     }

@@ -1,26 +1,24 @@
-//! The broker: narrows the tools that a model is shown to those that a message may need (G15).
+//! The broker selects the tools that a model is shown for a message (G15).
 //!
-//! A model that is shown everything pays for each tool with every message and chooses worse. From the message come
-//! two things: the organization's intents, whose patterns it holds, and a ranking of the tools by its words.
-//! What was used lately, what is universal and what the organization always shows stays in; where intents and
-//! ranking find too little, the whole list is shown.
+//! A model that is shown every tool pays for each with every message and chooses worse. The broker uses the operator's
+//! intents, whose patterns match the message, and a ranking of the tools by the words of the message (BM25F). Recently
+//! used tools, universal tools and those of `always_show` stay; if too few tools match, the whole list is shown.
 //!
-//! This is about what is shown, never about what is allowed: the tools that may be called are handed in, and
-//! nothing else can come out. Everything is arithmetic on words, no model is asked, and the same question
-//! has the same answer with the same reasons.
+//! The broker limits the list that is shown, never the tools that may be called: the callable tools are an argument, and
+//! the selection is a subset of them. It is a pure function without a model: the same query has the same result.
 //!
-//! Where to begin: [`select()`] has the order of things. [`Index::build`] reads the catalogue, once per revision.
+//! Start with [`select()`]. [`BrokerIndex::build`] indexes a catalogue, once for each catalogue.
 
-mod index;
-mod intents;
-mod lexicon;
-mod question;
-mod rank;
 mod select;
-mod shape;
+mod rank;
+mod query;
+mod intents;
+mod index;
+mod lexicon;
 mod synonyms;
 mod words;
+mod shape;
 
-pub use index::Index;
-pub use intents::{Intent, Intents, Patterns};
-pub use select::{Match, Question, Selection, Taken, Why, select};
+pub use index::BrokerIndex;
+pub use intents::Intents;
+pub use select::{SelectQuery, SelectReason, Selected, Selection, WordMatch, select};

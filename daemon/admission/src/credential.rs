@@ -1,128 +1,130 @@
-//! Which credential a request of a call gets, if any (K2, K5).
+//! Chooses the credential that is injected into a request (K2, K5).
 //!
-//! A credential is bound to requests: scheme, host, port, methods, path. Of those that are bound to a request, one of
-//! the session's user comes before one of the organization, and another user's is never looked at. Where the first one
-//! that fits cannot be used, nothing takes its place: a call that was to act as somebody must not act as somebody else.
+//! A credential is bound to requests by scheme, host, port, methods and path. Among those that are bound to a
+//! request, one of the session's user comes before one of the organization; credentials of other users are ignored. If the
+//! first one cannot be used there is no fallback, since the call would act under another identity.
 //!
-//! A host stands here in full and never as a pattern. Whether the request may leave at all is not decided here.
+//! A binding has an exact host, never a pattern. Whether the request may be sent is decided in `egress`.
 
 use serde::{Deserialize, Serialize};
 use toolgate_api::network::{Host, NetworkScheme, Target, is_within, validate_method, validate_rule_path};
 
 use crate::error::{CallError, ErrorType};
 
-/// Requests that a credential is put into.
+/// The requests that a credential is injected into.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialBinding {
     /// The scheme.
     #[serde(default)]
     pub scheme: NetworkScheme,
-    /// The host, in full.
+    /// The exact host.
     pub host: String,
-    /// The port; absent means that of the scheme.
+    /// The port. Absent: the default of the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The methods; absent means every one.
+    /// The methods. Absent: every method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methods: Option<Vec<String>>,
-    /// What the path begins with, by whole segments; absent means every path.
+    /// The prefix of the path, by whole segments. Absent: every path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
 
-/// Whose a credential is.
+/// The owner of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialOwner {
-    /// The organization's.
+    /// The organization.
     Organization {
-        /// Whether it serves sessions of a user who has none of this provider.
+        /// Whether sessions of a user without a credential of this provider may use it.
         shared: bool,
     },
-    /// One user's.
+    /// One user.
     User(String),
 }
 
-/// A credential, as far as choosing goes.
+/// The data of a credential that the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct CredentialCandidate<'a> {
-    /// What it is for, like `stripe`.
+    /// The provider, like `stripe`.
     pub provider: &'a str,
-    /// Whose it is.
+    /// The owner.
     pub owner: &'a CredentialOwner,
-    /// The requests that it is put into.
+    /// The requests that it is injected into.
     pub bound_to: &'a [CredentialBinding],
-    /// Why it cannot be used now; none where it can.
+    /// Why it cannot be used now; none if it can.
     pub unusable: Option<Unusable>,
 }
 
 /// Why a credential cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// Nobody has connected it yet.
+    /// Its OAuth connection is not complete.
     Pending,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Its provider does not take it any more.
+    /// Its provider has revoked it.
     Revoked,
-    /// The daemon has no root key to open it with.
+    /// The daemon has no root key to decrypt it.
     Sealed,
 }
 
-/// What a call may use.
+/// The credentials that a call may use.
 #[derive(Clone, Copy, Debug)]
 pub struct CredentialRights<'a> {
-    /// The providers that are granted.
+    /// The granted providers.
     pub providers: &'a [String],
     /// The session's user.
     pub user: Option<&'a str>,
-    /// Whether the grant covers credentials of users.
+    /// Whether the grant includes credentials of users.
     pub user_credentials: bool,
 }
 
-/// Why a request that was to have a credential has none.
+/// Why a request has no credential although one is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCredential {
-    /// Of a granted provider there is no credential that the call could use.
+    /// There is no credential of a granted provider that the call may use.
     None {
         /// The provider.
         provider: String,
     },
-    /// There is one of the organization, which keeps it from sessions of users.
+    /// The organization has one that is not shared with sessions of users.
     NotShared {
         /// The provider.
         provider: String,
     },
-    /// There is one, and it cannot be used now.
+    /// There is one that cannot be used now.
     Unusable {
         /// The provider.
         provider: String,
-        /// Why.
+        /// The reason.
         why: Unusable,
     },
 }
 
-/// Chooses: the index of the credential for this request, or none where it goes without.
+/// Returns the index of the credential for this request; none if the request is sent without one.
 pub fn choose_credential(
     rights: &CredentialRights<'_>,
     target: &Target,
     candidates: &[CredentialCandidate<'_>],
 ) -> Result<Option<usize>, NoCredential> {
-    let granted = |candidate: &CredentialCandidate<'_>| {
+    let is_granted = |candidate: &CredentialCandidate<'_>| {
         rights.providers.iter().any(|provider| provider == candidate.provider)
     };
     let fitting: Vec<(usize, &CredentialCandidate<'_>)> = candidates
         .iter()
         .enumerate()
-        .filter(|(_, candidate)| granted(candidate) && rights.reach(candidate.owner) != Reach::Never)
+        .filter(|(_, candidate)| {
+            is_granted(candidate) && rights.precedence(candidate.owner) != Precedence::Never
+        })
         .filter(|(_, candidate)| candidate.bound_to.iter().any(|rule| covers(rule, target)))
         .collect();
-    let nearest = fitting.iter().min_by_key(|(index, candidate)| {
-        (rights.reach(candidate.owner), usize::MAX - closeness(candidate, target), *index)
+    let first = fitting.iter().min_by_key(|(index, candidate)| {
+        (rights.precedence(candidate.owner), usize::MAX - longest_path(candidate, target), *index)
     });
-    let Some((index, candidate)) = nearest else { return without(rights, candidates) };
+    let Some((index, candidate)) = first else { return no_binding(rights, candidates) };
     let provider = candidate.provider.to_owned();
-    if rights.reach(candidate.owner) == Reach::NotShared {
+    if rights.precedence(candidate.owner) == Precedence::NotShared {
         return Err(NoCredential::NotShared { provider });
     }
     match candidate.unusable {
@@ -131,9 +133,9 @@ pub fn choose_credential(
     }
 }
 
-/// How near a credential is to a call; the nearest is taken.
+/// Precedence of a credential for a call; the smallest is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
+enum Precedence {
     Own,
     Shared,
     NotShared,
@@ -141,40 +143,44 @@ enum Reach {
 }
 
 impl CredentialRights<'_> {
-    /// Whether the call may use a credential of this provider and owner, for whatever request it is bound to.
+    /// Whether the call may use a credential of this provider and owner for some request.
     pub fn may_use(&self, provider: &str, owner: &CredentialOwner) -> bool {
-        self.providers.iter().any(|granted| granted == provider) && self.reach(owner) < Reach::NotShared
+        self.providers.iter().any(|granted| granted == provider)
+            && self.precedence(owner) < Precedence::NotShared
     }
 
-    fn reach(&self, owner: &CredentialOwner) -> Reach {
+    fn precedence(&self, owner: &CredentialOwner) -> Precedence {
         match owner {
-            CredentialOwner::User(owner) if self.user_credentials && self.user == Some(owner) => Reach::Own,
-            CredentialOwner::User(_) => Reach::Never,
-            CredentialOwner::Organization { shared } if *shared || self.user.is_none() => Reach::Shared,
-            CredentialOwner::Organization { .. } => Reach::NotShared,
+            CredentialOwner::User(owner) if self.user_credentials && self.user == Some(owner) => {
+                Precedence::Own
+            }
+            CredentialOwner::User(_) => Precedence::Never,
+            CredentialOwner::Organization { shared } if *shared || self.user.is_none() => Precedence::Shared,
+            CredentialOwner::Organization { .. } => Precedence::NotShared,
         }
     }
 }
 
-/// Nothing is bound to the request. It goes without where every granted provider has a credential in reach, which then
-/// is for other requests.
-fn without(
+/// The result if no credential is bound to the request. The request is sent without one if the call may use a credential of
+/// every granted provider, since these are bound to other requests.
+fn no_binding(
     rights: &CredentialRights<'_>,
     candidates: &[CredentialCandidate<'_>],
 ) -> Result<Option<usize>, NoCredential> {
-    let reaches = |provider: &&String| {
+    let has_credential = |provider: &&String| {
         candidates.iter().any(|candidate| {
-            candidate.provider == provider.as_str() && rights.reach(candidate.owner) < Reach::NotShared
+            candidate.provider == provider.as_str()
+                && rights.precedence(candidate.owner) < Precedence::NotShared
         })
     };
-    match rights.providers.iter().find(|provider| !reaches(provider)) {
+    match rights.providers.iter().find(|provider| !has_credential(provider)) {
         Some(provider) => Err(NoCredential::None { provider: provider.clone() }),
         None => Ok(None),
     }
 }
 
-/// The length of the longest path that binds the credential to this request: the closer binding wins.
-fn closeness(candidate: &CredentialCandidate<'_>, target: &Target) -> usize {
+/// Returns the length of the longest path that binds the credential to this request: the more specific binding wins.
+fn longest_path(candidate: &CredentialCandidate<'_>, target: &Target) -> usize {
     let paths = candidate.bound_to.iter().filter(|rule| covers(rule, target));
     paths.map(|rule| rule.path.as_deref().map_or(0, str::len)).max().unwrap_or(0)
 }
@@ -188,10 +194,9 @@ fn covers(rule: &CredentialBinding, target: &Target) -> bool {
         && rule.path.as_deref().is_none_or(|prefix| is_within(target.path(), prefix))
 }
 
-/// Holds what a credential is to be bound to against the rules for that, and brings it to one form.
+/// Validates and normalizes the bindings of a credential.
 ///
-/// `plain_http` are the hosts that the operator lets credentials be sent to without TLS (K4): `host:port`, or `host` for
-/// port 80.
+/// `plain_http` lists the hosts that credentials may be sent to without TLS (K4): `host:port`, or `host` for port 80.
 pub fn check_bound_to(
     rules: &[CredentialBinding],
     plain_http: &[String],
@@ -206,19 +211,19 @@ pub fn check_bound_to(
     let checked = rules
         .iter()
         .enumerate()
-        .map(|(index, rule)| check_rule(rule, plain_http).map_err(|error| error.below(index)));
+        .map(|(index, rule)| check_rule(rule, plain_http).map_err(|error| error.with_index(index)));
     checked.collect()
 }
 
-/// What is wrong with what a credential is bound to.
+/// Why a binding of a credential is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BindingError {
-    /// Where in the list: a JSON pointer.
+    /// JSON pointer into the list.
     pub place: String,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// The way out.
+    /// How to fix it.
     pub hint: String,
 }
 
@@ -227,7 +232,7 @@ impl BindingError {
         Self { place: place.into(), message: message.into(), hint: hint.into() }
     }
 
-    fn below(self, index: usize) -> Self {
+    fn with_index(self, index: usize) -> Self {
         Self { place: format!("/{index}{}", self.place), ..self }
     }
 }
@@ -239,7 +244,7 @@ fn check_rule(rule: &CredentialBinding, plain_http: &[String]) -> Result<Credent
     })?;
     let host = host.to_string();
     let port = rule.port.unwrap_or(rule.scheme.default_port());
-    if rule.scheme == NetworkScheme::Http && !is_named_place(plain_http, &host, port) {
+    if rule.scheme == NetworkScheme::Http && !lists_host(plain_http, &host, port) {
         let hint =
             format!("use `https`, or let the operator name `{host}:{port}` in `credentials.plain_http`");
         return Err(BindingError::new("/scheme", "a credential does not travel over plain HTTP", hint));
@@ -263,8 +268,8 @@ fn check_methods(rule: &CredentialBinding) -> Result<(), BindingError> {
     }
 }
 
-/// Whether the operator named a place in a list of `HOST:PORT`, or `HOST` for port 80.
-pub fn is_named_place(plain_http: &[String], host: &str, port: u16) -> bool {
+/// Whether a list of `HOST:PORT`, or `HOST` for port 80, contains a host and port.
+pub fn lists_host(plain_http: &[String], host: &str, port: u16) -> bool {
     plain_http.iter().any(|named| {
         named.eq_ignore_ascii_case(&format!("{host}:{port}"))
             || port == NetworkScheme::Http.default_port() && named.eq_ignore_ascii_case(host)
@@ -285,27 +290,22 @@ impl From<NoCredential> for CallError {
                 format!("the organization's credential of `{provider}` is not for sessions of users"),
                 "store one of the user's own, or set `shared` of the organization's to true".to_owned(),
             ),
-            NoCredential::Unusable { why: Unusable::Sealed, .. } => Self::new(
-                ErrorType::Unavailable,
-                "the credential store is sealed",
-                "the operator gives the root key with `POST /v1/unseal`",
-            ),
             NoCredential::Unusable { provider, why } => {
-                let (state, hint) = why.told();
+                let (state, hint) = match why {
+                    Unusable::Pending => {
+                        ("is not connected yet", "follow the URL that `POST …/connect` answers")
+                    }
+                    Unusable::Expired => ("has expired", "connect it again, or rotate it to a new secret"),
+                    Unusable::Revoked => {
+                        ("was revoked by its provider", "replace it with one that the provider takes")
+                    }
+                    Unusable::Sealed => {
+                        let hint = "the operator gives the root key with `POST /v1/unseal`";
+                        return Self::new(ErrorType::Unavailable, "the credential store is sealed", hint);
+                    }
+                };
                 missing(format!("the credential of `{provider}` {state}"), hint.to_owned())
             }
-        }
-    }
-}
-
-impl Unusable {
-    /// What is the matter, and the way out.
-    fn told(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Pending => ("is not connected yet", "follow the URL that `POST …/connect` answers"),
-            Self::Expired => ("has expired", "connect it again, or rotate it to a new secret"),
-            Self::Revoked => ("was revoked by its provider", "replace it with one that the provider takes"),
-            Self::Sealed => ("is sealed", "the operator gives the root key with `POST /v1/unseal`"),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Decides whether a request may leave, before a name is resolved and again when its addresses are known (B3).
+//! Decides whether an outgoing request may be sent: first by the rules, then by the addresses of its host (B3).
 //!
-//! One parse makes a [`Target`] out of what a guest wrote. [`Reach::permit`] holds it against the rules and gives a
-//! [`Permitted`]; [`Permitted::vet`] holds the addresses of its host against the table of special ranges and gives a
-//! [`Vetted`], the only thing that is ever connected to. The fields of all of them are private and nothing else makes
-//! one, so what is decided about, connected to, named to TLS and recorded is one value.
+//! A [`Target`] is parsed once from the guest's request. [`CallAccess::permit`] matches it against the rules and returns a
+//! [`Permitted`]; [`Permitted::vet`] checks the resolved addresses against the table of special ranges and returns a
+//! [`Vetted`], the only type that the connector takes. This prevents SSRF and the TOCTOU race of DNS rebinding: all fields
+//! are private, so the decision, the connection, TLS and the audit log use one value.
 //!
-//! Nothing here is rewritten into something acceptable: a spelling that two programs could read in two ways is refused.
+//! Nothing is rewritten into an acceptable form: a spelling that two parsers could read differently is refused.
 //!
 //! ```compile_fail
 //! # fn forge(target: toolgate_admission::Target) {
@@ -17,10 +17,10 @@ mod address;
 mod grant;
 mod permit;
 
-pub use address::{AddressKind, kind_of};
+pub use address::{AddressKind, address_kind};
 pub(crate) use grant::read_network;
 pub use grant::{Grant, PlainHttp};
-pub use permit::{Denied, DeniedBy, Left, Permitted, Reach, Vetted};
+pub use permit::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
 pub use toolgate_api::network::{
     Host, HostError, HostPattern, Network, NetworkError, NetworkRule, NetworkScheme, Target, TargetError,
 };

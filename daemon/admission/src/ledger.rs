@@ -1,11 +1,10 @@
-//! Charges a checked call to its organization, and so turns it into one that may run.
+//! Charges a checked call to its organization, which turns it into an admitted one.
 //!
-//! One token bucket for each organization, and one for each of its plugins whose service takes only so many calls
-//! (`rate_limit` of `describe`). All arithmetic is in whole parts of a call, with the time handed in. A clock that jumps
-//! back gives nothing and takes nothing. What was quiet long enough to have its burst back is forgotten, so the ledger is
-//! as large as what is busy.
+//! Rate limiting uses one token bucket for each organization, and one for each of its plugins that declares a `rate_limit`.
+//! All arithmetic is in integer parts of a call, and the time is a parameter. A clock that is set back adds no tokens and
+//! removes none. Buckets that are full again are dropped, so the ledger is as large as the number of active callers.
 //!
-//! The daemon holds the lock around it; what is charged, and when to try again, is decided here.
+//! The daemon holds the lock around the ledger.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,25 +13,24 @@ use crate::check::{Admitted, Checked, Refusal};
 use crate::descriptor::RateLimit;
 use crate::name::{Name, Namespace};
 
-/// Milliseconds, and so parts of a call, in a second.
+/// Milliseconds in a second, and parts of a call.
 const PER_SECOND: u64 = 1_000;
-/// Buckets at which the ledger first looks for forgettable ones.
+/// Number of buckets at which full ones are first dropped.
 const FIRST_SWEEP: usize = 1_024;
-/// What is said where no time helps because the rate is zero: look again in a minute, someone may have
-/// changed it.
+/// `retry_after_ms` if the rate is zero: the operator may have changed it after a minute.
 const NEVER_RETRY_MS: u64 = 60_000;
 
-/// How fast an organization may call.
+/// The rate limit of an organization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// Calls in a second, in the long run; none means as many as come, 0 means none at all.
+    /// Calls per second in the long run; none means unlimited, 0 means no calls.
     pub calls_per_second: Option<u32>,
-    /// Calls at once, after a quiet time; at least 1.
+    /// Calls at once after an idle time; at least 1.
     pub burst: u32,
 }
 
 impl Rates {
-    /// No bound.
+    /// No limit.
     pub const UNLIMITED: Rates = Rates { calls_per_second: None, burst: 1 };
 
     fn refill(self) -> Option<Refill> {
@@ -41,18 +39,18 @@ impl Rates {
     }
 }
 
-/// How a bucket fills, in parts of a call.
+/// The refill rate and capacity of a bucket, in parts of a call.
 #[derive(Clone, Copy, Debug)]
 struct Refill {
-    /// Parts that a millisecond brings.
+    /// Parts added for each millisecond.
     per_ms: u64,
     /// Parts of one call; at least 1.
     per_call: u64,
-    /// Parts of a full bucket; at least those of one call.
+    /// Parts of a full bucket; at least one call.
     burst: u64,
 }
 
-/// A service that takes so many calls in so many seconds takes them at once too, after a quiet time.
+/// A service that takes `calls` in `seconds` takes all of them at once after an idle time.
 impl From<RateLimit> for Refill {
     fn from(limit: RateLimit) -> Self {
         let (calls, per_call) = (u64::from(limit.calls), u64::from(limit.seconds) * PER_SECOND);
@@ -67,7 +65,7 @@ struct Bucket {
     filled_ms: u64,
 }
 
-/// Who has called how much lately.
+/// The token buckets of all active organizations and plugins.
 #[derive(Debug)]
 pub struct Ledger {
     rates: Rates,
@@ -77,18 +75,18 @@ pub struct Ledger {
 
 #[derive(Debug)]
 struct Buckets<K> {
-    kept: HashMap<K, Bucket>,
+    buckets: HashMap<K, Bucket>,
     sweep_at: usize,
 }
 
 impl Ledger {
-    /// An empty ledger: everyone has the whole burst.
+    /// An empty ledger: every bucket is full.
     pub fn new(rates: Rates) -> Self {
         Self { rates, organizations: Buckets::new(), plugins: Buckets::new() }
     }
 
-    /// Charges one call, or says when to try again. `now_ms` is of a monotonic clock: until one that was set back
-    /// has caught up, nothing comes into a bucket.
+    /// Charges one call, or returns a refusal with the time of a retry. `now_ms` is from a monotonic clock; if it is set back,
+    /// no bucket refills until it has caught up.
     #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
     pub fn charge<P>(
         &mut self,
@@ -102,74 +100,74 @@ impl Ledger {
                 Err(retry_after_ms) => Err(Refusal::rate_limited(&checked, retry_after_ms)),
             };
         };
-        // The plugin's bucket first: a call that its service would not take costs the organization nothing.
+        // The plugin's bucket first: a call that its service would refuse costs the organization nothing.
         let key = (organization.clone(), checked.id().namespace.clone());
-        let mut bucket = self.plugins.at(&key, limit.into(), now_ms);
+        let mut bucket = self.plugins.get(&key, limit.into(), now_ms);
         if let Err(retry_after_ms) = bucket.take() {
             return Err(Refusal::plugin_rate_limited(&checked, limit, retry_after_ms));
         }
         if let Err(retry_after_ms) = self.take(organization, now_ms) {
             return Err(Refusal::rate_limited(&checked, retry_after_ms));
         }
-        self.plugins.keep(&key, bucket, now_ms);
+        self.plugins.store(&key, bucket, now_ms);
         Ok(checked.admit())
     }
 
-    /// Takes one call out of the organization's bucket, or answers the milliseconds after which there is one.
+    /// Takes one call from the organization's bucket, or returns the milliseconds until one is available.
     fn take(&mut self, organization: &Name, now_ms: u64) -> Result<(), u64> {
         let Some(refill) = self.rates.refill() else { return Ok(()) };
-        let mut bucket = self.organizations.at(organization, refill, now_ms);
+        let mut bucket = self.organizations.get(organization, refill, now_ms);
         bucket.take()?;
-        self.organizations.keep(organization, bucket, now_ms);
+        self.organizations.store(organization, bucket, now_ms);
         Ok(())
     }
 }
 
 impl<K: Clone + Eq + Hash> Buckets<K> {
     fn new() -> Self {
-        Self { kept: HashMap::new(), sweep_at: FIRST_SWEEP }
+        Self { buckets: HashMap::new(), sweep_at: FIRST_SWEEP }
     }
 
-    /// The bucket as it is now, filled at this rate since it was last taken from.
-    fn at(&self, key: &K, refill: Refill, now_ms: u64) -> Bucket {
+    /// Returns the bucket, refilled at this rate since its last use.
+    fn get(&self, key: &K, refill: Refill, now_ms: u64) -> Bucket {
         let full = Bucket { refill, parts: refill.burst, filled_ms: now_ms };
-        let mut bucket = self.kept.get(key).map_or(full, |kept| Bucket { refill, ..*kept });
+        let mut bucket = self.buckets.get(key).map_or(full, |bucket| Bucket { refill, ..*bucket });
         bucket.fill(now_ms);
         bucket
     }
 
-    fn keep(&mut self, key: &K, bucket: Bucket, now_ms: u64) {
-        match self.kept.get_mut(key) {
-            Some(kept) => *kept = bucket,
+    fn store(&mut self, key: &K, bucket: Bucket, now_ms: u64) {
+        match self.buckets.get_mut(key) {
+            Some(stored) => *stored = bucket,
             None => {
                 self.sweep(now_ms);
-                self.kept.insert(key.clone(), bucket);
+                self.buckets.insert(key.clone(), bucket);
             }
         }
     }
 
-    /// Forgets those who have their whole burst back, whenever the ledger has doubled.
+    /// Drops full buckets, whenever the number of buckets has doubled.
     fn sweep(&mut self, now_ms: u64) {
-        if self.kept.len() < self.sweep_at {
+        if self.buckets.len() < self.sweep_at {
             return;
         }
-        self.kept.retain(|_, bucket| {
+        self.buckets.retain(|_, bucket| {
             bucket.fill(now_ms);
             bucket.parts < bucket.refill.burst
         });
-        self.sweep_at = (self.kept.len() * 2).max(FIRST_SWEEP);
+        self.sweep_at = (self.buckets.len() * 2).max(FIRST_SWEEP);
     }
 }
 
 impl Bucket {
     fn fill(&mut self, now_ms: u64) {
         let elapsed_ms = now_ms.saturating_sub(self.filled_ms);
-        let brought = elapsed_ms.saturating_mul(self.refill.per_ms);
-        self.parts = self.parts.saturating_add(brought).min(self.refill.burst);
+        let added = elapsed_ms.saturating_mul(self.refill.per_ms);
+        self.parts = self.parts.saturating_add(added).min(self.refill.burst);
         self.filled_ms = self.filled_ms.max(now_ms);
     }
 
-    /// Takes one call, or answers the milliseconds after which there is one.
+    /// Takes one call, or returns the milliseconds until one is available.
     fn take(&mut self) -> Result<(), u64> {
         let Refill { per_ms, per_call, .. } = self.refill;
         if per_ms == 0 {

@@ -1,12 +1,10 @@
-//! Decides whether a call may run, and says why.
+//! Decides whether a call may run, and why.
 //!
-//! Everything here is arithmetic on values that are handed in: names, schemas, policies, counters and,
-//! where time matters, the time. There is no file, no socket, no clock, no runtime and no wasm in this
-//! crate, so the same input always gives the same answer, and a test needs nothing but the input.
+//! Every function is pure: names, schemas, policies, counters and the time are parameters. The crate has no files, sockets,
+//! clock, runtime or wasm, so the same input has the same result, and a test needs only the input.
 //!
-//! The way of a call through this crate is [`check()`] and then [`Ledger::charge`]. What comes out is an
-//! [`Admitted`], the only thing that the sandbox runs. Its fields are private and nothing else makes
-//! one, so there is no way round the gate that compiles.
+//! A call passes [`check()`] and then [`Ledger::charge`], which returns an [`Admitted`], the only type that the sandbox
+//! runs. Its fields are private and nothing else creates one, so the compiler enforces that every call passes the gate.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -16,12 +14,12 @@ mod rules;
 mod ledger;
 mod limits;
 
-// What comes to it.
+// Its input.
 mod arguments;
 mod schema;
 mod descriptor;
 
-// What is decided beside it, and later.
+// Decisions beside the gate.
 mod approval;
 mod credential;
 mod egress;
@@ -29,31 +27,32 @@ mod broker;
 
 use toolgate_api::{error, name};
 
-pub use approval::{Approval, Binding, Constraints};
+pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_strict};
-pub use broker::{Index, Intent, Intents, Match, Patterns, Question, Selection, Taken, Why, select};
+pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
 pub use check::{
-    Admitted, Checked, Decision, Facts, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict, ToolCall,
-    Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, nothing_left,
+    Admitted, CallFacts, Checked, Decision, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict,
+    ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, no_tools_warning,
 };
 pub use credential::{
     BindingError, CredentialBinding, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential,
-    Unusable, check_bound_to, choose_credential, is_named_place,
+    Unusable, check_bound_to, choose_credential, lists_host,
 };
 pub use descriptor::{
     Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, RateLimit,
     ToolDescriptor,
 };
 pub use egress::{
-    AddressKind, Denied, DeniedBy, Grant, Host, HostError, HostPattern, Left, Network, NetworkError,
-    NetworkRule, NetworkScheme, Permitted, PlainHttp, Reach, Target, TargetError, Vetted, kind_of,
+    AddressKind, CallAccess, DeniedBy, Grant, Host, HostError, HostPattern, Network, NetworkDenial,
+    NetworkError, NetworkRule, NetworkScheme, Permitted, PlainHttp, PolicyNetwork, Target, TargetError,
+    Vetted, address_kind,
 };
 pub use ledger::{Ledger, Rates};
 pub use limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPatch};
 pub use rules::{
     AgentDocument, AgentRules, Autonomy, BrokerSettings, Catalogue, Digest, DigestError, DocumentError,
-    OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolList,
-    ToolPattern, ToolSet, Warning,
+    Intent, IntentPatterns, IntentTable, OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin,
+    Rules, SharedSet, Tool, ToolList, ToolPattern, ToolSet, Warning,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
 pub use toolgate_api::error::{CallError, ErrorType, Fault, ParseErrorTypeError};

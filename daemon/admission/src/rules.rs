@@ -1,22 +1,22 @@
-//! What a decision looks at: the loaded tools, and what each layer says about them.
+//! The compiled rules: the loaded tools, and the flags and sets that each layer of policy compiles to.
 //!
-//! Everything that a decision needs is compiled when a plugin or a document changes. Tools are numbered
-//! densely, an agent's layer is some sets of those numbers, what stands above it is a byte for each tool, and a name is
-//! looked up once. So a decision takes the same steps with ten tools as with ten thousand.
+//! Everything that a decision needs is compiled when a plugin or a document changes. Tools have dense indexes; an agent's
+//! layer is a few sets of indexes, the layers above it are one byte of flags for each tool, and a name is looked up once.
+//! So a decision takes the same number of steps with ten tools as with ten thousand.
 //!
-//! [`Rules`] is one revision of all that, a tree of `Arc`s: take one per call, after every wait, and keep it
-//! to the end of the call. `P` is the component, which nothing here looks into. What a layer compiles to holds for
-//! the very layers above it that it was compiled under: each carries the mark of the one above.
+//! [`Rules`] is one immutable snapshot, a tree of `Arc`s: take one for each call, after every wait, and keep it to the end
+//! of the call. `P` is the component, which this crate does not use. The rules of a layer are valid only for the very
+//! snapshot of the layer above that they were compiled against, whose [`SnapshotId`](catalogue::SnapshotId) they hold.
 
 mod catalogue;
-mod names;
-mod set;
-mod standing;
+mod name_table;
 mod tools;
+mod set;
+mod tool_flags;
 
 mod document;
-
-mod channels;
+mod tables;
+mod intents;
 
 mod agent;
 mod organization;
@@ -29,14 +29,15 @@ pub use agent::{AgentDocument, AgentRules, Autonomy};
 pub use catalogue::{Catalogue, Digest, DigestError, Plugin, Tool};
 pub use document::{DocumentError, Warning};
 pub(crate) use document::{Fields, Part, limits_without_effect, read};
+pub use intents::{Intent, IntentPatterns, IntentTable};
 pub use organization::{BrokerSettings, OrgDocument, OrgRules};
 pub use platform::{PlatformDocument, PlatformRules};
 pub use set::{SharedSet, ToolSet};
-pub(crate) use standing::{Rule, Standing};
+pub(crate) use tool_flags::{ToolFlag, ToolFlags};
 pub use tools::{ToolList, ToolPattern};
 
-/// One revision of everything that decides about the calls of one agent.
-#[derive(Debug)]
+/// One snapshot of all rules that decide about the calls of one agent.
+#[derive(Clone, Debug)]
 pub struct Rules<P> {
     /// The loaded tools and the platform's limits.
     pub catalogue: Arc<Catalogue<P>>,
@@ -69,31 +70,20 @@ impl<P> Rules<P> {
         }
     }
 
-    /// Rules that give an agent everything that is loaded, without a person. For the tools of one plugin on an author's
-    /// machine, not for documents.
-    pub fn everything(catalogue: Arc<Catalogue<P>>) -> Self {
-        let everything = (OrgDocument::everything(), AgentDocument::everything());
+    /// Returns rules that let an agent call every loaded tool without approval: for the tools of one plugin on its author's
+    /// machine.
+    pub fn allow_all(catalogue: Arc<Catalogue<P>>) -> Self {
+        let (organization, agent) = (OrgDocument::allow_all(), AgentDocument::allow_all());
         let integrations = catalogue.tools().iter().flat_map(|tool| &tool.descriptor().required_integrations);
         let connected = integrations.cloned().collect();
-        Self::compile(catalogue, PlatformDocument::default(), everything.0, connected, everything.1)
+        Self::compile(catalogue, PlatformDocument::default(), organization, connected, agent)
     }
 
-    /// Whether each layer was compiled under those above it. Sets over the numbers of another catalogue would answer
-    /// for other tools.
-    pub fn fit(&self) -> bool {
+    /// Whether every layer was compiled against the layer above it. A set of another catalogue's indexes would decide about
+    /// other tools.
+    pub fn same_catalogue(&self) -> bool {
         self.agent.is_under(&self.organization)
             && self.organization.is_under(&self.platform)
             && self.platform.is_for(&self.catalogue)
-    }
-}
-
-impl<P> Clone for Rules<P> {
-    fn clone(&self) -> Self {
-        Self {
-            catalogue: Arc::clone(&self.catalogue),
-            platform: Arc::clone(&self.platform),
-            organization: Arc::clone(&self.organization),
-            agent: Arc::clone(&self.agent),
-        }
     }
 }

@@ -1,19 +1,18 @@
-//! JSON Schemas of arguments and results: compiled at load, checked at each call (R2, R3).
+//! JSON Schemas of arguments and results: compiled when a plugin is loaded, validated at each call (R2, R3).
 //!
-//! A schema comes from a plugin and the value from a model, and neither may make the other expensive. What
-//! a schema can cost is bounded when it is loaded (`cost.rs`): no fetching, no backtracking patterns, no
-//! recursion that multiplies. What is left is a weight, the most keywords that one place of a value can
-//! meet; weight times size of the value bounds the work of a check before it begins.
+//! A schema comes from a plugin and the value from a model, and neither may make validation expensive. The cost of a
+//! schema is limited when it is loaded (`cost.rs`): no remote references, no backtracking patterns, no recursion that
+//! multiplies. Its weight is the most keywords that can apply at one place of a value; weight times size of the value
+//! limits the work before a validation starts (`validation_cost.rs`).
 //!
-//! The words in which a misfit is told are in `violation.rs`: they are read by a model, which has to
-//! find the way out from them alone.
+//! `violation.rs` writes the errors for a model, which has to correct its arguments from them alone.
 
-mod cost;
-mod effort;
 mod graph;
-mod hint;
 mod pattern;
+mod cost;
+mod validation_cost;
 mod violation;
+mod hint;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
@@ -22,44 +21,44 @@ pub use graph::percent_decode;
 pub use violation::Violation;
 
 use cost::Cost;
-use effort::{Search, Size};
 use toolgate_api::text::escape_for_display;
+use validation_cost::{ErrorSearch, Size};
 
-/// Longest schema as JSON text. The largest that are seen in the wild have some tens of KiB, and a
-/// thousand loaded plugins must fit a small machine.
+/// Longest schema as JSON text. The largest published ones have some tens of KiB, and a thousand loaded plugins must fit
+/// a small machine.
 const SCHEMA_BYTES: usize = 256 * 1024;
-/// Size of one compiled pattern, and of the cache it fills when it matches.
+/// Size of one compiled pattern, and of its DFA cache.
 const PATTERN_BYTES: usize = 256 * 1024;
-/// Keywords that one check may meet. At some 20 ns each this is less than half a second, in the worst case
-/// that someone can construct; an ordinary call meets a few dozen.
+/// Keywords that one validation may evaluate. At some 20 ns each this is less than half a second in the worst case; an
+/// ordinary call evaluates a few dozen.
 const CHECK_WORK: u64 = 20_000_000;
-/// Bytes of text times states of the patterns that may look at them, formats included: about a second in the worst
-/// case, when a pattern was made to be slow; others are a thousand times faster. A megabyte may meet 400 states.
+/// Bytes of text times states of the patterns that may match them, formats included: about a second for a pattern that is
+/// made to be slow; others are a thousand times faster. A megabyte may meet 400 states.
 const TEXT_WORK: u64 = 400 << 20;
-/// Levels of a value times in-place steps at each: a step takes about 600 bytes of stack, so this takes one
-/// half of the 2 MiB that a thread of the runtime has.
+/// Levels of a value times in-place steps at each: a step takes about 600 bytes of stack, so this is half of the 2 MiB that
+/// a thread of the runtime has.
 const STACK_STEPS: u64 = 1_500;
-/// Misfits that are told. A model mends these and sends again.
+/// Violations that are returned. A model corrects these and calls again.
 const VIOLATIONS: usize = 8;
 
-/// What a schema describes, which decides how misfits are worded.
+/// The kind of value that a schema describes, which determines the wording of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SchemaRole {
-    /// The arguments of a tool: the root must say `type: object`.
+    /// The arguments of a tool: the root must have `type: object`.
     Input,
-    /// The result of a tool, or settings: any JSON.
+    /// The result of a tool, or its settings: any JSON.
     Output,
 }
 
-/// Why a schema is not accepted.
+/// Why a schema does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaError {
     /// JSON pointer into the schema; empty for its root.
     pub pointer: String,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to write instead.
+    /// How to fix it.
     pub hint: String,
 }
 
@@ -88,8 +87,7 @@ impl std::fmt::Debug for Schema {
 }
 
 impl Schema {
-    /// Compiles a schema, or says why it is not accepted. Drafts 6 and 7, 2019-09 and 2020-12 (the
-    /// default) are known.
+    /// Compiles a schema of draft 6, 7, 2019-09 or 2020-12, which is the default.
     pub fn compile(source: &Value, role: SchemaRole) -> Result<Self, SchemaError> {
         check_size(source)?;
         if role == SchemaRole::Input {
@@ -103,63 +101,65 @@ impl Schema {
                 PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES),
             )
             .build(source)
-            .map_err(|error| invalid(&error))?;
+            .map_err(|error| compile_error(&error))?;
         Ok(Self { source: source.clone(), role, validator, cost })
     }
 
-    /// Whether a value fits; if not, where it does not, at most eight places.
-    pub fn check(&self, instance: &Value) -> Result<(), Vec<Violation>> {
-        self.check_hiding(instance, &[])
+    /// Validates a value, and returns at most eight violations.
+    pub fn validate(&self, instance: &Value) -> Result<(), Vec<Violation>> {
+        self.validate_redacting(instance, &[])
     }
 
-    /// Like [`Schema::check`], but never shows what stands at or around the given JSON pointers.
-    pub fn check_hiding(&self, instance: &Value, hidden: &[String]) -> Result<(), Vec<Violation>> {
+    /// Like [`Schema::validate`], but violations show no value that contains one of the given JSON pointers or is inside it.
+    pub fn validate_redacting(&self, instance: &Value, redacted: &[String]) -> Result<(), Vec<Violation>> {
         let size = Size::of(instance);
         let weight = &self.cost.weight;
         if size.places.saturating_mul(weight.keywords) > CHECK_WORK
             || size.text_bytes.saturating_mul(weight.text_states) > TEXT_WORK
         {
-            return Err(vec![Violation::beyond_checking(self.role, "too large")]);
+            return Err(vec![Violation::not_validated(self.role, "too large")]);
         }
         if size.steps(self.cost.chain) > STACK_STEPS {
-            return Err(vec![Violation::beyond_checking(self.role, "too deeply nested")]);
+            return Err(vec![Violation::not_validated(self.role, "too deeply nested")]);
         }
         if self.validator.is_valid(instance) {
             return Ok(());
         }
-        let teller = violation::Teller { schema: &self.source, role: self.role, hidden };
-        let mut violations = match Search::affordable(&size, &self.cost) {
-            Search::All => self
+        let formatter = violation::ViolationFormatter { schema: &self.source, role: self.role, redacted };
+        let mut violations = match ErrorSearch::affordable(&size, &self.cost) {
+            ErrorSearch::All => self
                 .validator
                 .iter_errors(instance)
-                .flat_map(|error| teller.tell(&error))
+                .flat_map(|error| formatter.violations(&error))
                 .take(VIOLATIONS)
                 .collect(),
-            Search::First => {
-                self.validator.validate(instance).err().map_or_else(Vec::new, |error| teller.tell(&error))
-            }
-            Search::Nothing => vec![teller.untold(instance)],
+            ErrorSearch::First => self
+                .validator
+                .validate(instance)
+                .err()
+                .map_or_else(Vec::new, |error| formatter.violations(&error)),
+            ErrorSearch::None => vec![formatter.without_place(instance)],
         };
         violations.truncate(VIOLATIONS);
         Err(violations.into_iter().map(Violation::within_bounds).collect())
     }
 
-    /// The schema as the plugin wrote it.
+    /// The source of the schema.
     pub fn source(&self) -> &Value {
         &self.source
     }
 
-    /// What it describes.
+    /// The kind of value that it describes.
     pub fn role(&self) -> SchemaRole {
         self.role
     }
 
-    /// Subschemas that are held in memory for it.
+    /// The number of subschemas that it holds in memory.
     pub fn nodes(&self) -> u64 {
         self.cost.nodes
     }
 
-    /// What to send, in words: the properties of the root with their types.
+    /// Describes the properties of the root with their types, for an error hint.
     pub fn hint(&self) -> String {
         hint::properties(&self.source)
     }
@@ -182,7 +182,7 @@ fn check_root(source: &Value) -> Result<(), SchemaError> {
     Err(SchemaError::new("", "the root of an input schema does not say `\"type\":\"object\"`", hint))
 }
 
-fn invalid(error: &jsonschema::ValidationError<'_>) -> SchemaError {
+fn compile_error(error: &jsonschema::ValidationError<'_>) -> SchemaError {
     let hint = match error.kind() {
         jsonschema::error::ValidationErrorKind::Format { format } if format == "regex" => {
             "patterns are regular expressions without look-around and back-references"

@@ -1,10 +1,9 @@
-//! How well the broker finds what a message needs, measured on the office of `tests/sample_policy`.
+//! Measures the recall of the broker on the sample data of `tests/sample_policy`.
 //!
-//! Some seventy tools of fourteen plugins, and messages as customers and staff write them, each with the tools
-//! that it needs. The agent may call everything. `cargo test -p toolgate-admission --test broker -- --nocapture` prints
-//! the figures.
+//! The data has some seventy tools of fourteen plugins, and messages of customers and staff, each with the tools that it
+//! needs. The agent may call every tool. `cargo test -p toolgate-admission --test broker -- --nocapture` prints the results.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "what fails here fails a test")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +13,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use toolgate_admission::{
-    Catalogue, Descriptor, Digest, Index, Intents, LimitsPatch, OrgDocument, PlatformDocument, Plugin,
-    Question, ToolList, ToolSet, select,
+    BrokerIndex, Catalogue, Descriptor, Digest, Intents, LimitsPatch, OrgDocument, PlatformDocument, Plugin,
+    SelectQuery, ToolList, ToolSet, select,
 };
 
-/// Requirements, in parts of a hundred.
+/// Requirements, in percent.
 const RECALL_AT_15: f64 = 95.0;
 const TOKENS: f64 = 30.0;
 
@@ -31,11 +30,11 @@ struct Message {
 
 struct Office {
     catalogue: Catalogue<()>,
-    index: Index,
+    index: BrokerIndex,
     everything: ToolSet,
     universal: ToolSet,
     always_show: ToolSet,
-    /// By number of the tool.
+    /// By index of the tool.
     definition_bytes: Vec<usize>,
 }
 
@@ -48,7 +47,7 @@ impl Office {
         let platform = PlatformDocument::parse(&read(&office().join("platform.json"))).unwrap();
         let organization = OrgDocument::parse(&read(&office().join("organization.json"))).unwrap();
         Self {
-            index: Index::build(&catalogue),
+            index: BrokerIndex::build(&catalogue),
             everything: ToolSet::compile(&ToolList::All, &catalogue),
             universal: ToolSet::compile(&platform.universal, &catalogue),
             always_show: ToolSet::compile(&organization.broker.always_show, &catalogue),
@@ -61,14 +60,14 @@ impl Office {
         }
     }
 
-    fn number(&self, name: &str) -> usize {
+    fn index_of(&self, name: &str) -> usize {
         self.catalogue.find(name).unwrap_or_else(|| panic!("no tool `{name}`")).index()
     }
 
-    /// The tools that are shown for a message.
-    fn shown(&self, message: &Message) -> Vec<usize> {
-        let recent: Vec<usize> = message.recent.iter().map(|name| self.number(name)).collect();
-        let question = Question {
+    /// Selects the tools for a message.
+    fn select(&self, message: &Message) -> Vec<usize> {
+        let recent: Vec<usize> = message.recent.iter().map(|name| self.index_of(name)).collect();
+        let query = SelectQuery {
             message: &message.message,
             callable: &self.everything,
             recent: &recent,
@@ -76,7 +75,7 @@ impl Office {
             always_show: &self.always_show,
             profile: None,
         };
-        select(&self.index, &Intents::none(), &question).tools.iter().map(|taken| taken.tool).collect()
+        select(&self.index, &Intents::empty(), &query).tools.iter().map(|selected| selected.tool).collect()
     }
 
     fn bytes(&self, tools: &[usize]) -> usize {
@@ -84,7 +83,7 @@ impl Office {
     }
 }
 
-/// What a model is told of a tool.
+/// Bytes of the definition of a tool that a model gets.
 fn definition_bytes(tool: &toolgate_admission::ToolDescriptor) -> usize {
     let description = format!("{}\n\n{}", tool.description, tool.usage);
     json!({"name": tool.wire.as_str(), "description": description, "input_schema": tool.input.source()})
@@ -112,7 +111,7 @@ fn plugin(file: &Path) -> Arc<Plugin<()>> {
     })
 }
 
-/// Sums over some messages.
+/// Sums over messages.
 #[derive(Default)]
 struct Figures {
     messages: f64,
@@ -126,7 +125,7 @@ struct Figures {
 
 impl Figures {
     fn add(&mut self, office: &Office, message: &Message, shown: &[usize]) {
-        let needs: Vec<usize> = message.needs.iter().map(|name| office.number(name)).collect();
+        let needs: Vec<usize> = message.needs.iter().map(|name| office.index_of(name)).collect();
         let recall_at = |most: usize| {
             let found = needs.iter().filter(|tool| shown.iter().take(most).any(|shown| shown == *tool));
             found.count() as f64 / needs.len() as f64
@@ -159,18 +158,18 @@ impl Figures {
     }
 }
 
-/// Requirement G15. Every second message was read when the table of synonyms was written; of the others only these
-/// figures were known, so they tell more of messages to come.
+/// Requirement G15. The table of synonyms was written with every second message at hand; the other half is the test set,
+/// whose results predict those for new messages.
 #[test]
 fn nineteen_of_twenty_needed_tools_are_shown_for_less_than_a_third_of_the_tokens() {
     let office = Office::read();
     let messages: Vec<Message> = serde_json::from_str(&read(&office_file())).unwrap();
     assert!(messages.len() >= 120 && office.catalogue.tools().len() >= 60);
     let (mut all, mut halves) = (Figures::default(), BTreeMap::new());
-    for (place, message) in messages.iter().enumerate() {
-        let shown = office.shown(message);
+    for (at, message) in messages.iter().enumerate() {
+        let shown = office.select(message);
         all.add(&office, message, &shown);
-        let half = if place % 2 == 0 { "read" } else { "not read" };
+        let half = if at % 2 == 0 { "read" } else { "not read" };
         halves.entry(half).or_insert_with(Figures::default).add(&office, message, &shown);
     }
     halves.iter().for_each(|(half, figures)| figures.print(half));

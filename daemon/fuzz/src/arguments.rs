@@ -44,7 +44,7 @@ fn rules(schema: &Value) -> Option<Rules<()>> {
     let tool = json!({"name": "tool", "description": "Does it.", "usage": "Use it.", "input_schema": schema});
     let description = json!({"name": "fuzz", "version": "1.0.0", "tools": [tool]}).to_string();
     match Descriptor::parse(&description) {
-        Ok(descriptor) => Some(Rules::everything(plugin::catalogue([descriptor]))),
+        Ok(descriptor) => Some(Rules::allow_all(plugin::catalogue([descriptor]))),
         Err(error) => {
             assert_error_text(&error.message, &error.hint);
             assert_pointer(&error.place);

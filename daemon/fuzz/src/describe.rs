@@ -64,7 +64,7 @@ fn check_tool(tool: &ToolDescriptor) {
     assert_eq!(tool.input.source()["type"], "object");
     // Every violation has a message, also for values whose parts are redacted.
     for value in [Value::Null, Value::Object(Default::default())] {
-        for violation in tool.input.check_hiding(&value, &tool.redact).err().unwrap_or_default() {
+        for violation in tool.input.validate_redacting(&value, &tool.redact).err().unwrap_or_default() {
             assert_error_text(&violation.message, "see the schema");
         }
     }

@@ -125,7 +125,7 @@ fn check_decisions(document: &AgentDocument, value: &Value) {
 }
 
 fn rules(document: AgentDocument) -> Rules<()> {
-    let (platform, everything) = (PlatformDocument::default(), OrgDocument::everything());
+    let (platform, everything) = (PlatformDocument::default(), OrgDocument::allow_all());
     Rules::compile(Arc::clone(&CATALOGUE), platform, everything, BTreeSet::new(), document)
 }
 

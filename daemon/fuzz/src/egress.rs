@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolgate_admission::{Capabilities, Grant, Reach, Target};
+use toolgate_admission::{CallAccess, Capabilities, Grant, Target};
 
 use crate::error_format::{assert_error_text, assert_pointer};
 
@@ -31,7 +31,7 @@ pub fn egress(data: &[u8]) {
     };
     let written: Value = serde_json::from_str(document).expect("a parsed grant");
     let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
-    let reach = Reach::new(Arc::new(asked), Arc::new(granted));
+    let reach = CallAccess::new(Arc::new(asked), Arc::new(granted));
     let addresses: Vec<IpAddr> = addresses.split(' ').filter_map(|text| text.parse().ok()).collect();
     let permitted = match reach.permit(target.clone()) {
         Ok(permitted) => permitted,

@@ -91,7 +91,7 @@ fn skip_reason(paths: &str) -> String {
 /// Whether the input schema of an action accepts the arguments.
 fn fits(action: &Value, arguments: &Value) -> bool {
     let schema = Schema::compile(&action["input_schema"], SchemaRole::Input).expect("a schema");
-    schema.check(arguments).is_ok()
+    schema.validate(arguments).is_ok()
 }
 
 fn notes(imported: &Imported) -> String {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use http::Request;
 use http::uri::Scheme;
-use toolgate_admission::{Denied, Limits, Permitted, Reach, Target};
+use toolgate_admission::{CallAccess, Limits, NetworkDenial, Permitted, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::limiter::saturating;
@@ -52,14 +52,14 @@ type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Erro
 
 /// The requests of one call.
 pub(crate) struct Egress {
-    reach: Arc<Reach>,
+    reach: Arc<CallAccess>,
     record: Record,
     sender: Option<Sender>,
 }
 
 impl Egress {
     /// What is kept between calls is kept for the organization and this plugin alone, which its digest names.
-    pub(crate) fn new(context: &CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
+    pub(crate) fn new(context: &CallContext, limits: &Limits, reach: &Arc<CallAccess>, plugin: &str) -> Self {
         let record = Record::new(limits, context.traced);
         let sender = context.upstreams.clone().filter(|_| reach.has_network()).map(|upstreams| Sender {
             upstreams,
@@ -114,7 +114,7 @@ impl WasiHttpHooks for Egress {
         }
         let Some(permitted) = self.permit(&request) else { return denied() };
         let Some(sender) = self.sender.clone() else {
-            self.record.denied(&permitted.target().to_string(), &Denied::no_network());
+            self.record.denied(&permitted.target().to_string(), &NetworkDenial::no_network());
             return denied();
         };
         let outgoing = Outgoing { permitted, request, options: options.unwrap_or_default() };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
-use toolgate_admission::{Limits, Reach};
+use toolgate_admission::{CallAccess, Limits};
 use wasmtime_wasi_http::{Error, WasiHttpHooks};
 
 use crate::egress::Egress;
@@ -18,7 +18,7 @@ pub struct Requests(Egress);
 
 impl Requests {
     /// Of a call in this context, under these limits.
-    pub fn new(context: &CallContext, limits: &Limits, reach: &Arc<Reach>, plugin: &str) -> Self {
+    pub fn new(context: &CallContext, limits: &Limits, reach: &Arc<CallAccess>, plugin: &str) -> Self {
         Self(Egress::new(context, limits, reach, plugin))
     }
 

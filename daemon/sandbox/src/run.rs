@@ -158,7 +158,7 @@ impl Sandbox {
         let arguments = call.arguments().raw();
         let deadline = context.deadline;
         let definition = call.tool().definition.clone();
-        let (limits, reach, digest) = (call.limits(), call.reach(), call.digest().as_str());
+        let (limits, reach, digest) = (call.limits(), call.access(), call.digest().as_str());
         let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
         let until = Until { deadline, stop };
         self.enter(call.component(), limits, until, self.store(state, limits), async |plugin, store| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
-use toolgate_admission::{FilesystemAccess, Limits, Reach};
+use toolgate_admission::{CallAccess, FilesystemAccess, Limits};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
@@ -44,7 +44,7 @@ impl CallState {
     pub(crate) fn new(
         context: CallContext,
         limits: &Limits,
-        reach: &Arc<Reach>,
+        reach: &Arc<CallAccess>,
         plugin: &str,
         definition: Option<Arc<str>>,
         ticks: Ticks,

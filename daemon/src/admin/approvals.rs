@@ -137,7 +137,7 @@ impl Admin {
             let shown = parse_strict(&row.arguments, ARGUMENTS_DEPTH).map_err(|error| {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
             })?;
-            if !constraints(table, &shown)?.fit(&shown) {
+            if !constraints(table, &shown)?.matches(&shown) {
                 return Err(invalid(
                     "the call that waits is not among those that `arguments` allows".to_owned(),
                     "let the constraints hold for it as well; a call of another shape asks for itself",

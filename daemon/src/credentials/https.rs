@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use toolgate_admission::{AddressKind, kind_of};
+use toolgate_admission::{AddressKind, address_kind};
 
 use super::oauth::{TokenClient, TokenClientError};
 
@@ -100,7 +100,7 @@ impl Client {
         let host = uri.host().ok_or_else(|| failed("the address has no host"))?.to_owned();
         let with_tls = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if with_tls { 443 } else { 80 });
-        let is_among = |places| toolgate_admission::is_named_place(places, &host, port);
+        let is_among = |places| toolgate_admission::lists_host(places, &host, port);
         let is_named = is_among(&self.named);
         if !with_tls && !is_named {
             return Err(failed(
@@ -124,7 +124,7 @@ async fn connect(host: &str, port: u16, may_be_private: bool) -> Result<TcpStrea
     let found = tokio::net::lookup_host((bare, port)).await;
     let found: Vec<SocketAddr> = found.map_err(|_| failed("the host has no address"))?.collect();
     if found.is_empty()
-        || !may_be_private && !found.iter().all(|address| kind_of(address.ip()) == AddressKind::Public)
+        || !may_be_private && !found.iter().all(|address| address_kind(address.ip()) == AddressKind::Public)
     {
         return Err(failed(
             "the host has an address that is not public, and is not in `credentials.private_hosts`",

@@ -10,7 +10,7 @@
 
 use tokio::time::{Instant, timeout_at};
 use toolgate_admission::{
-    self as admission, Admitted, CallError, ErrorType, Facts, FilesystemAccess, Refusal, Rules, Verdict,
+    self as admission, Admitted, CallError, CallFacts, ErrorType, FilesystemAccess, Refusal, Rules, Verdict,
 };
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
@@ -72,7 +72,7 @@ impl Dispatcher {
             let rules = rules_at(&snapshot);
             let verdict = match options.exceeded {
                 None => decide(&rules, session, call),
-                Some(exceeded) => Verdict::Refused(Refusal::of_rounds(exceeded.what, exceeded.allowed)),
+                Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
             if files.is_none() && may_change_files(&verdict) {
                 files = session.changing_files.try_enter(ONE_ORGANIZATION);
@@ -89,7 +89,7 @@ impl Dispatcher {
 }
 
 fn may_change_files(verdict: &Verdict<Component>) -> bool {
-    let call: &Facts<Component> = match verdict {
+    let call: &CallFacts<Component> = match verdict {
         Verdict::Run(checked) => checked,
         Verdict::NeedsApproval(unapproved) => unapproved,
         Verdict::Refused(_) => return false,
@@ -97,8 +97,8 @@ fn may_change_files(verdict: &Verdict<Component>) -> bool {
     !call.tool().hints.read_only && has_workspace(call)
 }
 
-fn has_workspace(call: &Facts<Component>) -> bool {
-    match call.reach().filesystem() {
+fn has_workspace(call: &CallFacts<Component>) -> bool {
+    match call.access().filesystem() {
         FilesystemAccess::None => false,
         FilesystemAccess::Workspace => true,
     }

@@ -332,7 +332,7 @@ fn credentials_for(
     session: &Arc<Session>,
     admitted: &Admitted<Component>,
 ) -> toolgate_sandbox::Credentials {
-    let reach = admitted.reach();
+    let reach = admitted.access();
     if reach.credentials().next().is_none() {
         return toolgate_sandbox::Credentials::NONE;
     }

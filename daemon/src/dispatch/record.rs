@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use toolgate_admission::{
-    Admitted, Arguments, CallError, Catalogue, ErrorType, Facts, Fault, Limits, Refusal, ToolDescriptor,
+    Admitted, Arguments, CallError, CallFacts, Catalogue, ErrorType, Fault, Limits, Refusal, ToolDescriptor,
     ToolId, Verdict, read_called_name,
 };
 use toolgate_sandbox::workspace::WorkspaceError;
@@ -103,7 +103,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    fn of_facts(facts: &'a Facts<Component>, verdict: audit::Verdict) -> Self {
+    fn of_facts(facts: &'a CallFacts<Component>, verdict: audit::Verdict) -> Self {
         Self {
             verdict,
             reason: reason(facts.reason()),

@@ -2,7 +2,7 @@
 
 use toolgate_admission::{
     AgentDocument, DocumentError, Name, OrgDocument, PlatformDocument, Rules, ToolPattern, Warning,
-    nothing_left,
+    no_tools_warning,
 };
 use toolgate_sandbox::Component;
 
@@ -110,7 +110,7 @@ pub fn left_with_nothing(key: &RuleKey, before: Option<&Snapshot>, after: &Snaps
         RuleKey::Agent(..) => return None,
     };
     let has_tools = |snapshot: &Snapshot, organization: &Name, agent: &Name| {
-        snapshot.rules(organization, agent).is_some_and(|rules| nothing_left(&rules).is_none())
+        snapshot.rules(organization, agent).is_some_and(|rules| no_tools_warning(&rules).is_none())
     };
     let (mut left, mut named, mut decisions) = (0_usize, Vec::new(), 0);
     for organization in after.organizations(organization) {
@@ -143,7 +143,7 @@ fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
 /// What is odd about the document of these rules' agent: what it says, and then what comes of it.
 fn warnings_of_agent(rules: &Rules<Component>) -> Vec<Warning> {
     let mut warnings = rules.agent.document().warnings(rules);
-    warnings.extend(nothing_left(rules));
+    warnings.extend(no_tools_warning(rules));
     warnings
 }
 

@@ -337,7 +337,7 @@ async fn check_example(
     place: &str,
     workspace: Option<&Path>,
 ) -> Result<Option<Finding>, CallError> {
-    if let Err(violations) = tool.input.check(&example.input) {
+    if let Err(violations) = tool.input.validate(&example.input) {
         let message = violations.first().map_or("", Violation::sentence);
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }

@@ -6,8 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use toolgate_admission::{
-    self as admission, Catalogue, Index, Intents, Name, PlatformDocument, Question, Rules, SessionFacts,
-    ToolId, ToolSet,
+    self as admission, BrokerIndex, Catalogue, Intents, Name, PlatformDocument, Rules, SelectQuery,
+    SessionFacts, ToolId, ToolSet,
 };
 use toolgate_sandbox::Component;
 
@@ -15,7 +15,7 @@ use super::{CatalogueLayer, Snapshot};
 
 /// The prepared data of one catalogue and one policy.
 pub struct Broker {
-    index: Index,
+    index: BrokerIndex,
     intents: Intents,
 }
 
@@ -55,7 +55,7 @@ impl Snapshot {
         let selection = admission::select(
             &broker.index,
             &broker.intents,
-            &Question {
+            &SelectQuery {
                 message,
                 callable: &callable,
                 recent: &recent,
@@ -64,7 +64,9 @@ impl Snapshot {
                 profile: profile.then(|| of(&|index| rules.agent.prefers(index, &rules.platform))).as_ref(),
             },
         );
-        let why = |taken: admission::Taken| (taken.tool, taken.why.iter().map(ToString::to_string).collect());
+        let why = |taken: admission::Selected| {
+            (taken.tool, taken.reasons.iter().map(ToString::to_string).collect())
+        };
         Shortlist { tools: selection.tools.into_iter().map(why).collect() }
     }
 }
@@ -87,7 +89,7 @@ impl Broker {
     fn of(catalogue: &Catalogue<Component>, platform: &PlatformDocument) -> Self {
         // They were valid when the policy was parsed.
         let intents = Intents::compile(&platform.intents, "/intents", catalogue);
-        Self { index: Index::build(catalogue), intents: intents.unwrap_or_else(|_| Intents::none()) }
+        Self { index: BrokerIndex::build(catalogue), intents: intents.unwrap_or_else(|_| Intents::empty()) }
     }
 }
 

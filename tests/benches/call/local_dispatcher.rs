@@ -52,7 +52,7 @@ impl LocalDispatcher {
         registry.serve(LimitsPatch::default(), vec![Arc::new(plugin)]);
         let SessionSetup { organization, agent, .. } = setup("s".to_owned());
         registry.put_organization(organization.clone(), BTreeSet::new());
-        registry.put(Replacement::Policy(organization.clone(), OrgDocument::everything()));
+        registry.put(Replacement::Policy(organization.clone(), OrgDocument::allow_all()));
         let document = AgentDocument::parse(r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#).unwrap();
         registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
         let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
@@ -198,7 +198,7 @@ pub fn decisions() {
         let catalogue = Arc::new(catalogue(tools));
         let document = r#"{"enabled":"*","disabled":["p3/t3"],"autonomy":"autonomous"}"#;
         let document = AgentDocument::parse(document).unwrap();
-        let (platform, everything) = (PlatformDocument::default(), OrgDocument::everything());
+        let (platform, everything) = (PlatformDocument::default(), OrgDocument::allow_all());
         let rules = Rules::compile(catalogue, platform, everything, BTreeSet::new(), document);
         let facts = SessionFacts::default();
         let names: Vec<String> =

@@ -17,7 +17,7 @@ use toolgate::documents::{DocumentKey, Precondition};
 use toolgate::registry::Registry;
 use toolgate::store::Store;
 use toolgate_admission::{
-    Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted, Reach,
+    CallAccess, Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted,
 };
 use toolgate_sandbox::measure::Requests;
 use toolgate_sandbox::{BeforeEffect, CallContext, EgressSettings, MadeFor, Secret, Upstreams};
@@ -31,7 +31,7 @@ pub struct Calls {
     runtime: Runtime,
     upstreams: Upstreams,
     credentials: Credentials,
-    reach: Arc<Reach>,
+    reach: Arc<CallAccess>,
     _folder: TempDir,
 }
 
@@ -94,7 +94,7 @@ fn acme() -> Name {
     Name::parse("acme").unwrap()
 }
 
-fn reach(server: &Server) -> Reach {
+fn reach(server: &Server) -> CallAccess {
     let grant = json!({
         "network": [{"host": HOST, "port": TLS_PORT}], "credentials": ["stripe"],
         "private_networks": [format!("{}/32", server.address)], "extra_ca": [server.authority],
@@ -105,7 +105,7 @@ fn reach(server: &Server) -> Reach {
         credentials: grant.credentials.clone(),
         ..Capabilities::default()
     };
-    Reach::new(Arc::new(asked), Arc::new(grant))
+    CallAccess::new(Arc::new(asked), Arc::new(grant))
 }
 
 /// Credential store with one credential.

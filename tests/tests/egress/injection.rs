@@ -41,7 +41,7 @@ impl Harness {
             component,
             disabled: false,
         };
-        let rules = Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
+        let rules = Rules::allow_all(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
         let upstreams = Upstreams::new(EgressSettings {
             name_servers: vec![upstream.dns.address],
             ..EgressSettings::default()

@@ -270,7 +270,7 @@ fn g16_the_reasons_of_an_explanation_are_accurate() {
     assert_eq!(why("files/read", "profile"), "the profile `reader` has it");
     assert_eq!(why("time/now", "profile"), "the tool is universal, so the profile `reader` need not have it");
     operator.replace("/v1/platform/policy", &platform(json!({}))).expect(200);
-    assert_eq!(why("files/read", "profile"), "the agent's profile `reader` is not defined any more");
+    assert_eq!(why("files/read", "profile"), "the agent's profile `reader` is no longer defined");
     operator.get(&format!("{path}?channel=sms")).expect(200);
     operator.get(&format!("{path}?channel=smss")).expect_refusal(400, "INVALID_REQUEST");
 }

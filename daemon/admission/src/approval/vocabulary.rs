@@ -1,17 +1,18 @@
 //! The keywords that a constraint may have.
 //!
-//! To JSON Schema a keyword that it does not know says nothing. To a person who approves, `{"enmu": ["a.txt"]}` says which
-//! file, and taking it for nothing would approve every one.
+//! JSON Schema ignores unknown keywords. To a person who approves, `{"enmu": ["a.txt"]}` names a file, and ignoring the
+//! keyword would approve every file.
 
 use serde_json::Value;
 use toolgate_api::nearest;
+use toolgate_api::read::pointer;
 use toolgate_api::text::{escape_for_display, list};
 
 use crate::error::CallError;
 
-/// What follows a keyword.
+/// The kind of a keyword's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum ValueKind {
     Value,
     Format,
     Schema,
@@ -19,83 +20,40 @@ enum Holds {
     Table,
 }
 
-const KEYWORDS: [(&str, Holds); 42] = [
-    ("type", Holds::Value),
-    ("const", Holds::Value),
-    ("enum", Holds::Value),
-    ("minimum", Holds::Value),
-    ("maximum", Holds::Value),
-    ("exclusiveMinimum", Holds::Value),
-    ("exclusiveMaximum", Holds::Value),
-    ("multipleOf", Holds::Value),
-    ("minLength", Holds::Value),
-    ("maxLength", Holds::Value),
-    ("pattern", Holds::Value),
-    ("format", Holds::Format),
-    ("minItems", Holds::Value),
-    ("maxItems", Holds::Value),
-    ("uniqueItems", Holds::Value),
-    ("minContains", Holds::Value),
-    ("maxContains", Holds::Value),
-    ("minProperties", Holds::Value),
-    ("maxProperties", Holds::Value),
-    ("required", Holds::Value),
-    ("dependentRequired", Holds::Value),
-    ("title", Holds::Value),
-    ("description", Holds::Value),
-    ("$comment", Holds::Value),
-    ("items", Holds::Schema),
-    ("contains", Holds::Schema),
-    ("additionalProperties", Holds::Schema),
-    ("propertyNames", Holds::Schema),
-    ("unevaluatedItems", Holds::Schema),
-    ("unevaluatedProperties", Holds::Schema),
-    ("not", Holds::Schema),
-    ("if", Holds::Schema),
-    ("then", Holds::Schema),
-    ("else", Holds::Schema),
-    ("allOf", Holds::Schemas),
-    ("anyOf", Holds::Schemas),
-    ("oneOf", Holds::Schemas),
-    ("prefixItems", Holds::Schemas),
-    ("properties", Holds::Table),
-    ("patternProperties", Holds::Table),
-    ("dependentSchemas", Holds::Table),
-    ("default", Holds::Value),
+/// The known keywords by the kind of their value.
+const KEYWORDS: [(ValueKind, &str); 5] = [
+    (
+        ValueKind::Value,
+        "type const enum minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern \
+         minItems maxItems uniqueItems minContains maxContains minProperties maxProperties required \
+         dependentRequired title description $comment default",
+    ),
+    (ValueKind::Format, "format"),
+    (
+        ValueKind::Schema,
+        "items contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties not if then else",
+    ),
+    (ValueKind::Schemas, "allOf anyOf oneOf prefixItems"),
+    (ValueKind::Table, "properties patternProperties dependentSchemas"),
 ];
 
-/// Formats that the compiler of schemas looks at.
-const FORMATS: [&str; 19] = [
-    "date-time",
-    "date",
-    "time",
-    "duration",
-    "email",
-    "idn-email",
-    "hostname",
-    "idn-hostname",
-    "ipv4",
-    "ipv6",
-    "uri",
-    "uri-reference",
-    "iri",
-    "iri-reference",
-    "uri-template",
-    "uuid",
-    "json-pointer",
-    "relative-json-pointer",
-    "regex",
-];
+/// Formats that schemas validate.
+const FORMATS: &str = "date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri \
+                       iri-reference uri-template uuid json-pointer relative-json-pointer regex";
 
-/// A word that constrains nothing, and where it stands in the constraint.
-pub(super) struct Unknown {
+fn keywords() -> impl Iterator<Item = (&'static str, ValueKind)> {
+    KEYWORDS.iter().flat_map(|(kind, words)| words.split(' ').map(|word| (word, *kind)))
+}
+
+/// An unknown keyword or format, and its place in the constraint.
+pub(super) struct UnknownKeyword {
     word: String,
     pointer: String,
     known: Vec<&'static str>,
 }
 
-impl Unknown {
-    pub(super) fn refusal(&self, place: &str) -> CallError {
+impl UnknownKeyword {
+    pub(super) fn into_error(self, place: &str) -> CallError {
         let word = escape_for_display(&self.word, 80);
         let inside = if self.pointer.is_empty() { String::new() } else { format!(" (`{}`)", self.pointer) };
         let known = self.known.iter().copied();
@@ -108,49 +66,43 @@ impl Unknown {
                 list(known, self.known.len())
             ),
         };
-        super::refused(place, format!("a constraint does not know `{word}`{inside}"), hint)
+        super::constraint_error(place, format!("a constraint does not know `{word}`{inside}"), hint)
     }
 }
 
-/// That a constraint and all schemas inside of it have known keywords alone. Its depth is bounded by whoever parsed it.
-pub(super) fn check(schema: &Value, path: &mut Vec<String>) -> Result<(), Unknown> {
-    // What is neither an object nor a boolean is refused where schemas are compiled.
+/// Returns an error if a constraint or a subschema of it has an unknown keyword. The parser limits its depth.
+pub(super) fn check(schema: &Value, place: &str) -> Result<(), UnknownKeyword> {
+    // Compiling the schema refuses other types.
     let Value::Object(schema) = schema else { return Ok(()) };
     for (word, value) in schema {
-        let unknown = |word: &str, path: &[String], known| Unknown {
+        let unknown = |word: &str, place: &str, known| UnknownKeyword {
             word: word.to_owned(),
-            pointer: path.iter().map(|step| format!("/{step}")).collect(),
+            pointer: place.to_owned(),
             known,
         };
-        let Some((_, holds)) = KEYWORDS.iter().find(|(known, _)| known == word) else {
-            return Err(unknown(word, path, KEYWORDS.iter().map(|(known, _)| *known).collect()));
+        let Some((_, kind)) = keywords().find(|(known, _)| known == word) else {
+            return Err(unknown(word, place, keywords().map(|(known, _)| known).collect()));
         };
-        path.push(word.clone());
-        match (holds, value) {
-            (Holds::Format, Value::String(format)) if !FORMATS.contains(&format.as_str()) => {
-                return Err(unknown(format, path, FORMATS.to_vec()));
+        let place = pointer(place, word);
+        match (kind, value) {
+            (ValueKind::Format, Value::String(format))
+                if !FORMATS.split(' ').any(|known| known == format) =>
+            {
+                return Err(unknown(format, &place, FORMATS.split(' ').collect()));
             }
-            (Holds::Schema, schema) => check(schema, path)?,
-            (Holds::Schemas, Value::Array(schemas)) => {
-                for (at, schema) in schemas.iter().enumerate() {
-                    check_below(schema, at.to_string(), path)?;
+            (ValueKind::Schema, schema) => check(schema, &place)?,
+            (ValueKind::Schemas, Value::Array(schemas)) => {
+                for (index, schema) in schemas.iter().enumerate() {
+                    check(schema, &format!("{place}/{index}"))?;
                 }
             }
-            (Holds::Table, Value::Object(table)) => {
+            (ValueKind::Table, Value::Object(table)) => {
                 for (name, schema) in table {
-                    check_below(schema, name.replace('~', "~0").replace('/', "~1"), path)?;
+                    check(schema, &pointer(&place, name))?;
                 }
             }
             _ => {}
         }
-        path.pop();
     }
-    Ok(())
-}
-
-fn check_below(schema: &Value, step: String, path: &mut Vec<String>) -> Result<(), Unknown> {
-    path.push(step);
-    check(schema, path)?;
-    path.pop();
     Ok(())
 }

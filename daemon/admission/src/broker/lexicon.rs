@@ -1,45 +1,45 @@
-//! The words of one catalogue: which there are, what else means them, and which one a slip was for.
+//! The vocabulary of one catalogue: its words by stem, their synonyms, and their spellings for typo correction.
 //!
-//! Of the table of synonyms only what leads to a word of some tool is kept, so what a message costs depends on
-//! the message and not on the table.
+//! Of the table of synonyms only entries that lead to a word of some tool are kept, so the cost of a query depends on the
+//! message and not on the table.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::synonyms::synonyms;
 use super::words::{is_filler, is_stop_word, stem};
 
-/// Shortest word in which a slip is looked for: of short ones too many are one letter apart.
-const SLIP_LETTERS: usize = 5;
-/// What a word counts that was probably misspelt.
-const SLIP: f32 = 0.6;
+/// Shortest word that typo correction applies to: too many short words differ by one letter.
+const TYPO_LETTERS: usize = 5;
+/// Weight of the correction of a typo.
+const TYPO: f32 = 0.6;
 
-/// How much more a phrase counts than a word that means the same: two words in a row are seldom an accident.
+/// Weight of a phrase relative to a single word with the same sense: two matching words in a row are seldom chance.
 const PHRASE: f32 = 1.5;
 
-/// A word of the catalogue, and how much it counts where another was said.
+/// A term of the catalogue that a word can stand for, and its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Meaning {
+pub(super) struct Sense {
     pub term: u32,
     pub weight: f32,
 }
 
-/// The words of one catalogue, numbered.
+/// The terms of one catalogue, numbered.
 #[derive(Debug, Default)]
 pub(super) struct Lexicon {
-    /// By number: the first form in which the word was met.
-    shown: Vec<Box<str>>,
+    /// By term: its first form in the catalogue.
+    display_forms: Vec<Box<str>>,
     terms: HashMap<Box<str>, u32>,
-    /// What a stem means beside itself.
-    synonyms: HashMap<Box<str>, Vec<Meaning>>,
-    /// Phrases by the stems of their words with spaces between, with and without fillers.
-    phrases: HashMap<Box<str>, Vec<Meaning>>,
-    /// Whole words by first letter and length, for slips.
+    /// By stem: its other senses.
+    synonyms: HashMap<Box<str>, Vec<Sense>>,
+    /// Phrases by the stems of their words, joined with spaces, with and without filler words.
+    phrases: HashMap<Box<str>, Vec<Sense>>,
+    /// Whole words by first letter and length, for typos.
     spellings: BTreeMap<(char, usize), Vec<Box<str>>>,
 }
 
 impl Lexicon {
-    /// The number of a word, which may be a new one; none for a word that says nothing.
-    pub fn learn(&mut self, word: &str) -> Option<u32> {
+    /// Adds a word and returns its term; none for a stop word or a number.
+    pub fn add_word(&mut self, word: &str) -> Option<u32> {
         if is_stop_word(word) || !word.contains(char::is_alphabetic) {
             return None;
         }
@@ -47,28 +47,28 @@ impl Lexicon {
         if let Some(term) = self.terms.get(stem.as_ref()) {
             return Some(*term);
         }
-        let term = u32::try_from(self.shown.len()).ok()?;
-        self.shown.push(word.into());
+        let term = u32::try_from(self.display_forms.len()).ok()?;
+        self.display_forms.push(word.into());
         self.terms.insert(stem.into(), term);
         self.spell(word);
         Some(term)
     }
 
-    /// Adds the table of synonyms, once every word is learnt.
-    pub fn learn_synonyms(&mut self) {
+    /// Adds the table of synonyms. Call it after every word is added.
+    pub fn add_synonyms(&mut self) {
         for entry in synonyms() {
-            let Some(term) = self.term(&stem(entry.meant)) else { continue };
-            let meaning = Meaning { term, weight: entry.weight };
-            if let [word] = entry.said.as_slice() {
+            let Some(term) = self.term(&stem(entry.target)) else { continue };
+            let sense = Sense { term, weight: entry.weight };
+            if let [word] = entry.phrase.as_slice() {
                 self.spell(word);
-                add(self.synonyms.entry(stem(word).into()).or_default(), meaning);
+                add(self.synonyms.entry(stem(word).into()).or_default(), sense);
                 continue;
             }
-            let core: Vec<&str> = entry.said.iter().copied().filter(|word| !is_filler(word)).collect();
-            let forms = [Some(&entry.said), Some(&core).filter(|core| core.len() > 1)];
+            let core: Vec<&str> = entry.phrase.iter().copied().filter(|word| !is_filler(word)).collect();
+            let forms = [Some(&entry.phrase), Some(&core).filter(|core| core.len() > 1)];
             for form in forms.into_iter().flatten() {
-                let meaning = Meaning { weight: meaning.weight * PHRASE, ..meaning };
-                add(self.phrases.entry(phrase_key(form.iter().copied()).into()).or_default(), meaning);
+                let sense = Sense { weight: sense.weight * PHRASE, ..sense };
+                add(self.phrases.entry(phrase_key(form.iter().copied()).into()).or_default(), sense);
             }
         }
         for spellings in self.spellings.values_mut() {
@@ -77,50 +77,49 @@ impl Lexicon {
         }
     }
 
-    /// How many words there are.
+    /// The number of terms.
     pub fn len(&self) -> usize {
-        self.shown.len()
+        self.display_forms.len()
     }
 
-    /// A word as the first tool wrote it.
-    pub fn shown(&self, term: u32) -> &str {
-        self.shown.get(term as usize).map_or("", |word| word)
+    /// Returns the first form of a term in the catalogue.
+    pub fn display_form(&self, term: u32) -> &str {
+        self.display_forms.get(term as usize).map_or("", |word| word)
     }
 
-    /// What a word of a message means, the word itself first.
-    pub fn meanings(&self, word: &str) -> Vec<Meaning> {
+    /// Returns the senses of a word of a message, the word itself first.
+    pub fn senses(&self, word: &str) -> Vec<Sense> {
         let stem = stem(word);
         let itself = self.term(&stem).filter(|_| !is_stop_word(word));
-        let mut meanings: Vec<Meaning> =
-            itself.map(|term| Meaning { term, weight: 1.0 }).into_iter().collect();
+        let mut senses: Vec<Sense> = itself.map(|term| Sense { term, weight: 1.0 }).into_iter().collect();
         let others = self.synonyms.get(stem.as_ref()).map(Vec::as_slice).unwrap_or_default();
-        others.iter().for_each(|meaning| add(&mut meanings, *meaning));
-        meanings
+        others.iter().for_each(|sense| add(&mut senses, *sense));
+        senses
     }
 
-    /// Whether some tool or the table has exactly this word.
-    pub fn knows(&self, word: &str) -> bool {
+    /// Whether some tool or the table of synonyms has exactly this word.
+    pub fn contains(&self, word: &str) -> bool {
         let Some(first) = word.chars().next() else { return false };
         let spellings = self.spellings.get(&(first, word.chars().count()));
         spellings.is_some_and(|words| words.binary_search_by(|known| known.as_ref().cmp(word)).is_ok())
     }
 
-    /// What a phrase of a message means, given the stems of its words with spaces between.
-    pub fn phrase(&self, stems: &str) -> &[Meaning] {
+    /// Returns the senses of a phrase, given the stems of its words, joined with spaces.
+    pub fn phrase(&self, stems: &str) -> &[Sense] {
         self.phrases.get(stems).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What a word means that is one slip away from a known one. The first letter is taken to be right.
-    pub fn meanings_of_slip(&self, word: &str) -> Vec<Meaning> {
+    /// Returns the senses of a known word that differs by one typo. The first letter must be the same.
+    pub fn senses_of_typo(&self, word: &str) -> Vec<Sense> {
         let length = word.chars().count();
-        let Some(first) = word.chars().next().filter(|_| length >= SLIP_LETTERS) else { return Vec::new() };
+        let Some(first) = word.chars().next().filter(|_| length >= TYPO_LETTERS) else { return Vec::new() };
         let near = self.spellings.range((first, length - 1)..=(first, length + 1));
-        let Some(meant) = near.flat_map(|(_, words)| words).find(|known| is_one_slip_away(word, known))
+        let Some(known) = near.flat_map(|(_, words)| words).find(|known| is_one_typo_away(word, known))
         else {
             return Vec::new();
         };
-        let weaker = |meaning: Meaning| Meaning { weight: meaning.weight * SLIP, ..meaning };
-        self.meanings(meant).into_iter().map(weaker).collect()
+        let weaker = |sense: Sense| Sense { weight: sense.weight * TYPO, ..sense };
+        self.senses(known).into_iter().map(weaker).collect()
     }
 
     fn term(&self, stem: &str) -> Option<u32> {
@@ -138,16 +137,16 @@ fn phrase_key<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.map(|word| stem(word).into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds a meaning; of two for one word the stronger stays.
-fn add(meanings: &mut Vec<Meaning>, meaning: Meaning) {
-    match meanings.iter_mut().find(|known| known.term == meaning.term) {
-        Some(known) => known.weight = known.weight.max(meaning.weight),
-        None => meanings.push(meaning),
+/// Adds a sense; if the term has one already, the larger weight stays.
+fn add(senses: &mut Vec<Sense>, sense: Sense) {
+    match senses.iter_mut().find(|known| known.term == sense.term) {
+        Some(known) => known.weight = known.weight.max(sense.weight),
+        None => senses.push(sense),
     }
 }
 
-/// Whether two words differ by one letter too many, missing, wrong or swapped with its neighbour.
-fn is_one_slip_away(left: &str, right: &str) -> bool {
+/// Whether two words differ by one inserted, missing, wrong or transposed letter (Damerau-Levenshtein distance 1).
+fn is_one_typo_away(left: &str, right: &str) -> bool {
     let (left, right) = match left.len() <= right.len() {
         true => (left.as_bytes(), right.as_bytes()),
         false => (right.as_bytes(), left.as_bytes()),
@@ -170,46 +169,46 @@ mod tests {
     fn lexicon(words: &[&str]) -> Lexicon {
         let mut lexicon = Lexicon::default();
         for word in words {
-            lexicon.learn(word);
+            lexicon.add_word(word);
         }
-        lexicon.learn_synonyms();
+        lexicon.add_synonyms();
         lexicon
     }
 
-    fn said(lexicon: &Lexicon, meanings: &[Meaning]) -> Vec<String> {
-        meanings.iter().map(|meaning| lexicon.shown(meaning.term).to_owned()).collect()
+    fn display_forms(lexicon: &Lexicon, senses: &[Sense]) -> Vec<String> {
+        senses.iter().map(|sense| lexicon.display_form(sense.term).to_owned()).collect()
     }
 
     #[test]
     fn forms_of_one_word_have_one_number() {
         let mut lexicon = lexicon(&["invoice"]);
-        assert_eq!(lexicon.learn("invoices"), lexicon.learn("invoicing"));
-        assert_eq!((lexicon.len(), lexicon.learn("the"), lexicon.learn("2024")), (1, None, None));
+        assert_eq!(lexicon.add_word("invoices"), lexicon.add_word("invoicing"));
+        assert_eq!((lexicon.len(), lexicon.add_word("the"), lexicon.add_word("2024")), (1, None, None));
     }
 
     #[test]
     fn a_word_means_itself_before_anything_else() {
         let lexicon = lexicon(&["photo", "picture"]);
-        let meanings = lexicon.meanings("pictures");
-        assert_eq!(said(&lexicon, &meanings), ["picture", "photo"]);
-        assert!(meanings[0].weight > meanings[1].weight);
+        let senses = lexicon.senses("pictures");
+        assert_eq!(display_forms(&lexicon, &senses), ["picture", "photo"]);
+        assert!(senses[0].weight > senses[1].weight);
     }
 
     #[test]
     fn a_phrase_means_what_the_table_says() {
         let lexicon = lexicon(&["delete"]);
-        assert_eq!(said(&lexicon, lexicon.phrase("get rid of")), ["delete"]);
+        assert_eq!(display_forms(&lexicon, lexicon.phrase("get rid of")), ["delete"]);
         assert!(lexicon.phrase("get rid").is_empty());
     }
 
     #[test]
-    fn one_slip_is_forgiven_and_two_are_not() {
+    fn one_typo_is_corrected_and_two_are_not() {
         let lexicon = lexicon(&["schedule"]);
-        for slip in ["shedule", "scheduel", "schedulle", "schedale"] {
-            assert_eq!(said(&lexicon, &lexicon.meanings_of_slip(slip)), ["schedule"], "{slip}");
+        for typo in ["shedule", "scheduel", "schedulle", "schedale"] {
+            assert_eq!(display_forms(&lexicon, &lexicon.senses_of_typo(typo)), ["schedule"], "{typo}");
         }
         for other in ["shedul", "xchedule", "schxdxle", "sch", "", "żółćżółć"] {
-            assert!(lexicon.meanings_of_slip(other).is_empty(), "{other}");
+            assert!(lexicon.senses_of_typo(other).is_empty(), "{other}");
         }
     }
 }

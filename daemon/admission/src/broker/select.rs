@@ -1,91 +1,90 @@
-//! Picks the tools that a model is shown for a message.
+//! Selects the tools that a model is shown for a message.
 //!
-//! What must be there comes first, and the ranking gets the places that are left. Nothing is narrowed where too
-//! little was found: a list that is too short costs more than one that is too long.
+//! Universal, recent and always shown tools come first, and the best of the ranking fill the remaining places. If too few
+//! tools match, the whole list is shown: a missing tool costs more than a superfluous one.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::index::Index;
+use super::index::BrokerIndex;
 use super::intents::Intents;
-use super::question::{self, Wanted};
+use super::query::{self, QueryTerm};
 use super::rank::{Ranked, rank};
 use crate::rules::ToolSet;
 
-/// Below so many found tools nothing is narrowed (S2).
-const FOUND: usize = 5;
-/// Tools that are shown where there are as many, also when their scores are low.
+/// Matching tools below which the whole list is shown (S2).
+const MATCHES: usize = 5;
+/// Tools that are shown also if their scores are low.
 const LEAST: usize = 10;
-/// Most tools that are shown, unless more must be.
+/// Most tools that are shown, unless more must stay.
 const MOST: usize = 15;
 /// Share of the best score below which a tool beyond [`LEAST`] is not shown.
-const FALL: f32 = 0.2;
+const SCORE_CUTOFF: f32 = 0.2;
 
-/// What is asked, and what it may be answered with. Sets and numbers are about the catalogue that the index was
-/// built from.
+/// The input of [`select`]. Sets and indexes belong to the catalogue that the index was built from.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct SelectQuery<'a> {
     /// The last message, of any length.
     pub message: &'a str,
-    /// What may be called. Nothing else is ever in the answer.
+    /// The callable tools. The selection is a subset of them.
     pub callable: &'a ToolSet,
-    /// The tools that were used last. All of them stay, so hand in a few.
+    /// The tools that were used last. All of them stay, so pass a few.
     pub recent: &'a [usize],
     /// The platform's universal tools.
     pub universal: &'a ToolSet,
     /// The tools that the organization always shows.
     pub always_show: &'a ToolSet,
-    /// The tools of the profile that the agent's subtype gives, if any: they are preferred a little.
+    /// The tools of the agent's profile, if it has one: they are preferred a little.
     pub profile: Option<&'a ToolSet>,
 }
 
 /// The tools to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// The tools in order, the best first, without repetition.
-    pub tools: Vec<Taken>,
-    /// These are all callable tools: too few were found, or there are no more than are shown anyhow.
+    /// The tools, the best first, without duplicates.
+    pub tools: Vec<Selected>,
+    /// Whether these are all callable tools, because too few matched or there are few.
     pub whole: bool,
 }
 
 /// One tool of a selection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Taken {
-    /// Its number in the catalogue.
+pub struct Selected {
+    /// Its index in the catalogue.
     pub tool: usize,
-    /// Why it is there; never empty.
-    pub why: Vec<Why>,
+    /// Why it was selected; never empty.
+    pub reasons: Vec<SelectReason>,
 }
 
-/// Why a tool was taken.
+/// Why a tool was selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum SelectReason {
     /// The message has this intent.
     Intent(Arc<str>),
-    /// The message has these words of it.
-    Words(Vec<Match>),
-    /// A tool of the same plugin was found.
+    /// The message has words of the tool.
+    Words(Vec<WordMatch>),
+    /// A tool of the same plugin matched.
     Sibling,
-    /// It was used lately.
+    /// It was used recently.
     Recent,
-    /// The platform shows it always.
+    /// It is universal.
     Universal,
-    /// The organization shows it always.
+    /// It is in `always_show` of the organization's policy.
     AlwaysShow,
-    /// Everything is shown.
+    /// The whole list is shown.
     Whole,
 }
 
-/// A word of the message and the word of the tool that it was taken for.
+/// A word of the message and the matching word of the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Match {
-    /// As the message has it, in lower case.
-    pub said: Box<str>,
-    /// As the tool has it, in some form.
-    pub meant: Box<str>,
+pub struct WordMatch {
+    /// The word of the message, in lower case.
+    pub in_message: Box<str>,
+    /// A form of the word of the tool.
+    pub in_tool: Box<str>,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for SelectReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Intent(name) => write!(formatter, "intent `{name}`"),
@@ -105,52 +104,52 @@ impl fmt::Display for Why {
     }
 }
 
-impl fmt::Display for Match {
+impl fmt::Display for WordMatch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.said == self.meant {
-            true => write!(formatter, "`{}`", self.said),
-            false => write!(formatter, "`{}` (`{}`)", self.said, self.meant),
+        match self.in_message == self.in_tool {
+            true => write!(formatter, "`{}`", self.in_message),
+            false => write!(formatter, "`{}` (`{}`)", self.in_message, self.in_tool),
         }
     }
 }
 
-/// Selects the tools to show for a message. A pure function: the same question has the same answer.
-pub fn select(index: &Index, intents: &Intents, question: &Question<'_>) -> Selection {
-    let message = question::beginning(question.message);
-    let wanted = question::read(message, &index.lexicon);
+/// Selects the tools to show for a message. A pure function: the same query has the same result.
+pub fn select(index: &BrokerIndex, intents: &Intents, query: &SelectQuery<'_>) -> Selection {
+    let message = query::truncate_message(query.message);
+    let terms = query::parse(message, &index.lexicon);
     let intents = intents.matching(message);
     let sets: Vec<&ToolSet> = intents.iter().map(|(_, tools)| *tools).collect();
-    let ranked = rank(index, &wanted, &sets, question);
-    let teller = Teller { index, wanted: &wanted, intents: &intents, question };
-    let found = ranked.iter().filter(|ranked| ranked.found).count();
-    let whole = found < FOUND || question.callable.len() <= LEAST;
-    let tools = if whole { everything(index, &ranked, question) } else { narrow(index, &ranked, question) };
-    Selection { tools: tools.into_iter().map(|tool| teller.tell(tool, whole)).collect(), whole }
+    let ranked = rank(index, &terms, &sets, query);
+    let explainer = Explainer { index, terms: &terms, intents: &intents, query };
+    let matches = ranked.iter().filter(|ranked| ranked.matched).count();
+    let whole = matches < MATCHES || query.callable.len() <= LEAST;
+    let tools = if whole { whole_list(index, &ranked, query) } else { narrow(index, &ranked, query) };
+    Selection { tools: tools.into_iter().map(|tool| explainer.explain(tool, whole)).collect(), whole }
 }
 
-impl Question<'_> {
+impl SelectQuery<'_> {
     fn must_stay(&self, tool: usize) -> bool {
         self.universal.contains(tool) || self.always_show.contains(tool) || self.recent.contains(&tool)
     }
 }
 
-/// All callable tools, those that were found first.
-fn everything(index: &Index, ranked: &[Ranked], question: &Question<'_>) -> Vec<usize> {
+/// Returns all callable tools, the ranked ones first.
+fn whole_list(index: &BrokerIndex, ranked: &[Ranked], query: &SelectQuery<'_>) -> Vec<usize> {
     let mut tools: Vec<usize> = ranked.iter().map(|ranked| ranked.tool).collect();
-    append(&mut tools, index, |tool| question.callable.contains(tool) && question.must_stay(tool));
-    append(&mut tools, index, |tool| question.callable.contains(tool));
+    append(&mut tools, index, |tool| query.callable.contains(tool) && query.must_stay(tool));
+    append(&mut tools, index, |tool| query.callable.contains(tool));
     tools
 }
 
-/// The best of the ranking in its order, then what must stay and was not among them.
-fn narrow(index: &Index, ranked: &[Ranked], question: &Question<'_>) -> Vec<usize> {
-    let stays = |tool| question.callable.contains(tool) && question.must_stay(tool);
+/// Returns the best of the ranking, then the remaining tools that must stay.
+fn narrow(index: &BrokerIndex, ranked: &[Ranked], query: &SelectQuery<'_>) -> Vec<usize> {
+    let stays = |tool| query.callable.contains(tool) && query.must_stay(tool);
     let mut count = (0..index.tools()).filter(|tool| stays(*tool)).count();
     let best = ranked.first().map_or(0.0, |best| best.score);
     let mut tools = Vec::with_capacity(MOST);
     for candidate in ranked {
         let must_stay = stays(candidate.tool);
-        let is_good = candidate.score >= best * FALL;
+        let is_good = candidate.score >= best * SCORE_CUTOFF;
         let has_place = count < LEAST || count < MOST && is_good;
         if must_stay && is_good {
             tools.push(candidate.tool);
@@ -163,51 +162,49 @@ fn narrow(index: &Index, ranked: &[Ranked], question: &Question<'_>) -> Vec<usiz
     tools
 }
 
-/// Adds the tools for which `is_in` holds and that are not there yet, by number.
-fn append(tools: &mut Vec<usize>, index: &Index, is_in: impl Fn(usize) -> bool) {
-    let mut there = vec![false; index.tools()];
-    tools.iter().filter_map(|tool| there.get_mut(*tool).map(|there| *there = true)).for_each(drop);
-    tools.extend(
-        there.iter().enumerate().filter(|(tool, there)| !**there && is_in(*tool)).map(|(tool, _)| tool),
-    );
+/// Appends the tools for which `is_in` holds and that are not in the list yet, by index.
+fn append(tools: &mut Vec<usize>, index: &BrokerIndex, is_in: impl Fn(usize) -> bool) {
+    let mut listed = vec![false; index.tools()];
+    tools.iter().for_each(|tool| listed[*tool] = true);
+    tools.extend((0..index.tools()).filter(|tool| !listed[*tool] && is_in(*tool)));
 }
 
-/// Tells why a tool was taken.
-struct Teller<'a> {
-    index: &'a Index,
-    wanted: &'a [Wanted],
+/// Finds the reasons why a tool was selected.
+struct Explainer<'a> {
+    index: &'a BrokerIndex,
+    terms: &'a [QueryTerm],
     intents: &'a [(&'a Arc<str>, &'a ToolSet)],
-    question: &'a Question<'a>,
+    query: &'a SelectQuery<'a>,
 }
 
-impl Teller<'_> {
-    fn tell(&self, tool: usize, whole: bool) -> Taken {
-        let mut why: Vec<Why> = Vec::new();
+impl Explainer<'_> {
+    fn explain(&self, tool: usize, whole: bool) -> Selected {
+        let mut reasons: Vec<SelectReason> = Vec::new();
         let intents = self.intents.iter().filter(|(_, tools)| tools.contains(tool));
-        why.extend(intents.map(|(name, _)| Why::Intent(Arc::clone(name))));
+        reasons.extend(intents.map(|(name, _)| SelectReason::Intent(Arc::clone(name))));
         let words = self.words(tool);
         if !words.is_empty() {
-            why.push(Why::Words(words));
+            reasons.push(SelectReason::Words(words));
         }
         let always = [
-            (self.question.recent.contains(&tool), Why::Recent),
-            (self.question.universal.contains(tool), Why::Universal),
-            (self.question.always_show.contains(tool), Why::AlwaysShow),
-            (whole, Why::Whole),
+            (self.query.recent.contains(&tool), SelectReason::Recent),
+            (self.query.universal.contains(tool), SelectReason::Universal),
+            (self.query.always_show.contains(tool), SelectReason::AlwaysShow),
+            (whole, SelectReason::Whole),
         ];
-        why.extend(always.into_iter().filter(|(holds, _)| *holds).map(|(_, why)| why));
-        if why.is_empty() {
-            why.push(Why::Sibling);
+        reasons.extend(always.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason));
+        if reasons.is_empty() {
+            reasons.push(SelectReason::Sibling);
         }
-        Taken { tool, why }
+        Selected { tool, reasons }
     }
 
-    fn words(&self, tool: usize) -> Vec<Match> {
+    fn words(&self, tool: usize) -> Vec<WordMatch> {
         let Ok(tool) = u32::try_from(tool) else { return Vec::new() };
-        let matches = self.wanted.iter().filter_map(|wanted| {
-            let meaning = wanted.meanings.iter().find(|meaning| self.index.has(meaning.term, tool))?;
-            let meant = self.index.lexicon.shown(meaning.term).into();
-            Some(Match { said: wanted.said.clone(), meant })
+        let matches = self.terms.iter().filter_map(|term| {
+            let sense = term.senses.iter().find(|sense| self.index.has(sense.term, tool))?;
+            let in_tool = self.index.lexicon.display_form(sense.term).into();
+            Some(WordMatch { in_message: term.text.clone(), in_tool })
         });
         matches.collect()
     }

@@ -1,9 +1,9 @@
-//! What a word looks like when it is not one: an address, an amount, a time, a name.
+//! Recognizes words by their shape: email addresses, links, amounts, times, dates, file names and names.
 //!
-//! `dana@example.org` is in no table, and yet says that this is about somebody who can be written to. The
-//! table of synonyms says what each shape may mean.
+//! `dana@example.org` is in no dictionary, and yet the message is about a person who can be written to. The table of
+//! synonyms has an entry for each shape.
 
-/// The words of a message that look like something, with the name of the shape in the table.
+/// Returns the words of a message that have a shape, with its name in the table of synonyms.
 pub(super) fn shapes(message: &str) -> impl Iterator<Item = (&str, &'static str)> {
     let mut starts_sentence = true;
     message.split_whitespace().filter_map(move |word| {
@@ -41,7 +41,7 @@ fn is_time(word: &str) -> bool {
     number.is_some_and(is_number) || word.contains(':') && is_number(word)
 }
 
-/// `14.90`, with two digits for the cents.
+/// `14.90`, with two decimal places.
 fn is_price(word: &str) -> bool {
     let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     word.split_once(['.', ','])
@@ -66,7 +66,7 @@ fn is_file(word: &str) -> bool {
     })
 }
 
-/// A capital that no sentence asks for. `I` and abbreviations are no names.
+/// A capital letter within a sentence. `I` and abbreviations are no names.
 fn is_name(word: &str) -> bool {
     let mut letters = word.chars();
     letters.next().is_some_and(char::is_uppercase) && letters.next().is_some_and(char::is_lowercase)
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_word_is_known_by_its_looks() {
+    fn a_shape_is_recognized() {
         for (word, shape) in [
             ("dana@example.org", "@email"),
             ("https://example.org/a", "@link"),

@@ -1,83 +1,79 @@
-//! The checked-in table of what customers say and tools call otherwise (`synonyms.txt`).
+//! The table of synonyms (`synonyms.txt`): words that users write and tools describe with other words.
 //!
-//! Customers do not use the words of descriptions: they want to call something off that a tool cancels. The
-//! table is general English of offices, shops and machines; it knows no tool. What only one organization says
-//! belongs into its intents.
+//! The table is general English of offices, shops and machines and knows no tool: "call off" stands for "cancel". Terms
+//! of one organization belong in its intents.
 
-use super::words::pieces;
+use super::words::{lines, split_words};
 
-const TABLE: &str = include_str!("synonyms.txt");
-
-/// What a word that means about the same counts beside the word itself.
+/// Weight of a word with about the same meaning.
 const MUTUAL: f32 = 0.6;
-/// What a word counts that was probably wanted.
+/// Weight of a word that is probably meant.
 const HINT: f32 = 0.4;
 
-/// One entry of the table: who says `said` may mean `meant`.
+/// One entry of the table: `phrase` can stand for `target`.
 pub(super) struct Synonym {
-    /// A word, or a phrase of two to four.
-    pub said: Vec<&'static str>,
-    pub meant: &'static str,
+    /// One word, or two to four.
+    pub phrase: Vec<&'static str>,
+    pub target: &'static str,
     pub weight: f32,
 }
 
 /// Every entry of the table.
 pub(super) fn synonyms() -> impl Iterator<Item = Synonym> {
-    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
-    lines.flat_map(|line| match line.split_once('>') {
-        Some((said, meant)) => pairs(said, meant, HINT),
+    lines(include_str!("synonyms.txt")).flat_map(|line| match line.split_once('>') {
+        Some((words, targets)) => pairs(words, targets, HINT),
         None => pairs(line, line, MUTUAL),
     })
 }
 
-fn pairs(said: &'static str, meant: &'static str, weight: f32) -> Vec<Synonym> {
+fn pairs(words: &'static str, targets: &'static str, weight: f32) -> Vec<Synonym> {
     let mut pairs = Vec::new();
-    for said in said.split_whitespace() {
-        // A phrase is never meant: descriptions are looked through word by word.
-        let meant = meant.split_whitespace().filter(|meant| *meant != said && !meant.contains('_'));
-        pairs.extend(meant.map(|meant| Synonym { said: phrase(said), meant, weight }));
+    for word in words.split_whitespace() {
+        // A phrase is never a target: descriptions are indexed word by word.
+        let targets = targets.split_whitespace().filter(|target| *target != word && !target.contains('_'));
+        pairs.extend(targets.map(|target| Synonym { phrase: phrase(word), target, weight }));
     }
     pairs
 }
 
-fn phrase(said: &'static str) -> Vec<&'static str> {
-    match said.starts_with('@') {
-        true => vec![said],
-        false => said.split('_').flat_map(pieces).collect(),
+fn phrase(word: &'static str) -> Vec<&'static str> {
+    match word.starts_with('@') {
+        true => vec![word],
+        false => word.split('_').flat_map(split_words).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::question::PHRASE_WORDS;
+    use super::super::query::PHRASE_WORDS;
     use super::*;
 
-    fn meant_by(said: &[&str]) -> Vec<&'static str> {
-        synonyms().filter(|entry| entry.said == said).map(|entry| entry.meant).collect()
+    fn targets_of(phrase: &[&str]) -> Vec<&'static str> {
+        synonyms().filter(|entry| entry.phrase == phrase).map(|entry| entry.target).collect()
     }
 
     #[test]
     fn words_of_one_group_mean_each_other() {
-        assert!(meant_by(&["picture"]).contains(&"photo") && meant_by(&["photo"]).contains(&"picture"));
+        assert!(targets_of(&["picture"]).contains(&"photo") && targets_of(&["photo"]).contains(&"picture"));
     }
 
     #[test]
     fn a_hint_goes_one_way() {
-        assert!(meant_by(&["owe"]).contains(&"invoice") && !meant_by(&["invoice"]).contains(&"owe"));
+        assert!(targets_of(&["owe"]).contains(&"invoice") && !targets_of(&["invoice"]).contains(&"owe"));
     }
 
     #[test]
-    fn a_phrase_is_said_and_never_meant() {
-        assert!(meant_by(&["get", "rid", "of"]).contains(&"delete"));
-        assert!(synonyms().all(|entry| !entry.meant.contains('_')));
+    fn a_phrase_is_never_a_target() {
+        assert!(targets_of(&["get", "rid", "of"]).contains(&"delete"));
+        assert!(synonyms().all(|entry| !entry.target.contains('_')));
     }
 
     #[test]
     fn the_table_is_written_as_messages_are_read() {
         for entry in synonyms() {
-            let written = entry.said.iter().chain([&entry.meant]);
-            assert!(written.clone().all(|word| *word == word.to_lowercase()), "{:?}", entry.said);
-            assert!((1..=PHRASE_WORDS).contains(&entry.said.len()), "{:?}", entry.said);
+            let written = entry.phrase.iter().chain([&entry.target]);
+            assert!(written.clone().all(|word| *word == word.to_lowercase()), "{:?}", entry.phrase);
+            assert!((1..=PHRASE_WORDS).contains(&entry.phrase.len()), "{:?}", entry.phrase);
         }
     }
 }

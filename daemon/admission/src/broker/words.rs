@@ -1,79 +1,96 @@
-//! What counts as a word, in the texts of tools and in messages alike.
+//! Splits texts of tools and messages into words, and stems them.
 //!
-//! A word is a run of letters and digits in lower case; identifiers come apart at `_`, `-` and humps. Two words
-//! are the same when their stems are. Stemming knows English; words of other languages are compared as they
-//! are written.
-
-mod lists;
+//! A word is a run of letters and digits in lower case; identifiers are split at `_`, `-` and camel case. Two words are
+//! equal if their stems are. The stemmer is Snowball's for English (`rust_stemmers`); words in other scripts are compared
+//! as they are.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
-use lists::{FILLERS, IRREGULAR, STOP_WORDS};
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Longest word. What is longer is a key or an encoded file, which no tool is described by.
+static STOP_WORDS: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| lines(include_str!("stop_words.txt")).flat_map(str::split_whitespace).collect());
+
+/// Base forms by irregular form.
+static IRREGULAR: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let verbs = lines(include_str!("irregular.txt")).filter_map(|line| line.split_once(' '));
+    verbs.flat_map(|(base, forms)| forms.split(' ').map(move |form| (form, base))).collect()
+});
+
+/// Words that can be inside a phrase.
+const FILLERS: &[&str] = &[
+    "a", "an", "her", "him", "his", "it", "its", "me", "my", "our", "that", "the", "their", "them", "this",
+    "us", "you", "your",
+];
+
+/// Longest word. Longer runs are keys or encoded files, which are in no description of a tool.
 const WORD_BYTES: usize = 40;
 
-/// Whether a word says nothing about which tool is meant.
+/// Whether a word is too common to select a tool by.
 pub(super) fn is_stop_word(word: &str) -> bool {
-    word.len() < 2 || STOP_WORDS.binary_search(&word).is_ok()
+    word.len() < 2 || STOP_WORDS.contains(word)
 }
 
-/// Whether a word may stand inside a phrase without being of it: `get it back` is `get back`.
+/// Whether a phrase may have this word inside: `get it back` is `get back`.
 pub(super) fn is_filler(word: &str) -> bool {
     FILLERS.contains(&word)
 }
 
-/// The form in which words are compared.
+/// Returns the stem, by which words are compared.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
-    let place = IRREGULAR.binary_search_by_key(&word, |(form, _)| form);
-    let word = place.ok().and_then(|place| IRREGULAR.get(place)).map_or(word, |(_, word)| word);
+    let word = IRREGULAR.get(word).copied().unwrap_or(word);
     match word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         true => Stemmer::create(Algorithm::English).stem(word),
         false => Cow::Borrowed(word),
     }
 }
 
-/// The words of a text in order, as they stand there: the humps of `dueDate` are still in one piece.
-pub(super) fn pieces(text: &str) -> impl Iterator<Item = &str> {
+/// Splits a text into words, without changing case or splitting camel case.
+pub(super) fn split_words(text: &str) -> impl Iterator<Item = &str> {
     let is_inside = |letter: char| letter.is_alphanumeric() || is_apostrophe(letter);
     text.split(move |letter| !is_inside(letter))
         .flat_map(|run| {
-            // What follows an apostrophe is `s`, `ll`, `re`, but in `o'clock` it is the word.
+            // An apostrophe separates a suffix (`s`, `ll`, `re`), but in `o'clock` a word.
             let mut parts = run.split(is_apostrophe);
             parts.next().into_iter().chain(parts.filter(|part| part.len() > 2))
         })
         .filter(|piece| !piece.is_empty() && piece.len() <= WORD_BYTES)
 }
 
-/// The humps of an identifier: `dueDate` has `due` and `Date`, `HTTPServer` has `HTTP` and `Server`. A word
-/// without humps is its own only one.
-pub(super) fn humps(piece: &str) -> impl Iterator<Item = &str> {
+/// Splits camel case: `dueDate` into `due` and `Date`, `HTTPServer` into `HTTP` and `Server`.
+pub(super) fn split_camel_case(piece: &str) -> impl Iterator<Item = &str> {
     let mut rest = piece;
     std::iter::from_fn(move || {
-        let (hump, after) = rest.split_at(hump_end(rest));
+        let (part, after) = rest.split_at(camel_case_end(rest));
         rest = after;
-        (!hump.is_empty()).then_some(hump)
+        (!part.is_empty()).then_some(part)
     })
 }
 
-/// Calls `each` with every word that a text is found by: the pieces in lower case, and the humps of those
-/// that have some. `WhatsApp` is found as `whatsapp`, `whats` and `app`.
-pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
-    for piece in pieces(text) {
+/// Calls `each` with every word of a text in lower case, and with the parts of camel case: `WhatsApp` is indexed as
+/// `whatsapp`, `whats` and `app`.
+pub(super) fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
+    for piece in split_words(text) {
         let whole = piece.to_lowercase();
         each(&whole);
-        if hump_end(piece) < piece.len() {
-            humps(piece).for_each(|hump| each(&hump.to_lowercase()));
+        if camel_case_end(piece) < piece.len() {
+            split_camel_case(piece).for_each(|part| each(&part.to_lowercase()));
         }
     }
+}
+
+/// The lines of a word list without comments.
+pub(super) fn lines(list: &'static str) -> impl Iterator<Item = &'static str> {
+    list.lines().filter(|line| !line.starts_with('#'))
 }
 
 fn is_apostrophe(letter: char) -> bool {
     matches!(letter, '\'' | '’')
 }
 
-fn hump_end(text: &str) -> usize {
+fn camel_case_end(text: &str) -> usize {
     let mut letters = text.char_indices().peekable();
     let mut before = None;
     while let Some((place, letter)) = letters.next() {
@@ -98,18 +115,18 @@ mod tests {
 
     fn words(text: &str) -> Vec<String> {
         let mut words = Vec::new();
-        each_word(text, |word| words.push(word.to_owned()));
+        for_each_word(text, |word| words.push(word.to_owned()));
         words
     }
 
     #[test]
-    fn the_lists_are_sorted_so_that_they_are_found() {
-        assert!(STOP_WORDS.is_sorted() && IRREGULAR.is_sorted());
+    fn the_lists_are_parsed() {
+        assert_eq!((STOP_WORDS.len(), IRREGULAR.len()), (264, 80));
         assert!(is_stop_word("the") && is_stop_word("x") && !is_stop_word("invoice"));
     }
 
     #[test]
-    fn identifiers_come_apart_at_marks_and_humps() {
+    fn identifiers_are_split_at_marks_and_camel_case() {
         assert_eq!(words("send_email-now"), ["send", "email", "now"]);
         assert_eq!(words("dueDate"), ["duedate", "due", "date"]);
         assert_eq!(words("HTTPServer"), ["httpserver", "http", "server"]);
@@ -117,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_apostrophe_cuts_off_is_no_word() {
+    fn a_suffix_after_an_apostrophe_is_no_word() {
         assert_eq!(words("the client's don’t o'clock"), ["the", "client", "don", "o", "clock"]);
     }
 
@@ -136,10 +153,10 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The stemmer slices bytes, and is given what anybody writes.
+        /// The stemmer slices bytes, and its input comes from users.
         #[test]
         fn every_text_has_words_and_stems(text in "[a-z']{0,60}|.{0,60}") {
-            each_word(&text, |word| assert!(!word.is_empty() && (word.len() < 2 || !stem(word).is_empty())));
+            for_each_word(&text, |word| assert!(!word.is_empty() && (word.len() < 2 || !stem(word).is_empty())));
         }
     }
 }

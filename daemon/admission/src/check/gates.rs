@@ -1,82 +1,83 @@
-//! The rules of the gate in their published order, which decides about the code when several refuse.
+//! The rules of the gate in their published order, which determines the error type if several rules refuse.
 //!
-//! A rule is one row: whether it refuses, which code that gives, and in words why it refuses or lets through. Deciding
-//! asks whether; the words are for refusals and explanations, which have time.
+//! A rule is one row of [`GATES`]: a predicate, an error type, and a function that gives the reason in words. Deciding
+//! calls the predicate only; refusals and explanations call the second function, outside the hot path.
 
-use std::collections::BTreeSet;
-
-use super::{Layer, Reason, SessionFacts};
+use super::verdict::{Layer, Reason, SessionFacts};
 use crate::descriptor::ToolDescriptor;
 use crate::error::ErrorType;
-use crate::rules::{AgentRules, Autonomy, OrgRules, PlatformRules, Rule, Rules, Standing, Tool, ToolList};
+use crate::rules::{
+    AgentRules, Autonomy, OrgRules, PlatformRules, Rules, Tool, ToolFlag, ToolFlags, ToolList,
+};
 
 /// One rule of the gate.
 pub(super) struct Gate {
     pub reason: Reason,
     pub error_type: ErrorType,
-    /// What the caller can do about it.
+    /// The hint for the caller.
     pub hint: &'static str,
-    pub refuses: fn(&Look<'_>) -> bool,
-    /// Ends the sentence "the tool is not available: …", and for one that passes "it passes: …".
-    pub why: fn(&Look<'_>, &ToolDescriptor, bool) -> String,
+    pub refuses: fn(&GateInput<'_>) -> bool,
+    /// Completes the sentence "the tool is not available: …", or "it passes: …". The last argument is the result of
+    /// `refuses`.
+    pub why: fn(&GateInput<'_>, &ToolDescriptor, bool) -> String,
 }
 
-/// What a rule of the gate looks at.
-pub(super) struct Look<'a> {
+/// The input of every rule: one tool, the session, and the compiled layers.
+pub(super) struct GateInput<'a> {
     index: usize,
     session_disabled: bool,
     session_broken: bool,
     facts: &'a SessionFacts,
-    /// What the two layers above the agent say of the tool.
-    standing: Standing,
+    /// The flags that the two layers above the agent give the tool.
+    flags: ToolFlags,
     platform: &'a PlatformRules,
     organization: &'a OrgRules,
     agent: &'a AgentRules,
 }
 
-impl<'a> Look<'a> {
+impl<'a> GateInput<'a> {
     pub fn new<P>(rules: &'a Rules<P>, facts: &'a SessionFacts, index: usize, tool: &Tool<P>) -> Self {
         Self {
             index,
-            // The id is far away in memory, and most sessions switch nothing off.
+            // Reading the id is a cache miss, and most sessions disable nothing.
             session_disabled: !facts.disabled.is_empty() && facts.disabled.contains(tool.id()),
             session_broken: !facts.broken.is_empty() && facts.broken.contains_key(tool.id()),
             facts,
-            standing: rules.organization.standing(index),
+            flags: rules.organization.flags(index),
             platform: &rules.platform,
             organization: &rules.organization,
             agent: &rules.agent,
         }
     }
 
-    /// What the platform keeps available whatever lists and profiles say (G14).
+    /// Whether the tool stays available without being in a list or profile (G14).
     fn is_universal(&self) -> bool {
-        self.standing.has(Rule::Universal)
+        self.flags.has(ToolFlag::Universal)
     }
 
-    /// Whether a person must approve, and by which rule.
+    /// Returns the rule that requires a person's approval, if one does.
     pub fn approval(&self) -> Option<Reason> {
         self.agent.approval.contains(self.index).then(|| approval_rule(self.agent))
     }
 }
 
-/// The rule by which an agent's calls need approval.
+/// Returns the rule that decides whether an agent's calls need approval.
 pub(super) fn approval_rule(agent: &AgentRules) -> Reason {
     let rule =
         if agent.document().require_approval_for.is_some() { "require_approval_for" } else { "autonomy" };
     Reason { layer: Layer::Agent, rule }
 }
 
-/// In words, why a call needs approval or does not.
-pub(super) fn approval_why(look: &Look<'_>, tool: &ToolDescriptor, asks: bool) -> String {
-    let autonomy = look.agent.document().autonomy.as_str();
-    match (&look.agent.document().require_approval_for, asks) {
-        (Some(list), _) => listed("require_approval_for", list, tool),
-        (None, true) => format!("the agent is `{autonomy}`, and the tool is not known to change nothing"),
-        (None, false) if look.agent.document().autonomy == Autonomy::Autonomous => {
+/// Returns the reason in words why a call needs approval or does not.
+pub(super) fn approval_why(input: &GateInput<'_>, tool: &ToolDescriptor, needs_approval: bool) -> String {
+    let autonomy = input.agent.document().autonomy.as_str();
+    match (&input.agent.document().require_approval_for, needs_approval) {
+        (Some(list), _) => list_entry("require_approval_for", list, tool),
+        (None, true) => format!("the agent is `{autonomy}`, and the tool is not read-only"),
+        (None, false) if input.agent.document().autonomy == Autonomy::Autonomous => {
             format!("the agent is `{autonomy}`")
         }
-        (None, false) => "the tool changes nothing".to_owned(),
+        (None, false) => "the tool is read-only".to_owned(),
     }
 }
 
@@ -91,26 +92,24 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Platform, "plugin_disabled"),
         error_type: ErrorType::ToolDisabled,
-        hint: "go on without it; an operator can switch it on again",
-        refuses: |look| look.standing.has(Rule::PluginDisabled),
-        why: |_, _, refuses| {
-            if refuses { "its plugin is switched off" } else { "its plugin is on" }.to_owned()
-        },
+        hint: "go on without it; an operator can enable it again",
+        refuses: |input| input.flags.has(ToolFlag::PluginDisabled),
+        why: |_, _, refuses| either(refuses, "its plugin is disabled", "its plugin is enabled"),
     },
     Gate {
         reason: reason(Layer::Platform, "blocked"),
         error_type: ErrorType::ToolDisabled,
         hint: "go on without it; an operator can unblock it",
-        refuses: |look| look.standing.has(Rule::Blocked),
-        why: |look, tool, _| listed("blocked", &look.platform.document().blocked, tool),
+        refuses: |input| input.flags.has(ToolFlag::Blocked),
+        why: |input, tool, _| list_entry("blocked", &input.platform.document().blocked, tool),
     },
     Gate {
         reason: reason(Layer::Platform, "allowed"),
         error_type: ErrorType::AccessDenied,
         hint: IN_THE_LIST,
-        refuses: |look| !look.standing.has(Rule::Allowed),
-        why: |look, tool, _| match &look.platform.document().allowed {
-            Some(allowed) => listed("allowed", allowed, tool),
+        refuses: |input| !input.flags.has(ToolFlag::Allowed),
+        why: |input, tool, _| match &input.platform.document().allowed {
+            Some(allowed) => list_entry("allowed", allowed, tool),
             None => "every loaded tool is allowed".to_owned(),
         },
     },
@@ -118,19 +117,19 @@ pub(super) const GATES: &[Gate] = &[
         reason: reason(Layer::Organization, "disabled"),
         error_type: ErrorType::ToolDisabled,
         hint: "go on without it; the organization's owner can take it out of `disabled`",
-        refuses: |look| look.standing.has(Rule::Disabled),
-        why: |look, tool, _| listed("disabled", &look.organization.document().disabled, tool),
+        refuses: |input| input.flags.has(ToolFlag::Disabled),
+        why: |input, tool, _| list_entry("disabled", &input.organization.document().disabled, tool),
     },
     Gate {
         reason: reason(Layer::Organization, "enabled"),
         error_type: ErrorType::AccessDenied,
         hint: "call one of the tools in the session's list; the organization's owner can add this one to `enabled`",
-        refuses: |look| !look.standing.has(Rule::Enabled) && !look.is_universal(),
-        why: |look, tool, _| match &look.organization.document().enabled {
-            Some(enabled) if enabled.entry_for(&tool.id).is_some() || !look.is_universal() => {
-                listed("enabled", enabled, tool)
+        refuses: |input| !input.flags.has(ToolFlag::Enabled) && !input.is_universal(),
+        why: |input, tool, _| match &input.organization.document().enabled {
+            Some(enabled) if enabled.entry_for(&tool.id).is_some() || !input.is_universal() => {
+                list_entry("enabled", enabled, tool)
             }
-            _ if look.is_universal() => UNIVERSAL.to_owned(),
+            _ if input.is_universal() => UNIVERSAL.to_owned(),
             _ => "the organization has enabled nothing".to_owned(),
         },
     },
@@ -138,11 +137,9 @@ pub(super) const GATES: &[Gate] = &[
         reason: reason(Layer::Organization, "integration"),
         error_type: ErrorType::IntegrationMissing,
         hint: "go on without it; the organization's owner can connect the integration, and while the daemon is sealed an operator unseals it",
-        refuses: |look| look.standing.has(Rule::Missing),
-        why: |look, tool, refuses| match refuses {
-            true => {
-                format!("the integration {} is not connected", quoted(&look.missing_for(tool)))
-            }
+        refuses: |input| input.flags.has(ToolFlag::Missing),
+        why: |input, tool, refuses| match refuses {
+            true => format!("the integration {} is not connected", input.missing_integrations(tool)),
             false => "every integration that it needs is connected".to_owned(),
         },
     },
@@ -150,8 +147,8 @@ pub(super) const GATES: &[Gate] = &[
         reason: reason(Layer::Agent, "server"),
         error_type: ErrorType::AccessDenied,
         hint: IN_THE_LIST,
-        refuses: |look| !look.agent.bound.contains(look.index),
-        why: |look, _, refuses| match (&look.agent.document().server, refuses) {
+        refuses: |input| !input.agent.bound.contains(input.index),
+        why: |input, _, refuses| match (&input.agent.document().server, refuses) {
             (Some(server), _) => format!("the agent is bound to `{server}`"),
             (None, true) => {
                 "the platform demands that agents are bound to a server, and this one is not".to_owned()
@@ -163,28 +160,28 @@ pub(super) const GATES: &[Gate] = &[
         reason: reason(Layer::Agent, "disabled"),
         error_type: ErrorType::ToolDisabled,
         hint: "go on without it; the agent's owner can take it out of `disabled`",
-        refuses: |look| look.agent.disabled.contains(look.index),
-        why: |look, tool, _| listed("disabled", &look.agent.document().disabled, tool),
+        refuses: |input| input.agent.disabled.contains(input.index),
+        why: |input, tool, _| list_entry("disabled", &input.agent.document().disabled, tool),
     },
     Gate {
         reason: reason(Layer::Agent, "profile"),
         error_type: ErrorType::AccessDenied,
         hint: "call one of the tools in the session's list; the agent's owner can give it another profile",
-        refuses: |look| !look.agent.profile.contains(look.index) && !look.is_universal(),
-        why: |look, _, refuses| look.profile_why(refuses),
+        refuses: |input| !input.agent.profile.contains(input.index) && !input.is_universal(),
+        why: |input, _, refuses| input.profile_why(refuses),
     },
     Gate {
         reason: reason(Layer::Agent, "enabled"),
         error_type: ErrorType::AccessDenied,
         hint: "call one of the tools in the session's list; the agent's owner can add this one to `enabled`",
-        refuses: |look| !look.agent.enabled.contains(look.index) && !look.is_universal(),
-        why: |look, tool, refuses| match &look.agent.document().enabled {
+        refuses: |input| !input.agent.enabled.contains(input.index) && !input.is_universal(),
+        why: |input, tool, refuses| match &input.agent.document().enabled {
             Some(enabled) if refuses || enabled.entry_for(&tool.id).is_some() => {
-                listed("enabled", enabled, tool)
+                list_entry("enabled", enabled, tool)
             }
             None if refuses => "the agent has neither `enabled` nor a profile".to_owned(),
-            None if look.agent.profile.contains(look.index) => look.profile_why(false),
-            None if !look.is_universal() => {
+            None if input.agent.profile.contains(input.index) => input.profile_why(false),
+            None if !input.is_universal() => {
                 "the agent has no `enabled` of its own: its profile decides".to_owned()
             }
             _ => UNIVERSAL.to_owned(),
@@ -193,58 +190,57 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Agent, "autonomy"),
         error_type: ErrorType::AccessDenied,
-        hint: "call a tool that changes nothing, or let a person do it",
-        refuses: |look| !look.agent.autonomy.contains(look.index),
-        why: |look, _, refuses| match refuses {
-            true => "the agent is `draft_only`, and the tool is not known to change nothing".to_owned(),
-            false => format!("the agent is `{}`", look.agent.document().autonomy.as_str()),
+        hint: "call a read-only tool, or ask a person to do it",
+        refuses: |input| !input.agent.autonomy.contains(input.index),
+        why: |input, _, refuses| match refuses {
+            true => "the agent is `draft_only`, and the tool is not read-only".to_owned(),
+            false => format!("the agent is `{}`", input.agent.document().autonomy.as_str()),
         },
     },
     Gate {
         reason: reason(Layer::Session, "breaker"),
         error_type: ErrorType::ToolDisabled,
         hint: "go on without it; the orchestrator can enable it again",
-        refuses: |look| look.session_broken,
-        why: |look, tool, _| match look.facts.broken.get(&tool.id) {
+        refuses: |input| input.session_broken,
+        why: |input, tool, _| match input.facts.broken.get(&tool.id) {
             Some(why) => format!("it was stopped in this session: {why}"),
-            None => "it has not kept failing".to_owned(),
+            None => "it has not failed repeatedly".to_owned(),
         },
     },
     Gate {
         reason: reason(Layer::Session, "disabled"),
         error_type: ErrorType::ToolDisabled,
         hint: "go on without it; the orchestrator can enable it again",
-        refuses: |look| look.session_disabled,
+        refuses: |input| input.session_disabled,
         why: |_, _, refuses| {
-            if refuses { "it is disabled for this session" } else { "it is not disabled for this session" }
-                .to_owned()
+            either(refuses, "it is disabled for this session", "it is not disabled for this session")
         },
     },
     Gate {
         reason: reason(Layer::Session, "channel"),
         error_type: ErrorType::ChannelRestricted,
         hint: "go on without it, or do it where the channel allows it",
-        refuses: |look| {
-            let channels = &look.organization.channels;
-            look.standing.has(Rule::Channel) && channels.block(look.facts.channel.as_deref(), look.index)
+        refuses: |input| {
+            let channels = &input.organization.channels;
+            input.flags.has(ToolFlag::Channel) && channels.block(input.facts.channel.as_deref(), input.index)
         },
-        why: |look, _, refuses| look.channel_why(refuses),
+        why: |input, _, refuses| input.channel_why(refuses),
     },
 ];
 
 const UNIVERSAL: &str = "the tool is universal";
 
-impl Look<'_> {
-    fn missing_for(&self, tool: &ToolDescriptor) -> BTreeSet<String> {
-        self.organization.missing_for(tool, self.platform)
+impl GateInput<'_> {
+    fn missing_integrations(&self, tool: &ToolDescriptor) -> String {
+        let missing = self.organization.missing_for(tool, self.platform);
+        missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ")
     }
 
     fn profile_why(&self, refuses: bool) -> String {
         let document = self.agent.document();
-        let named = document.profile_under(self.platform.document());
-        match named {
+        match document.profile_under(self.platform.document()) {
             None => "the agent has no profile".to_owned(),
-            Some(None) => "the agent's subtype is not defined any more".to_owned(),
+            Some(None) => "the agent's subtype is no longer defined".to_owned(),
             Some(Some(profile)) if self.agent.profile.contains(self.index) => {
                 format!("the profile `{profile}` has it")
             }
@@ -252,7 +248,7 @@ impl Look<'_> {
                 format!("{UNIVERSAL}, so the profile `{profile}` need not have it")
             }
             Some(Some(profile)) if self.organization.profile(profile, self.platform).is_none() => {
-                format!("the agent's profile `{profile}` is not defined any more")
+                format!("the agent's profile `{profile}` is no longer defined")
             }
             Some(Some(profile)) => format!("the profile `{profile}` does not have it"),
         }
@@ -268,15 +264,14 @@ impl Look<'_> {
     }
 }
 
-/// Which entry of a list has the tool.
-fn listed(field: &str, list: &ToolList, tool: &ToolDescriptor) -> String {
+/// Names the entry of a list that matches the tool.
+fn list_entry(field: &str, list: &ToolList, tool: &ToolDescriptor) -> String {
     match list.entry_for(&tool.id) {
         Some(entry) => format!("`{entry}` in `{field}`"),
         None => format!("`{field}` does not have it"),
     }
 }
 
-fn quoted(names: &BTreeSet<String>) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(" and ")
+fn either(refuses: bool, refusal: &str, pass: &str) -> String {
+    if refuses { refusal } else { pass }.to_owned()
 }

@@ -1,11 +1,11 @@
-//! The permit: a call that passed the gate, and one that was charged as well.
+//! Permits: a call that passed the gate ([`Checked`]), and one that was charged as well ([`Admitted`]).
 //!
-//! [`Checked`] and [`Admitted`] hold the same facts and have no public way in: `check` makes the first, the
-//! ledger turns it into the second, and the sandbox runs nothing else. The component travels inside, so
-//! a call cannot be paired with another plugin than the one that was decided about.
+//! Both hold the same facts and have no public constructor: `check` creates the first, the ledger turns it into the
+//! second, and the sandbox runs nothing else. The permit owns the component, so a call cannot be paired with another
+//! plugin than the one that the decision was about.
 //!
 //! ```compile_fail
-//! # fn forge(facts: Box<toolgate_admission::Facts<()>>) {
+//! # fn forge(facts: Box<toolgate_admission::CallFacts<()>>) {
 //! let admitted = toolgate_admission::Admitted(facts);
 //! # }
 //! ```
@@ -14,40 +14,47 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Reason, refusal};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::approval::{Approval, Binding};
+use super::refusal;
+use super::verdict::Reason;
+use crate::approval::{Approval, ApprovalBinding};
 use crate::arguments::{Arguments, JsonError, parse_strict};
 use crate::descriptor::{Mode, ToolDescriptor};
-use crate::egress::Reach;
+use crate::egress::CallAccess;
 use crate::error::{CallError, ErrorType};
 use crate::limits::Limits;
 use crate::name::{ToolId, WireName};
 use crate::rules::{Autonomy, Digest, Plugin, Tool};
+use crate::schema::Violation;
 
-/// Deepest nesting of a result: common parsers, those of callers among them, stop here.
+/// Deepest nesting of a result: common JSON parsers of clients return an error beyond it.
 const OUTPUT_DEPTH: u64 = 128;
 
-/// What is known of a call that passed the gate.
-pub struct Facts<P> {
+const BROKEN_CONTRACT: &str = "the plugin returned an invalid result: report it to its publisher";
+
+/// A call that passed the gate: tool, arguments, limits and access.
+pub struct CallFacts<P> {
     tool: Tool<P>,
     called: Arc<str>,
     arguments: Arguments,
     limits: Limits,
-    reach: Arc<Reach>,
+    access: Arc<CallAccess>,
     reason: Reason,
 }
 
-/// A call that passed the gate. Only [`check()`](super::check()) makes one.
-pub struct Checked<P>(Box<Facts<P>>);
+/// A call that passed the gate. Only [`check()`](super::check()) creates one.
+#[derive(Debug)]
+pub struct Checked<P>(Box<CallFacts<P>>);
 
-/// A call that passed the gate and was charged: what the sandbox runs. Only
-/// [`Ledger::charge`](crate::Ledger::charge) makes one.
-pub struct Admitted<P>(Box<Facts<P>>);
+/// A call that passed the gate and was charged, which the sandbox runs. Only
+/// [`Ledger::charge`](crate::Ledger::charge) creates one.
+#[derive(Debug)]
+pub struct Admitted<P>(Box<CallFacts<P>>);
 
-/// A call that passed every rule but the one that asks for a person. Only [`check()`](super::check()) makes one, and only
-/// an approval that covers it makes it a [`Checked`].
+/// A call that passed every rule and needs a person's approval. Only [`check()`](super::check()) creates one, and only an
+/// approval that covers it turns it into a [`Checked`].
+#[derive(Debug)]
 pub struct Unapproved<P> {
     checked: Checked<P>,
     autonomy: Autonomy,
@@ -58,15 +65,15 @@ impl<P> Unapproved<P> {
         Self { checked, autonomy }
     }
 
-    /// What an approval of this call is bound to: what it would do, and the rules that ask.
-    pub fn binding(&self) -> Binding {
-        Binding {
+    /// Returns the key that an approval of this call is bound to: tool, arguments, and the rules that require approval.
+    pub fn binding(&self) -> ApprovalBinding {
+        ApprovalBinding {
             tool: self.id().clone(),
             plugin: self.digest().clone(),
             rules: json!({
                 "asked_by": self.reason().rule,
                 "autonomy": self.autonomy.as_str(),
-                "reaches": self.reach().bound(),
+                "reaches": self.access().binding(),
             })
             .to_string(),
             arguments: Arc::clone(self.arguments().raw_text()),
@@ -78,8 +85,8 @@ impl<P> Unapproved<P> {
         approval.covers(&self.binding(), self.arguments().value())
     }
 
-    /// The call as it may run, if the approval covers it; itself again if not. That the approval has not been used up
-    /// is for the caller to see to, who keeps it.
+    /// Returns the call as [`Checked`] if the approval covers it, or itself as the error. The caller, which stores the
+    /// approval, makes sure that it is not used up.
     pub fn approved_by(self, approval: &Approval) -> Result<Checked<P>, Self> {
         match self.is_covered_by(approval) {
             true => Ok(self.checked),
@@ -89,16 +96,10 @@ impl<P> Unapproved<P> {
 }
 
 impl<P> Deref for Unapproved<P> {
-    type Target = Facts<P>;
+    type Target = CallFacts<P>;
 
-    fn deref(&self) -> &Facts<P> {
+    fn deref(&self) -> &CallFacts<P> {
         &self.checked
-    }
-}
-
-impl<P> fmt::Debug for Unapproved<P> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Unapproved").field(&self.checked).finish()
     }
 }
 
@@ -108,36 +109,36 @@ impl<P> Checked<P> {
         called: Arc<str>,
         arguments: Arguments,
         limits: Limits,
-        reach: Arc<Reach>,
+        access: Arc<CallAccess>,
         reason: Reason,
     ) -> Self {
-        Self(Box::new(Facts { tool, called, arguments, limits, reach, reason }))
+        Self(Box::new(CallFacts { tool, called, arguments, limits, access, reason }))
     }
 
-    /// For the ledger alone, once it has charged the call.
+    /// Only for the ledger, after it has charged the call.
     pub(crate) fn admit(self) -> Admitted<P> {
         Admitted(self.0)
     }
 }
 
 impl<P> Deref for Checked<P> {
-    type Target = Facts<P>;
+    type Target = CallFacts<P>;
 
-    fn deref(&self) -> &Facts<P> {
+    fn deref(&self) -> &CallFacts<P> {
         &self.0
     }
 }
 
 impl<P> Deref for Admitted<P> {
-    type Target = Facts<P>;
+    type Target = CallFacts<P>;
 
-    fn deref(&self) -> &Facts<P> {
+    fn deref(&self) -> &CallFacts<P> {
         &self.0
     }
 }
 
-impl<P> Facts<P> {
-    /// What runs.
+impl<P> CallFacts<P> {
+    /// The component to run.
     pub fn component(&self) -> &P {
         &self.tool.plugin().component
     }
@@ -152,7 +153,7 @@ impl<P> Facts<P> {
         &self.tool.plugin().digest
     }
 
-    /// What the plugin says of the tool.
+    /// The tool as its plugin describes it.
     pub fn tool(&self) -> &ToolDescriptor {
         self.tool.descriptor()
     }
@@ -162,138 +163,106 @@ impl<P> Facts<P> {
         self.tool.id()
     }
 
-    /// What a model calls the tool.
+    /// The tool's wire name, which models call it by.
     pub fn wire(&self) -> &WireName {
         &self.tool.descriptor().wire
     }
 
-    /// The name that the model called, as it wrote it.
-    pub fn called(&self) -> &str {
+    /// The name as the model wrote it.
+    pub fn called_name(&self) -> &str {
         &self.called
     }
 
-    /// The arguments, as they came and as they read.
+    /// The arguments, as raw text and parsed.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
     }
 
-    /// What the call may use.
+    /// The limits of the call.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// What the call may reach: asked for, granted, and left by the agent's document.
-    pub fn reach(&self) -> &Arc<Reach> {
-        &self.reach
+    /// The files, requests and credentials that the call may access.
+    pub fn access(&self) -> &Arc<CallAccess> {
+        &self.access
     }
 
-    /// Why it may run.
+    /// The rule that let the call pass.
     pub fn reason(&self) -> &Reason {
         &self.reason
     }
 
-    /// Checks a result against the output schema (R3) and gives it back byte for byte.
+    /// Validates a result against the output schema (R3) and returns it byte for byte.
     pub fn check_output(&self, json: impl Into<String>) -> Result<String, CallError> {
         let json = json.into();
         self.check_mode(Mode::Server)?;
-        self.check_text(&json)?;
-        let value = parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
-        if let Some(schema) = &self.tool().output {
-            schema.check(&value).map_err(|violations| refusal::invalid_output(&violations, &self.called))?;
-        }
+        let value = self.parse_output(&json, |error| self.unreadable(error))?;
+        self.validate_output(&value, refusal::invalid_output)?;
         Ok(json)
     }
 
-    /// Checks what a client says came of its part of a call (T3), and gives it back byte for byte.
+    /// Validates the result that a client sends for its part of a call (T3), and returns it byte for byte.
     pub fn check_client_result(&self, json: impl Into<String>) -> Result<String, CallError> {
         let json = json.into();
-        self.check_text(&json)?;
-        let value =
-            parse_strict(&json, OUTPUT_DEPTH).map_err(|error| refusal::unreadable_client_result(&error))?;
-        match &self.tool().output {
-            None => Ok(json),
-            Some(schema) => match schema.check(&value) {
-                Ok(()) => Ok(json),
-                Err(violations) => Err(refusal::invalid_client_result(&violations, &self.called)),
-            },
-        }
+        let value = self.parse_output(&json, refusal::unreadable_client_result)?;
+        self.validate_output(&value, refusal::invalid_client_result)?;
+        Ok(json)
     }
 
-    /// Checks the payload that a tool of mode `client` prepared, and gives it back byte for byte. Its form is
-    /// a matter between plugin and client.
+    /// Checks the payload that a tool of mode `client` prepared for the client, and returns it byte for byte. It has no
+    /// schema.
     pub fn check_client_payload(&self, json: impl Into<String>) -> Result<String, CallError> {
         let json = json.into();
         self.check_mode(Mode::Client)?;
-        self.check_text(&json)?;
-        parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        self.parse_output(&json, |error| self.unreadable(error))?;
         Ok(json)
     }
 
-    /// T3: a tool ends where it said it would.
-    fn check_mode(&self, ended: Mode) -> Result<(), CallError> {
+    /// Refuses a result of another mode than the tool declares (T3).
+    fn check_mode(&self, found: Mode) -> Result<(), CallError> {
         let declared = self.tool().mode;
-        if declared == ended {
+        if declared == found {
             return Ok(());
         }
-        let message = format!(
-            "the tool `{}` has mode `{}` and answered as one of mode `{}`",
-            self.id(),
-            declared.as_str(),
-            ended.as_str()
-        );
-        Err(CallError::new(
-            ErrorType::InvalidOutput,
-            message,
-            "the plugin broke its own contract: tell its publisher",
-        ))
+        let (id, declared, found) = (self.id(), declared.as_str(), found.as_str());
+        let message = format!("the tool `{id}` has mode `{declared}` and answered as one of mode `{found}`");
+        Err(CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT))
     }
 
-    fn check_text(&self, json: &str) -> Result<(), CallError> {
-        if json.len() as u64 <= self.limits.output_bytes {
-            return Ok(());
+    fn parse_output(&self, json: &str, error: impl Fn(&JsonError) -> CallError) -> Result<Value, CallError> {
+        let (bytes, most) = (json.len() as u64, self.limits.output_bytes);
+        if bytes > most {
+            let message = format!("the result has {bytes} bytes, more than the {most} allowed");
+            let hint = "ask for less: a narrower query, or a part at a time";
+            return Err(CallError::new(ErrorType::OutputTooLarge, message, hint));
         }
-        let message = format!(
-            "the result has {} bytes, more than the {} allowed",
-            json.len(),
-            self.limits.output_bytes
-        );
-        Err(CallError::new(
-            ErrorType::OutputTooLarge,
-            message,
-            "ask for less: a narrower query, or a part at a time",
-        ))
+        parse_strict(json, OUTPUT_DEPTH).map_err(|json_error| error(&json_error))
+    }
+
+    fn validate_output(
+        &self,
+        value: &Value,
+        error: fn(&[Violation], &str) -> CallError,
+    ) -> Result<(), CallError> {
+        let Some(schema) = &self.tool().output else { return Ok(()) };
+        schema.validate(value).map_err(|violations| error(&violations, &self.called))
     }
 
     fn unreadable(&self, error: &JsonError) -> CallError {
         let message = format!("the result of `{}` is not acceptable JSON: {error}", self.id());
-        CallError::new(
-            ErrorType::InvalidOutput,
-            message,
-            "the plugin broke its own contract: tell its publisher",
-        )
+        CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT)
     }
 }
 
-/// Shows what was decided and nothing of what was sent.
-impl<P> fmt::Debug for Facts<P> {
+/// Omits the arguments, which can hold secrets.
+impl<P> fmt::Debug for CallFacts<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Facts")
+            .debug_struct("CallFacts")
             .field("id", &self.id().to_string())
             .field("arguments", &self.arguments)
             .field("reason", &self.reason)
             .finish_non_exhaustive()
-    }
-}
-
-impl<P> fmt::Debug for Checked<P> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Checked").field(&self.0).finish()
-    }
-}
-
-impl<P> fmt::Debug for Admitted<P> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Admitted").field(&self.0).finish()
     }
 }

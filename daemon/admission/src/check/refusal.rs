@@ -1,15 +1,17 @@
-//! A call that does not run: what its caller is told, and why.
+//! Builds the error of a call that does not run, and its reason.
 //!
-//! The words are for a model first. They name the tool as it was called, say what was wrong, and end in a
-//! hint with something to do. A tool that does not exist and one that is hidden are told in the same
-//! way, so a refusal teaches nobody what is there.
+//! The messages are written for a model: they name the tool as it was called, say what is wrong, and come with a hint
+//! that says what to do. A tool that does not exist and one that the agent cannot see have the same error, so that a
+//! refusal does not reveal which tools are loaded.
 
 use serde_json::json;
 use toolgate_api::nearest;
 use toolgate_api::text::{escape_for_display, list};
 
-use super::gates::{GATES, Look};
-use super::{Layer, OTHER_CATALOGUE, Reason, SessionFacts, callable};
+use super::CallFacts;
+use super::decide::{OTHER_CATALOGUE, callable};
+use super::gates::{GATES, GateInput};
+use super::verdict::{Layer, Reason, SessionFacts};
 use crate::arguments::JsonError;
 use crate::descriptor::RateLimit;
 use crate::error::{CallError, ErrorType};
@@ -17,131 +19,126 @@ use crate::name::ToolId;
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
 
-/// Callable tools among which the nearest name is looked for: each costs some hundred steps, and the
-/// name came from outside.
+/// Callable tools that are compared with an unknown name: each comparison costs some hundred steps, and the caller chooses
+/// the name.
 const NEAREST_AMONG: usize = 1_000;
 /// Callable tools that a hint names.
 const TOOLS_SHOWN: usize = 12;
-/// Longest name shown, in characters.
+/// Longest name in a message, in characters.
 const NAME_CHARS: usize = 80;
 
 /// A call that does not run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// What the caller is told.
+    /// The error that the caller gets.
     pub error: CallError,
-    /// Which rule decided.
+    /// The rule that decided.
     pub reason: Reason,
-    /// The tool that was meant, where there is one of that name.
+    /// The tool, if one has the name that was called.
     pub tool: Option<ToolId>,
     /// The digest of its plugin.
     pub digest: Option<Digest>,
 }
 
 impl Refusal {
-    fn about<P>(tool: &Tool<P>, reason: Reason, error: CallError) -> Self {
-        Self { error, reason, tool: Some(tool.id().clone()), digest: Some(tool.plugin().digest.clone()) }
-    }
-
-    /// A call that is not for this agent, or not now.
+    /// The call is not for this agent, or not now.
     pub(super) fn by_rule<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str, reason: Reason) -> Self {
         let gate = GATES.iter().find(|gate| gate.reason == reason);
         match (rules.catalogue.find(called), gate) {
             (Some(tool), Some(gate)) => {
-                let look = Look::new(rules, facts, tool.index(), tool);
-                let why = (gate.why)(&look, tool.descriptor(), true);
-                Self::about(tool, reason, told_why(reason, called, gate.error_type, &why, gate.hint))
+                let input = GateInput::new(rules, facts, tool.index(), tool);
+                let why = (gate.why)(&input, tool.descriptor(), true);
+                Self::of_tool(tool, reason, gate_error(reason, called, gate.error_type, &why, gate.hint))
             }
-            _ if reason == OTHER_CATALOGUE => {
-                let error =
-                    CallError::new(ErrorType::Unavailable, "the rules are being replaced", "call again");
-                Self { error, reason, tool: None, digest: None }
-            }
-            _ => Self { error: not_found(rules, facts, called), reason, tool: None, digest: None },
+            _ if reason == OTHER_CATALOGUE => Self::without_tool(
+                reason,
+                CallError::new(ErrorType::Unavailable, "the rules are being replaced", "call again"),
+            ),
+            _ => Self::without_tool(reason, not_found_error(rules, facts, called)),
         }
     }
 
-    /// A call in one round more than a turn or a session may have (T4).
-    pub fn of_rounds(what: &'static str, allowed: u64) -> Self {
-        let message = format!("this {what} has had its {allowed} rounds of calls");
+    /// The call is in one round more than a turn or a session may have (T4).
+    pub fn rounds_exceeded(what: &'static str, allowed: u64) -> Self {
+        let message = format!("this {what} has used its {allowed} rounds of calls");
         let hint = match what {
             "turn" => "answer with what is there; a new turn may call again, with new ids",
             _ => "answer with what is there, or open a new session",
         };
         let error = CallError::new(ErrorType::RoundsExceeded, message, hint)
             .with_details(json!({"layer": "session", "rule": "rounds", "allowed": allowed}));
-        Self { error, reason: Reason { layer: Layer::Session, rule: "rounds" }, tool: None, digest: None }
+        Self::without_tool(Reason { layer: Layer::Session, rule: "rounds" }, error)
     }
 
-    pub(super) fn of_arguments<P>(tool: &Tool<P>, error: CallError) -> Self {
-        Self::about(tool, Reason { layer: Layer::Schema, rule: "input_schema" }, error)
+    pub(super) fn invalid_arguments<P>(tool: &Tool<P>, error: CallError) -> Self {
+        Self::of_tool(tool, Reason { layer: Layer::Schema, rule: "input_schema" }, error)
     }
 
-    /// A call beyond the rate of its organization.
-    pub(crate) fn rate_limited<P>(checked: &super::Facts<P>, retry_after_ms: u64) -> Self {
+    /// The call exceeds the rate limit of its organization.
+    pub(crate) fn rate_limited<P>(checked: &CallFacts<P>, retry_after_ms: u64) -> Self {
         let message = "too many calls of this organization in a short time";
         Self::by_rate(checked, "calls_per_second", message, retry_after_ms)
     }
 
+    /// The call exceeds the rate limit of its plugin.
     pub(crate) fn plugin_rate_limited<P>(
-        checked: &super::Facts<P>,
+        checked: &CallFacts<P>,
         limit: RateLimit,
         retry_after_ms: u64,
     ) -> Self {
         let RateLimit { calls, seconds } = limit;
         let namespace = &checked.id().namespace;
-        let message =
-            format!("the service behind `{namespace}` takes {calls} calls in {seconds} s, which are used up");
+        let message = format!(
+            "the service behind `{namespace}` accepts {calls} calls in {seconds} s, and they are used up"
+        );
         Self::by_rate(checked, "rate_limit", message, retry_after_ms)
     }
 
     fn by_rate<P>(
-        checked: &super::Facts<P>,
+        checked: &CallFacts<P>,
         rule: &'static str,
         message: impl Into<String>,
         retry_after_ms: u64,
     ) -> Self {
         let hint = format!("call again in {retry_after_ms} ms");
         let error = CallError::new(ErrorType::RateLimited, message, hint).with_retry_after_ms(retry_after_ms);
-        Self {
-            error,
-            reason: Reason { layer: Layer::Rate, rule },
-            tool: Some(checked.id().clone()),
-            digest: Some(checked.plugin().digest.clone()),
-        }
+        let (tool, digest) = (Some(checked.id().clone()), Some(checked.digest().clone()));
+        Self { error, reason: Reason { layer: Layer::Rate, rule }, tool, digest }
+    }
+
+    fn of_tool<P>(tool: &Tool<P>, reason: Reason, error: CallError) -> Self {
+        Self { error, reason, tool: Some(tool.id().clone()), digest: Some(tool.plugin().digest.clone()) }
+    }
+
+    fn without_tool(reason: Reason, error: CallError) -> Self {
+        Self { error, reason, tool: None, digest: None }
     }
 }
 
-/// A refusal by a rule of the gate. Of the platform's rules the caller learns only that one of them decided: they are
-/// the operator's, and the audit log has them.
-fn told_why(reason: Reason, called: &str, error_type: ErrorType, why: &str, hint: &str) -> CallError {
-    let is_platforms = reason.layer == Layer::Platform;
+/// The error of a rule of the gate. If the platform refused, the caller does not learn by which rule, since these are the
+/// operator's; the audit log has it.
+fn gate_error(reason: Reason, called: &str, error_type: ErrorType, why: &str, hint: &str) -> CallError {
+    let layer = reason.layer.as_str();
+    let is_platform = reason.layer == Layer::Platform;
+    let called = escape_for_display(called, NAME_CHARS);
     let message = match error_type {
-        ErrorType::AccessDenied => denied(called),
-        _ if is_platforms => {
-            format!(
-                "the tool `{}` is not available: the platform has switched it off",
-                escape_for_display(called, NAME_CHARS)
-            )
+        // G3, word for word.
+        ErrorType::AccessDenied => {
+            format!("Access denied. This agent is not authorized to use the {called} tool.")
         }
-        _ => format!("the tool `{}` is not available: {why}", escape_for_display(called, NAME_CHARS)),
+        _ if is_platform => {
+            format!("the tool `{called}` is not available: the platform has disabled it")
+        }
+        _ => format!("the tool `{called}` is not available: {why}"),
     };
-    let details = match is_platforms {
-        true => json!({"layer": reason.layer.as_str()}),
-        false => json!({"layer": reason.layer.as_str(), "rule": reason.rule, "why": why}),
+    let details = match is_platform {
+        true => json!({"layer": layer}),
+        false => json!({"layer": layer, "rule": reason.rule, "why": why}),
     };
     CallError::new(error_type, message, hint).with_details(details)
 }
 
-/// G3, word for word, with the name that was called.
-fn denied(called: &str) -> String {
-    format!(
-        "Access denied. This agent is not authorized to use the {} tool.",
-        escape_for_display(called, NAME_CHARS)
-    )
-}
-
-fn not_found<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallError {
+fn not_found_error<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallError {
     let wires = || callable(rules, facts).map(|(tool, _)| tool.descriptor().wire.as_str());
     let hint = match nearest_wire(called, wires().take(NEAREST_AMONG)) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
@@ -155,8 +152,7 @@ fn not_found<P>(rules: &Rules<P>, facts: &SessionFacts, called: &str) -> CallErr
     )
 }
 
-/// The callable tool that was probably meant. Models drop the prefix and mix up the joints, so both are left out
-/// of the comparison.
+/// Returns the nearest wire name. Models omit the prefix and confuse the separators, so the comparison ignores both.
 fn nearest_wire<'a>(called: &str, wires: impl Iterator<Item = &'a str>) -> Option<String> {
     let prefix = "call_";
     let bare = called.get(..prefix.len()).filter(|head| head.eq_ignore_ascii_case(prefix));
@@ -164,49 +160,39 @@ fn nearest_wire<'a>(called: &str, wires: impl Iterator<Item = &'a str>) -> Optio
     nearest(&bare, wires.filter_map(|wire| wire.strip_prefix(prefix))).map(|wire| format!("{prefix}{wire}"))
 }
 
-/// The loaded tool that was probably meant, for those who may know of every one.
-pub(super) fn nearest_of_all<P>(rules: &Rules<P>, called: &str) -> Option<String> {
+/// Returns the nearest of all loaded tools, for readers who may see every tool.
+pub(super) fn nearest_loaded_tool<P>(rules: &Rules<P>, called: &str) -> Option<String> {
     let wires = rules.catalogue.tools().iter().map(|tool| tool.descriptor().wire.as_str());
     let nearest = nearest_wire(called, wires.take(NEAREST_AMONG))?;
     rules.catalogue.find(&nearest).map(|tool| tool.id().to_string())
 }
 
-/// What the caller is told of arguments that do not fit (R2).
-pub(super) fn invalid_arguments(violations: &[Violation], called: &str, hint: String) -> CallError {
-    let sentence = |violation: &Violation| {
-        format!(
-            "Validation Error: {} for tool '{}'",
-            violation.message,
-            escape_for_display(called, NAME_CHARS)
-        )
-    };
-    told(ErrorType::InvalidArguments, violations, sentence, hint)
+/// The error for arguments that do not fit the input schema (R2).
+pub(super) fn invalid_arguments_error(violations: &[Violation], called: &str, hint: String) -> CallError {
+    let called = escape_for_display(called, NAME_CHARS);
+    let sentence =
+        |violation: &Violation| format!("Validation Error: {} for tool '{called}'", violation.message);
+    violations_error(ErrorType::InvalidArguments, violations, sentence, hint)
 }
 
-/// What the caller is told of a result that does not fit (R3).
+/// The error for a result that does not fit the output schema (R3).
 pub(super) fn invalid_output(violations: &[Violation], called: &str) -> CallError {
+    let called = escape_for_display(called, NAME_CHARS);
     let sentence = |violation: &Violation| {
-        format!(
-            "the result does not fit the tool's schema: {} of tool '{}'",
-            violation.message,
-            escape_for_display(called, NAME_CHARS)
-        )
+        format!("the result does not fit the tool's schema: {} of tool '{called}'", violation.message)
     };
     let hint =
-        "the plugin broke its own contract: tell its publisher, and do not call it again in the same way";
-    told(ErrorType::InvalidOutput, violations, sentence, hint.to_owned())
+        "the plugin returned an invalid result: report it to its publisher, and do not repeat the call";
+    violations_error(ErrorType::InvalidOutput, violations, sentence, hint.to_owned())
 }
 
-/// What the client is told of a result that does not fit (T3). The call stays open for another one.
+/// The error for a client's result that does not fit the output schema (T3). The call stays open for another result.
 pub(super) fn invalid_client_result(violations: &[Violation], called: &str) -> CallError {
+    let called = escape_for_display(called, NAME_CHARS);
     let sentence = |violation: &Violation| {
-        format!(
-            "the result does not fit the output schema of tool '{}': {}",
-            escape_for_display(called, NAME_CHARS),
-            violation.sentence()
-        )
+        format!("the result does not fit the output schema of tool '{called}': {}", violation.sentence())
     };
-    told(ErrorType::InvalidOutput, violations, sentence, RESULT_HINT.to_owned())
+    violations_error(ErrorType::InvalidOutput, violations, sentence, RESULT_HINT.to_owned())
 }
 
 pub(super) fn unreadable_client_result(error: &JsonError) -> CallError {
@@ -216,7 +202,7 @@ pub(super) fn unreadable_client_result(error: &JsonError) -> CallError {
 
 const RESULT_HINT: &str = "post a result that fits, or `{\"status\":\"error\",\"message\":…}`; the call stays open until it expires";
 
-fn told(
+fn violations_error(
     error_type: ErrorType,
     violations: &[Violation],
     sentence: impl Fn(&Violation) -> String,
@@ -227,16 +213,10 @@ fn told(
         0 => String::new(),
         more => format!(" (and {more} more)"),
     };
-    let details: Vec<_> = violations
-        .iter()
-        .map(|violation| {
-            json!({
-                "pointer": violation.pointer,
-                "expected": violation.expected,
-                "found": violation.found,
-                "message": sentence(violation),
-            })
-        })
-        .collect();
+    let detail = |violation: &Violation| {
+        let Violation { pointer, expected, found, .. } = violation;
+        json!({"pointer": pointer, "expected": expected, "found": found, "message": sentence(violation)})
+    };
+    let details: Vec<_> = violations.iter().map(detail).collect();
     CallError::new(error_type, format!("{first}{more}"), hint).with_details(json!({"violations": details}))
 }

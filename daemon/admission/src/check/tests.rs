@@ -1,5 +1,5 @@
-//! The gate from outside: every refusal beside the call that passes, and the properties that must hold for
-//! any rules. The layers and how they work together are in `tests/layers.rs`.
+//! Tests of the gate: every refusal beside a call that passes, and properties for arbitrary rules. `tests/layers.rs` tests
+//! the layers together.
 
 mod layers;
 
@@ -8,26 +8,28 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
-use crate::approval::{Approval, Binding};
+use crate::approval::{Approval, ApprovalBinding};
 use crate::descriptor::Descriptor;
-use crate::error::CallError;
+use crate::error::{CallError, ErrorType};
 use crate::limits::{LimitName, LimitsPatch};
 use crate::name::Name;
 use crate::rules::{AgentDocument, Catalogue, Digest, OrgDocument, PlatformDocument, Plugin};
 use crate::{Ledger, Rates};
 
-/// A plugin with tools that take anything.
+/// A plugin with tools that accept any arguments.
 pub(crate) fn plugin(namespace: &str, tools: &[&str]) -> Arc<Plugin<&'static str>> {
     let tools: Vec<_> = tools
         .iter()
         .map(|name| json!({"name": name, "description": "Does it.", "usage": "Use it.", "input_schema": {"type": "object"}}))
         .collect();
-    described(&json!({"name": namespace, "version": "1.0.0", "tools": tools}))
+    plugin_from(&json!({"name": namespace, "version": "1.0.0", "tools": tools}))
 }
 
-/// A plugin with this description.
-pub(crate) fn described(description: &Value) -> Arc<Plugin<&'static str>> {
+/// Builds a plugin from a description.
+pub(crate) fn plugin_from(description: &Value) -> Arc<Plugin<&'static str>> {
     let descriptor = Descriptor::parse(&description.to_string()).expect("a description");
     Arc::new(Plugin {
         granted: Arc::new(descriptor.capabilities.clone().into()),
@@ -38,8 +40,8 @@ pub(crate) fn described(description: &Value) -> Arc<Plugin<&'static str>> {
     })
 }
 
-/// A call of that tool by an agent that may call everything.
-pub(crate) fn checked(
+/// Checks a call by an agent that may call every tool.
+pub(crate) fn checked_call(
     plugin: Arc<Plugin<&'static str>>,
     tool: &str,
     arguments: &str,
@@ -54,16 +56,16 @@ pub(crate) fn checked(
     }
 }
 
-/// Rules for an agent of an organization that has everything. The agent is autonomous unless it says otherwise.
+/// Rules for an agent of an organization that has every tool. The agent is autonomous by default.
 fn rules_of(plugins: Vec<Arc<Plugin<&'static str>>>, agent: &str) -> Rules<&'static str> {
     let catalogue = Arc::new(Catalogue::new(LimitsPatch::new(), plugins));
     let mut document: Value = serde_json::from_str(agent).expect(agent);
     document.as_object_mut().expect(agent).entry("autonomy").or_insert(json!("autonomous"));
     let agent = AgentDocument::parse(&document.to_string()).expect(agent);
-    Rules::compile(catalogue, PlatformDocument::default(), OrgDocument::everything(), BTreeSet::new(), agent)
+    Rules::compile(catalogue, PlatformDocument::default(), OrgDocument::allow_all(), BTreeSet::new(), agent)
 }
 
-/// `crm` and `files` are loaded, and `old`, which is switched off.
+/// Rules with the plugins `crm` and `files`, and `old`, which is disabled.
 fn rules(agent: &str) -> Rules<&'static str> {
     let mut old = Arc::into_inner(plugin("old", &["tool"])).expect("the only one");
     old.disabled = true;
@@ -88,17 +90,19 @@ fn runs(rules: &Rules<&'static str>, tool: &str) -> bool {
     matches!(check(rules, &SessionFacts::default(), call(tool, "{}")), Verdict::Run(_))
 }
 
-fn admitted(plugin: Arc<Plugin<&'static str>>, tool: &str) -> Admitted<&'static str> {
+fn admitted_call(plugin: Arc<Plugin<&'static str>>, tool: &str) -> Admitted<&'static str> {
     let organization = Name::parse("acme").expect("a name");
-    Ledger::new(Rates::UNLIMITED).charge(&organization, checked(plugin, tool, "{}"), 0).expect("no bound")
+    Ledger::new(Rates::UNLIMITED)
+        .charge(&organization, checked_call(plugin, tool, "{}"), 0)
+        .expect("no bound")
 }
 
-/// A plugin `t` with one tool `t` of these schemas.
+/// A plugin `t` with one tool `t`, with these additional fields.
 fn tool_with(more: &Value) -> Arc<Plugin<&'static str>> {
     let mut tool =
         json!({"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}});
     tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    described(&json!({"name": "t", "version": "1", "tools": [tool]}))
+    plugin_from(&json!({"name": "t", "version": "1", "tools": [tool]}))
 }
 
 /// G3, word for word, with the name that was called.
@@ -117,7 +121,7 @@ fn a_tool_that_is_not_in_the_list_is_denied_and_one_that_is_runs() {
     assert!(runs(&rules, "call_crm_search"));
 }
 
-/// Requirements 9.1: an empty list, and no list, mean nothing.
+/// Requirements 9.1: an empty list and an absent list match no tool.
 #[test]
 fn an_agent_without_a_list_may_call_nothing() {
     for agent in ["{}", r#"{"enabled":[]}"#] {
@@ -164,7 +168,7 @@ fn a_tool_that_the_session_switched_off_is_disabled_there() {
     assert!(runs(&rules, "crm/search"));
 }
 
-/// G11: what an approval binds, and that nothing else makes the call one that runs.
+/// G11: the binding of an approval, and that only a matching approval lets the call run.
 #[test]
 fn a_call_that_needs_approval_runs_with_one_that_covers_it_and_no_other() {
     let rules = rules(r#"{"enabled":"*","require_approval_for":["crm/delete"]}"#);
@@ -174,14 +178,14 @@ fn a_call_that_needs_approval_runs_with_one_that_covers_it_and_no_other() {
     };
     assert_eq!(unapproved().reason(), &Reason { layer: Layer::Agent, rule: "require_approval_for" });
     let binding = unapproved().binding();
-    let approval = |binding: &Binding| Approval { binding: binding.clone(), constraints: None };
+    let approval = |binding: &ApprovalBinding| Approval { binding: binding.clone(), constraints: None };
     let checked = unapproved().approved_by(&approval(&binding)).expect("covered");
     assert_eq!(checked.arguments().raw(), r#"{"id": 1}"#);
     let others = [
-        Binding { arguments: r#"{"id":1}"#.into(), ..binding.clone() },
-        Binding { plugin: Digest::from_sha256([8; 32]), ..binding.clone() },
-        Binding { rules: "{}".to_owned(), ..binding.clone() },
-        Binding { tool: crate::ToolId::parse("crm/search").unwrap(), ..binding.clone() },
+        ApprovalBinding { arguments: r#"{"id":1}"#.into(), ..binding.clone() },
+        ApprovalBinding { plugin: Digest::from_sha256([8; 32]), ..binding.clone() },
+        ApprovalBinding { rules: "{}".to_owned(), ..binding.clone() },
+        ApprovalBinding { tool: crate::ToolId::parse("crm/search").unwrap(), ..binding.clone() },
     ];
     for other in others {
         assert!(unapproved().approved_by(&approval(&other)).is_err(), "{other:?}");
@@ -189,7 +193,7 @@ fn a_call_that_needs_approval_runs_with_one_that_covers_it_and_no_other() {
     assert!(runs(&rules, "crm/search"));
 }
 
-/// What a person is asked about is what would run.
+/// The arguments that an approver is shown are those that would run.
 #[test]
 fn arguments_that_do_not_fit_are_refused_before_a_person_is_asked() {
     let plugin = tool_with(&json!({"input_schema": {"type": "object", "required": ["n"]}}));
@@ -250,7 +254,7 @@ fn rules_compiled_against_another_catalogue_let_nothing_through() {
 /// R2, word for word, with the name that the model called.
 #[test]
 fn a_missing_argument_is_told_in_the_published_words() {
-    let files = described(&json!({"name": "write", "version": "1", "tools": [{
+    let files = plugin_from(&json!({"name": "write", "version": "1", "tools": [{
         "name": "file", "description": "D.", "usage": "U.",
         "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]},
     }]}));
@@ -339,18 +343,18 @@ fn what_is_redacted_does_not_stand_in_the_refusal() {
 #[test]
 fn a_checked_call_carries_what_was_decided_about() {
     let raw = " {\"a\" : 1.0}";
-    let checked = checked(plugin("crm", &["search"]), "CALL_crm_search", raw);
+    let checked = checked_call(plugin("crm", &["search"]), "CALL_crm_search", raw);
     assert_eq!(checked.arguments().raw(), raw);
-    assert_eq!((checked.called(), checked.wire().as_str()), ("CALL_crm_search", "call_crm_search"));
+    assert_eq!((checked.called_name(), checked.wire().as_str()), ("CALL_crm_search", "call_crm_search"));
     assert_eq!((*checked.component(), checked.id().to_string().as_str()), ("component", "crm/search"));
     assert_eq!(checked.reason(), &Reason { layer: Layer::Agent, rule: "enabled" });
     assert!(!format!("{checked:?}").contains("1.0"), "{checked:?}");
 }
 
-/// B2: platform, plugin, organization, agent, each narrowing the one above.
+/// B2: platform, plugin, organization and agent each narrow the limits above.
 #[test]
 fn the_limits_of_a_call_are_the_narrowest_of_all_layers() {
-    let plugin = described(&json!({
+    let plugin = plugin_from(&json!({
         "name": "t", "version": "1", "limits": {"fuel": 500, "deadline_ms": 90_000},
         "tools": [{"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}}],
     }));
@@ -378,15 +382,15 @@ fn a_call_is_granted_no_more_than_its_plugin_asked_for() {
     let mut plugin = Arc::into_inner(plugin("crm", &["search"])).expect("the only one");
     let filesystem = crate::FilesystemAccess::Workspace;
     plugin.granted = Arc::new(crate::Grant { filesystem, ..crate::Grant::default() });
-    let checked = checked(Arc::new(plugin), "crm/search", "{}");
-    assert_eq!(checked.reach().filesystem(), crate::FilesystemAccess::None);
+    let checked = checked_call(Arc::new(plugin), "crm/search", "{}");
+    assert_eq!(checked.access().filesystem(), crate::FilesystemAccess::None);
 }
 
 /// R3.
 #[test]
 fn a_result_that_fits_is_given_back_byte_for_byte() {
     let admitted =
-        admitted(tool_with(&json!({"output_schema": {"type": "object", "required": ["n"]}})), "t/t");
+        admitted_call(tool_with(&json!({"output_schema": {"type": "object", "required": ["n"]}})), "t/t");
     assert_eq!(admitted.check_output(" {\"n\": 1.0}\n").as_deref(), Ok(" {\"n\": 1.0}\n"));
     let refused = admitted.check_output("{}").unwrap_err();
     assert_eq!(refused.error_type, ErrorType::InvalidOutput);
@@ -396,7 +400,7 @@ fn a_result_that_fits_is_given_back_byte_for_byte() {
 
 #[test]
 fn a_result_that_is_not_strict_json_is_refused_even_without_a_schema() {
-    let admitted = admitted(plugin("crm", &["search"]), "crm/search");
+    let admitted = admitted_call(plugin("crm", &["search"]), "crm/search");
     for output in ["", "{", "{} {}", r#"{"a":1,"a":2}"#, "NaN", "1e999", r#""\ud800""#] {
         assert_eq!(
             admitted.check_output(output).unwrap_err().error_type,
@@ -411,11 +415,11 @@ fn a_result_that_is_not_strict_json_is_refused_even_without_a_schema() {
 
 #[test]
 fn a_result_beyond_its_limit_is_too_large() {
-    let plugin = described(&json!({
+    let plugin = plugin_from(&json!({
         "name": "t", "version": "1", "limits": {"output_bytes": 4},
         "tools": [{"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}}],
     }));
-    let admitted = admitted(plugin, "t/t");
+    let admitted = admitted_call(plugin, "t/t");
     assert!(admitted.check_output("1234").is_ok());
     assert_eq!(admitted.check_output("12345").unwrap_err().error_type, ErrorType::OutputTooLarge);
 }
@@ -423,10 +427,10 @@ fn a_result_beyond_its_limit_is_too_large() {
 /// T3.
 #[test]
 fn a_tool_that_ends_otherwise_than_it_declared_is_refused() {
-    let server = admitted(plugin("crm", &["search"]), "crm/search");
+    let server = admitted_call(plugin("crm", &["search"]), "crm/search");
     assert!(server.check_output("{}").is_ok());
     assert_eq!(server.check_client_payload("{}").unwrap_err().error_type, ErrorType::InvalidOutput);
-    let client = admitted(tool_with(&json!({"mode": "client"})), "t/t");
+    let client = admitted_call(tool_with(&json!({"mode": "client"})), "t/t");
     assert!(client.check_client_payload("{}").is_ok());
     assert!(client.check_client_payload("{").is_err());
     assert_eq!(client.check_output("{}").unwrap_err().error_type, ErrorType::InvalidOutput);

@@ -21,7 +21,7 @@ fn to(path: &str) -> Target {
     target("https", "api.stripe.com", path, "GET")
 }
 
-/// A scene of credentials of `stripe`, all bound to the same host.
+/// Credentials of `stripe`, all bound to the same host.
 struct Scene {
     credentials: Vec<(CredentialOwner, Option<Unusable>)>,
     user: Option<&'static str>,
@@ -143,7 +143,7 @@ fn k2_a_credential_goes_only_where_it_is_bound_to() {
     assert!(!other("https", "api.stripe.com", "/v10", "GET"));
 }
 
-/// What cannot be read in one way is no target, so that no binding has to look at it.
+/// An ambiguous path is not a target, so that no binding has to handle it.
 #[test]
 fn whatever_can_be_sent_below_a_path_is_below_it() {
     let binding = r#"{"host":"api.stripe.com","path":"/v1/"}"#;
@@ -272,7 +272,7 @@ fn any_rule() -> impl Strategy<Value = CredentialBinding> {
 }
 
 proptest! {
-    /// What is taken is granted, usable, of the organization or the very user, and bound to the host that is asked.
+    /// The chosen credential is granted, usable, of the organization or of this user, and bound to the target's host.
     #[test]
     fn what_is_chosen_is_always_allowed(
         owners in prop::collection::vec((any_owner(), any_rule(), any::<bool>(), any::<bool>()), 0..6),

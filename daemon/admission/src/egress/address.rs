@@ -1,24 +1,24 @@
-//! What an address is: public, or special in a way that has a name.
+//! Classifies IP addresses: public, private, cloud metadata, or never reachable.
 //!
-//! The table is IANA's registries of special-purpose addresses, both of them, and what clouds answer on inside a machine.
-//! The first row that holds the address decides. IPv6 is read the other way round: only `2000::/3` is given out to the
-//! public, so whatever is neither there nor in the table is not public either. Addresses that carry an IPv4 address in
-//! them (mapped, translated, 6to4, Teredo) are never reached, since a router on the way decides what they mean.
+//! The table has the IANA registries of special-purpose addresses (RFC 6890) for IPv4 and IPv6, and the metadata addresses
+//! of clouds. The first row that contains an address decides. In IPv6 only `2000::/3` is allocated as public, so any other
+//! address that is not in the table is not public either. Addresses that embed an IPv4 address (mapped, translated, 6to4,
+//! Teredo) are never reachable, since a router on the path decides which host they lead to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use toolgate_api::network::Network;
 
-/// What an address is.
+/// The class of an address, with a short description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
-    /// Anybody's, and reached without being named.
+    /// Public: reachable without a grant of the network.
     Public,
-    /// Of a private network: reached where the grant names a network that holds it.
+    /// In a private network: reachable if the grant names a network that contains it.
     Private(&'static str),
-    /// A door into the cloud that the daemon runs in: reached where the grant names this one address.
+    /// A metadata service of the cloud that the daemon runs in: reachable if the grant names this single address.
     Metadata(&'static str),
-    /// Nobody's, or somebody else's in disguise: never reached.
+    /// Reserved, or an embedded IPv4 address: never reachable.
     Never(&'static str),
 }
 
@@ -33,7 +33,7 @@ const fn v6(groups: [u16; 8], bits: u8) -> Network {
     Network::new(IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), bits)
 }
 
-/// The public part of IPv6.
+/// The allocated public part of IPv6.
 const GLOBAL_UNICAST: Network = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
 const TABLE: &[(Network, AddressKind)] = &[
@@ -90,8 +90,8 @@ const TABLE: &[(Network, AddressKind)] = &[
     (v6([0xff00, 0, 0, 0, 0, 0, 0, 0], 8), Never("multicast")),
 ];
 
-/// What an address is.
-pub fn kind_of(address: IpAddr) -> AddressKind {
+/// Returns the class of an address.
+pub fn address_kind(address: IpAddr) -> AddressKind {
     match TABLE.iter().find(|(network, _)| network.contains(address)) {
         Some((_, kind)) => *kind,
         None if address.is_ipv4() || GLOBAL_UNICAST.contains(address) => AddressKind::Public,
@@ -99,10 +99,10 @@ pub fn kind_of(address: IpAddr) -> AddressKind {
     }
 }
 
-/// Whether a grant may name this network: it lies whole in one that is private, or is one address of a cloud. A wider
-/// one would be a way to say "everything".
+/// Whether a grant may name this network: it is part of one private network, or a single metadata address. A wider network
+/// could contain every address.
 pub(super) fn can_be_granted(network: &Network) -> bool {
-    match kind_of(network.first()) {
+    match address_kind(network.first()) {
         Metadata(_) if network.is_single() => true,
         Private(_) | Metadata(_) => {
             TABLE.iter().any(|(range, kind)| matches!(kind, Private(_)) && range.covers(network))
@@ -111,9 +111,9 @@ pub(super) fn can_be_granted(network: &Network) -> bool {
     }
 }
 
-/// Whether an address may be reached where these networks were granted.
+/// Whether an address is reachable if these networks are granted.
 pub(super) fn is_reachable(address: IpAddr, granted: &[Network]) -> bool {
-    match kind_of(address) {
+    match address_kind(address) {
         AddressKind::Public => true,
         Private(_) => granted.iter().any(|network| network.contains(address)),
         Metadata(_) => granted.iter().any(|network| network.is_single() && network.contains(address)),

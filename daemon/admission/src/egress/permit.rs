@@ -1,8 +1,7 @@
-//! The permits: a request that the rules allow, and one whose addresses are known and allowed too.
+//! Permits for requests: [`Permitted`] by the rules, and [`Vetted`] with its resolved addresses.
 //!
-//! A call reaches what its plugin asks for, its operator grants, and its organization's policy and its agent's document
-//! leave; each of the four is kept apart instead of being folded into one list, so that a refusal can say whose word is
-//! missing and what it would be.
+//! A request needs four lists to allow it: the plugin's capabilities, the operator's grant, the organization's policy and
+//! the agent's document. They are not merged, so that an error can say which list lacks a rule, and which rule to add.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use toolgate_api::network::{Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError};
 
-use super::address::{AddressKind, is_reachable, kind_of};
+use super::address::{AddressKind, address_kind, is_reachable};
 use super::grant::Grant;
 use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::error::{CallError, ErrorType};
@@ -19,33 +18,33 @@ use crate::error::{CallError, ErrorType};
 /// Longest path that a suggested rule names, in bytes: what a rule can hold.
 const SUGGESTED_PATH_BYTES: usize = 1_000;
 
-/// What a call may reach beyond computing: asked for, granted, and left by policy (B5).
+/// The files, requests and credentials that a call may access: capabilities, grant and policies together (B5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct CallAccess {
     asked: Arc<Capabilities>,
     granted: Arc<Grant>,
-    left: Left,
+    policy: PolicyNetwork,
 }
 
-/// The requests that are left of the granted ones, by each layer that says so. Absent: all of them.
+/// The network rules of the policies. An absent list allows every granted request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// By the organization's policy.
+pub struct PolicyNetwork {
+    /// `network` of the organization's policy.
     pub organization: Option<Arc<[NetworkRule]>>,
-    /// By the agent's document.
+    /// `network` of the agent's document.
     pub agent: Option<Arc<[NetworkRule]>>,
 }
 
-/// A request that the rules allow. Only [`Reach::permit`] makes one.
+/// A request that the rules allow. Only [`CallAccess::permit`] creates one.
 #[derive(Clone, Debug)]
 pub struct Permitted {
     target: Arc<Target>,
-    /// The rule's place in the grant.
+    /// The index of the rule in the grant.
     rule: usize,
     granted: Arc<Grant>,
 }
 
-/// A request that may be sent to these addresses and no others. Only [`Permitted::vet`] makes one.
+/// A request that may be sent to these addresses alone. Only [`Permitted::vet`] creates one.
 #[derive(Clone, Debug)]
 pub struct Vetted {
     permitted: Permitted,
@@ -53,71 +52,71 @@ pub struct Vetted {
     addresses: Vec<SocketAddr>,
 }
 
-/// Whose word is missing.
+/// The check that denied a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeniedBy {
-    /// Nobody can allow it: it can be read in two ways, or is never sent.
+    /// Its form: it is ambiguous, or of a kind that is never sent.
     Form,
-    /// The plugin does not ask for it.
+    /// The plugin's capabilities do not allow it.
     Plugin,
-    /// The operator does not grant it.
+    /// The operator's grant does not allow it.
     Grant,
-    /// The organization's policy leaves it out.
+    /// The organization's policy does not allow it.
     Organization,
-    /// The agent's document leaves it out.
+    /// The agent's document does not allow it.
     Agent,
-    /// Its host has an address that is not to be reached.
+    /// Its host has an address that is not reachable.
     Address,
 }
 
-/// A request that is not made, and what would have to be said so that it is.
+/// Why a request is not sent, and which rule would allow it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
-    /// Whose word is missing.
+pub struct NetworkDenial {
+    /// The check that denied a request.
     pub by: DeniedBy,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to do.
+    /// How to fix it.
     pub hint: String,
-    /// What to add to the grant, where that would help.
+    /// The fields to add to the grant, if that would allow it.
     pub grant: Option<Value>,
 }
 
-impl Reach {
-    /// What is left of the asked when this is granted.
+impl CallAccess {
+    /// Combines the capabilities of a plugin with its grant.
     pub fn new(asked: Arc<Capabilities>, granted: Arc<Grant>) -> Self {
-        Self { asked, granted, left: Left::default() }
+        Self { asked, granted, policy: PolicyNetwork::default() }
     }
 
-    /// The same where policy leaves these requests.
+    /// Returns the same access, narrowed by the policies.
     #[must_use]
-    pub fn narrowed_to(&self, left: Left) -> Self {
-        Self { left, ..self.clone() }
+    pub fn with_policy(&self, policy: PolicyNetwork) -> Self {
+        Self { policy, ..self.clone() }
     }
 
-    /// What an approval is bound to: JSON that reads the same as long as the same is reached. What policy says of hosts
-    /// that are not granted anyway is not in it, so that an edit for other tools voids no approval.
-    pub(crate) fn bound(&self) -> Value {
-        let mut bound = json!({"asked": self.asked, "granted": self.granted});
-        let layers = [("organization", &self.left.organization), ("agent", &self.left.agent)];
+    /// Returns the part of an approval's binding that depends on the access: canonical JSON. It omits policy rules about hosts
+    /// that the grant does not allow, so that an edit for other tools does not void the approval.
+    pub(crate) fn binding(&self) -> Value {
+        let mut binding = json!({"asked": self.asked, "granted": self.granted});
+        let layers = [("organization", &self.policy.organization), ("agent", &self.policy.agent)];
         for (layer, rules) in layers {
             if let Some(rules) = rules.as_ref().filter(|_| self.has_network()) {
                 let meets_granted = |rule: &&NetworkRule| {
                     self.granted.network.iter().any(|own| own.host.overlaps(&rule.host))
                 };
-                bound[layer] = rules.iter().filter(meets_granted).map(|rule| json!(rule)).collect();
+                binding[layer] = rules.iter().filter(meets_granted).map(|rule| json!(rule)).collect();
             }
         }
-        bound
+        binding
     }
 
-    /// Which files.
+    /// The files that the call may access.
     pub fn filesystem(&self) -> FilesystemAccess {
         self.asked.filesystem.min(self.granted.filesystem)
     }
 
-    /// The providers whose credentials may be used: asked for and granted.
+    /// The providers whose credentials the call may use.
     pub fn credentials(&self) -> impl Iterator<Item = &str> {
         let asked = self.asked.credentials.iter().map(String::as_str);
         asked.filter(|provider| self.granted.credentials.iter().any(|granted| granted == provider))
@@ -128,16 +127,16 @@ impl Reach {
         self.granted.user_credentials
     }
 
-    /// Whether any request could be allowed at all.
+    /// Whether some request could be allowed.
     pub fn has_network(&self) -> bool {
         !self.asked.network.is_empty() && !self.granted.network.is_empty()
     }
 
-    /// Decides about a request, by the rules alone.
-    pub fn permit(&self, target: impl Into<Arc<Target>>) -> Result<Permitted, Denied> {
+    /// Decides about a request by the rules, before its host is resolved.
+    pub fn permit(&self, target: impl Into<Arc<Target>>) -> Result<Permitted, NetworkDenial> {
         let target = target.into();
         let is_allowed = |rules: &[NetworkRule]| rules.iter().any(|rule| rule.allows(&target));
-        let denied = |by, rules: &[NetworkRule]| Denied::by_rules(by, rules, &target, &self.granted);
+        let denied = |by, rules: &[NetworkRule]| NetworkDenial::by_rules(by, rules, &target, &self.granted);
         if !is_allowed(&self.asked.network) {
             return Err(denied(DeniedBy::Plugin, &self.asked.network));
         }
@@ -145,7 +144,8 @@ impl Reach {
         let Some(rule) = rule.filter(|_| self.granted.allows_plainness_of(&target)) else {
             return Err(denied(DeniedBy::Grant, &self.granted.network));
         };
-        let layers = [(DeniedBy::Organization, &self.left.organization), (DeniedBy::Agent, &self.left.agent)];
+        let layers =
+            [(DeniedBy::Organization, &self.policy.organization), (DeniedBy::Agent, &self.policy.agent)];
         for (by, rules) in layers {
             if let Some(rules) = rules.as_ref().filter(|rules| !is_allowed(rules)) {
                 return Err(denied(by, rules));
@@ -156,7 +156,7 @@ impl Reach {
 }
 
 impl Permitted {
-    /// Where the request goes.
+    /// The target of the request.
     pub fn target(&self) -> &Arc<Target> {
         &self.target
     }
@@ -166,53 +166,47 @@ impl Permitted {
         &self.granted.network[self.rule]
     }
 
-    /// What the operator grants: the networks that are reached beside the public one, and the certificates that are
-    /// trusted beside the public ones.
-    pub fn granted(&self) -> &Arc<Grant> {
+    /// The operator's grant, with its private networks and certificates.
+    pub fn grant(&self) -> &Arc<Grant> {
         &self.granted
     }
 
-    /// Whether a credential may travel with it: never over plain HTTP (K4).
+    /// Whether the request may carry a credential: never over plain HTTP (K4).
     pub fn may_carry_credential(&self) -> bool {
         self.target.scheme() == NetworkScheme::Https
     }
 
-    /// Decides about the addresses of its host. One that may not be reached refuses all, since whoever answers with it
-    /// answers with something else a moment later.
-    pub fn vet(self, addresses: &[IpAddr]) -> Result<Vetted, Denied> {
-        if let Host::Address(address) = self.target.host()
-            && addresses != [*address]
-        {
-            return Err(Denied::no_address(&self.target));
+    /// Decides about the resolved addresses of its host. One unreachable address denies the request, since a name server that
+    /// returns it may return other addresses in the next response (DNS rebinding).
+    pub fn vet(self, addresses: &[IpAddr]) -> Result<Vetted, NetworkDenial> {
+        let is_other = matches!(self.target.host(), Host::Address(address) if addresses != [*address]);
+        if is_other || addresses.is_empty() {
+            return Err(NetworkDenial::no_address(&self.target));
         }
-        if addresses.is_empty() {
-            return Err(Denied::no_address(&self.target));
+        let networks = &self.granted.private_networks;
+        if let Some(address) = addresses.iter().find(|address| !is_reachable(**address, networks)) {
+            return Err(NetworkDenial::by_address(&self.target, *address));
         }
-        match addresses.iter().find(|address| !is_reachable(**address, &self.granted.private_networks)) {
-            Some(address) => Err(Denied::by_address(&self.target, *address)),
-            None => {
-                let port = self.target.port();
-                let addresses = addresses.iter().map(|address| SocketAddr::new(*address, port)).collect();
-                Ok(Vetted { permitted: self, addresses })
-            }
-        }
+        let port = self.target.port();
+        let addresses = addresses.iter().map(|address| SocketAddr::new(*address, port)).collect();
+        Ok(Vetted { permitted: self, addresses })
     }
 }
 
 impl Vetted {
-    /// What was permitted.
-    pub fn permitted(&self) -> &Permitted {
+    /// The permitted request.
+    pub fn request(&self) -> &Permitted {
         &self.permitted
     }
 
-    /// Where to connect to, in the order of the answer; never empty.
+    /// The addresses to connect to, in the order of the DNS response; never empty.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 }
 
-impl Denied {
-    /// Where there is no network to reach anything by.
+impl NetworkDenial {
+    /// The error of an environment without network access.
     pub fn no_network() -> Self {
         Self {
             by: DeniedBy::Form,
@@ -224,23 +218,18 @@ impl Denied {
 
     fn by_rules(by: DeniedBy, rules: &[NetworkRule], target: &Target, granted: &Grant) -> Self {
         let nearest = rules.iter().map(|rule| rule.agreement(target)).max().unwrap_or(Agreement::Nothing);
-        let message = match (nearest, by) {
-            (Agreement::Nothing, _) => format!("the tool may not reach `{}`", target.host()),
-            (Agreement::Host, _) => {
-                format!("the tool may not reach `{}` by {}", target.host(), target.scheme().as_str())
-            }
-            (Agreement::Scheme, _) => {
-                format!("the tool may not reach port {} of `{}`", target.port(), target.host())
-            }
-            (Agreement::Port, _) => {
-                format!("the tool may not send {} to `{}`", target.method(), target.host())
-            }
-            (Agreement::Method, _) => format!("the tool may not reach this path of `{}`", target.host()),
-            (Agreement::Whole, _) => format!("the tool may not reach `{}` without TLS", target.host()),
+        let host = target.host();
+        let message = match nearest {
+            Agreement::Nothing => format!("the tool may not reach `{host}`"),
+            Agreement::Host => format!("the tool may not reach `{host}` by {}", target.scheme().as_str()),
+            Agreement::Scheme => format!("the tool may not reach port {} of `{host}`", target.port()),
+            Agreement::Port => format!("the tool may not send {} to `{host}`", target.method()),
+            Agreement::Method => format!("the tool may not reach this path of `{host}`"),
+            Agreement::Whole => format!("the tool may not reach `{host}` without TLS"),
         };
         let mut grant = suggestion(target);
         if !granted.allows_plainness_of(target) {
-            grant["plain_http"] = json!([format!("{}:{}", target.host(), target.port())]);
+            grant["plain_http"] = json!([format!("{host}:{}", target.port())]);
         }
         let hint = match by {
             DeniedBy::Plugin => {
@@ -261,7 +250,7 @@ impl Denied {
 
     fn by_address(target: &Target, address: IpAddr) -> Self {
         let host = target.host();
-        let (why, can_be) = match kind_of(address) {
+        let (why, can_be) = match address_kind(address) {
             AddressKind::Private(why) | AddressKind::Metadata(why) => (why, true),
             AddressKind::Never(why) => (why, false),
             // Public addresses are reached.
@@ -286,15 +275,15 @@ impl Denied {
     }
 }
 
-impl From<TargetError> for Denied {
+impl From<TargetError> for NetworkDenial {
     fn from(error: TargetError) -> Self {
         Self { by: DeniedBy::Form, message: error.message, hint: error.hint.to_owned(), grant: None }
     }
 }
 
-/// What the caller is told when a call ended because of it.
-impl From<&Denied> for CallError {
-    fn from(denied: &Denied) -> Self {
+/// The error of a call that ended because of it.
+impl From<&NetworkDenial> for CallError {
+    fn from(denied: &NetworkDenial) -> Self {
         let details = match &denied.grant {
             Some(grant) => json!({"denied_by": denied.by, "grant": grant}),
             None => json!({"denied_by": denied.by}),

@@ -1,4 +1,4 @@
-//! The decision about requests, by tables of spellings and by properties.
+//! Decisions about requests, by tables of spellings and by properties.
 
 mod addresses;
 mod grants;
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 use super::*;
 use crate::descriptor::Capabilities;
 
-/// What a call reaches whose plugin asks for everything that its grant says.
-fn reach(grant: &Value) -> Reach {
+/// The access of a call whose plugin asks for the whole grant.
+fn access(grant: &Value) -> CallAccess {
     let granted = Grant::parse(&grant.to_string()).expect("a grant");
     let asked = Capabilities {
         filesystem: granted.filesystem,
         network: granted.network.clone(),
         credentials: granted.credentials.clone(),
     };
-    Reach::new(Arc::new(asked), Arc::new(granted))
+    CallAccess::new(Arc::new(asked), Arc::new(granted))
 }
 
 fn get(scheme: &str, authority: &str, path: &str) -> Target {
     Target::parse(scheme, authority, path, "GET").expect("a target")
 }
 
-fn denied(reach: &Reach, method: &str, url: &str) -> Option<Denied> {
+fn denial(access: &CallAccess, method: &str, url: &str) -> Option<NetworkDenial> {
     let (scheme, rest) = url.split_once("://").expect("a URL");
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     let target = Target::parse(scheme, authority, path, method).expect("a target");
-    reach.permit(target).err()
+    access.permit(target).err()
 }
 
 /// B3: by scheme, host, port, method and path prefix.
 #[test]
 fn b3_a_request_is_permitted_only_where_one_rule_allows_all_of_it() {
-    let reach = reach(&json!({"network": [
+    let access = access(&json!({"network": [
         {"host": "api.example.com", "methods": ["GET", "POST"], "path": "/points"},
         {"host": "*.files.example.com", "port": 8443},
         {"scheme": "http", "host": "printer.local", "port": 631},
@@ -46,7 +46,7 @@ fn b3_a_request_is_permitted_only_where_one_rule_allows_all_of_it() {
         ("DELETE", "https://a.files.example.com:8443/"),
         ("GET", "http://printer.local:631/anything"),
     ] {
-        assert_eq!(denied(&reach, method, url), None, "{method} {url}");
+        assert_eq!(denial(&access, method, url), None, "{method} {url}");
     }
     for (method, url, said) in [
         ("GET", "https://example.com/points", "may not reach `example.com`"),
@@ -61,15 +61,15 @@ fn b3_a_request_is_permitted_only_where_one_rule_allows_all_of_it() {
         ("GET", "https://a.b.files.example.com:8443/", "may not reach `a.b.files.example.com`"),
         ("GET", "http://printer.local/anything", "port 80"),
     ] {
-        let denied = denied(&reach, method, url).unwrap_or_else(|| panic!("{method} {url} is permitted"));
+        let denied = denial(&access, method, url).unwrap_or_else(|| panic!("{method} {url} is permitted"));
         assert!(denied.message.contains(said), "{}: {said}", denied.message);
         assert_eq!(denied.by, DeniedBy::Plugin, "{url}");
     }
 }
 
-/// B5: the hint is what would have to be granted, and granting it is enough.
+/// B5: the hint has the rule to grant, and granting it is enough.
 #[test]
-fn b5_what_a_refusal_suggests_would_be_enough() {
+fn b5_the_suggested_grant_is_enough() {
     let asked = Capabilities {
         network: Grant::parse(r#"{"network":[{"host":"*.example.com"},{"scheme":"http","host":"old.example.com"}],"plain_http":["old.example.com:80"]}"#)
             .expect("a grant")
@@ -77,30 +77,30 @@ fn b5_what_a_refusal_suggests_would_be_enough() {
         ..Capabilities::default()
     };
     let asked = Arc::new(asked);
-    let nothing = Reach::new(Arc::clone(&asked), Arc::default());
+    let nothing = CallAccess::new(Arc::clone(&asked), Arc::default());
     for url in ["https://api.example.com/points/7?secret=1", "http://old.example.com/x"] {
-        let denied = denied(&nothing, "GET", url).expect("a refusal");
+        let denied = denial(&nothing, "GET", url).expect("a refusal");
         assert_eq!(denied.by, DeniedBy::Grant);
         let grant = denied.grant.expect("a suggestion").to_string();
         assert!(denied.hint.contains(&grant) && !grant.contains("secret"), "{}", denied.hint);
-        let granted = Reach::new(Arc::clone(&asked), Arc::new(Grant::parse(&grant).expect("a grant")));
-        assert_eq!(super::tests::denied(&granted, "GET", url), None);
+        let granted = CallAccess::new(Arc::clone(&asked), Arc::new(Grant::parse(&grant).expect("a grant")));
+        assert_eq!(super::tests::denial(&granted, "GET", url), None);
     }
 }
 
-/// B5: granted is not enough where it was not asked for.
+/// B5: a grant is not enough if the plugin does not ask for it.
 #[test]
 fn b5_what_a_plugin_does_not_ask_for_is_not_permitted() {
     let granted = Grant::parse(r#"{"network":[{"host":"api.example.com"}]}"#).expect("a grant");
-    let reach = Reach::new(Arc::default(), Arc::new(granted.clone()));
-    let refused = denied(&reach, "GET", "https://api.example.com/").expect("a refusal");
+    let access = CallAccess::new(Arc::default(), Arc::new(granted.clone()));
+    let refused = denial(&access, "GET", "https://api.example.com/").expect("a refusal");
     assert_eq!(refused.by, DeniedBy::Plugin);
     let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
-    let reach = Reach::new(Arc::new(asked), Arc::new(granted));
-    assert_eq!(denied(&reach, "GET", "https://api.example.com/"), None);
+    let access = CallAccess::new(Arc::new(asked), Arc::new(granted));
+    assert_eq!(denial(&access, "GET", "https://api.example.com/"), None);
 }
 
-/// Rules as documents write them.
+/// Parses rules as documents have them.
 fn rules(list: &Value) -> Option<Arc<[NetworkRule]>> {
     let grant = Grant::parse(&json!({"network": list}).to_string()).expect("a grant");
     Some(grant.network.into())
@@ -108,72 +108,77 @@ fn rules(list: &Value) -> Option<Arc<[NetworkRule]>> {
 
 #[test]
 fn b5_each_layer_narrows_by_itself_and_an_empty_list_leaves_nothing() {
-    let whole = reach(&json!({"network": [{"host": "api.example.com"}]}));
+    let whole = access(&json!({"network": [{"host": "api.example.com"}]}));
     let narrow = rules(&json!([{"host": "api.example.com", "path": "/a"}, {"host": "b.example.com"}]));
-    type Layer = (DeniedBy, &'static str, fn(Option<Arc<[NetworkRule]>>) -> Left);
+    type Layer = (DeniedBy, &'static str, fn(Option<Arc<[NetworkRule]>>) -> PolicyNetwork);
     let layers: [Layer; 2] = [
-        (DeniedBy::Organization, "the organization's policy", |rules| Left {
+        (DeniedBy::Organization, "the organization's policy", |rules| PolicyNetwork {
             organization: rules,
-            ..Left::default()
+            ..PolicyNetwork::default()
         }),
-        (DeniedBy::Agent, "the agent's document", |rules| Left { agent: rules, ..Left::default() }),
+        (DeniedBy::Agent, "the agent's document", |rules| PolicyNetwork {
+            agent: rules,
+            ..PolicyNetwork::default()
+        }),
     ];
-    for (by, named, left) in layers {
-        let narrowed = whole.narrowed_to(left(narrow.clone()));
-        assert_eq!(denied(&narrowed, "GET", "https://api.example.com/a/b"), None);
-        let refused = denied(&narrowed, "GET", "https://api.example.com/b").expect("a refusal");
+    for (by, named, policy) in layers {
+        let narrowed = whole.with_policy(policy(narrow.clone()));
+        assert_eq!(denial(&narrowed, "GET", "https://api.example.com/a/b"), None);
+        let refused = denial(&narrowed, "GET", "https://api.example.com/b").expect("a refusal");
         assert_eq!((refused.by, refused.grant), (by, None));
         assert!(refused.hint.contains(named), "{}", refused.hint);
-        assert!(denied(&narrowed, "GET", "https://b.example.com/").is_some(), "{named} widens");
-        let nothing = whole.narrowed_to(left(rules(&json!([]))));
-        assert!(denied(&nothing, "GET", "https://api.example.com/a").is_some());
-        assert_eq!(denied(&whole.narrowed_to(left(None)), "GET", "https://api.example.com/b"), None);
+        assert!(denial(&narrowed, "GET", "https://b.example.com/").is_some(), "{named} widens");
+        let nothing = whole.with_policy(policy(rules(&json!([]))));
+        assert!(denial(&nothing, "GET", "https://api.example.com/a").is_some());
+        assert_eq!(denial(&whole.with_policy(policy(None)), "GET", "https://api.example.com/b"), None);
     }
 }
 
 #[test]
 fn b5_what_one_layer_leaves_the_other_can_still_take() {
-    let whole = reach(&json!({"network": [{"host": "api.example.com"}]}));
-    let narrowed = whole.narrowed_to(Left {
+    let whole = access(&json!({"network": [{"host": "api.example.com"}]}));
+    let narrowed = whole.with_policy(PolicyNetwork {
         organization: rules(&json!([{"host": "api.example.com", "path": "/a"}])),
         agent: rules(&json!([{"host": "api.example.com", "methods": ["GET"]}])),
     });
     let by = |method: &str, path: &str| {
-        denied(&narrowed, method, &format!("https://api.example.com{path}")).map(|denied| denied.by)
+        denial(&narrowed, method, &format!("https://api.example.com{path}")).map(|denied| denied.by)
     };
     assert_eq!(by("GET", "/a"), None);
     assert_eq!(by("POST", "/a"), Some(DeniedBy::Agent));
     assert_eq!(by("GET", "/b"), Some(DeniedBy::Organization));
-    // Who could have said it first is named.
+    // The error names the first list without a rule.
     assert_eq!(by("POST", "/b"), Some(DeniedBy::Organization));
 }
 
-/// G11: an approval is bound to what a call reaches, and to nothing that is said for other tools.
+/// G11: an approval is bound to the access of the call, and not to rules for other tools.
 #[test]
 fn b5_an_approval_is_bound_to_the_rules_that_matter_for_its_tool() {
     let bound = |grant: Value, list: Value| {
-        reach(&grant).narrowed_to(Left { organization: rules(&list), ..Left::default() }).bound()
+        access(&grant)
+            .with_policy(PolicyNetwork { organization: rules(&list), ..PolicyNetwork::default() })
+            .binding()
     };
     let granted = || json!({"network": [{"host": "*.example.com"}]});
-    let all = reach(&granted()).bound();
+    let all = access(&granted()).binding();
     let some = bound(granted(), json!([{"host": "a.example.com"}]));
     assert_ne!(all, some);
     assert_eq!(some, bound(granted(), json!([{"host": "b.example"}, {"host": "a.example.com"}])));
     assert_ne!(some, bound(granted(), json!([{"host": "a.example.com", "methods": ["GET"]}])));
     assert_ne!(some, bound(granted(), json!([{"host": "*.example.com"}])));
     assert_ne!(all, bound(granted(), json!([])), "nothing is another thing than everything");
-    // A tool without network is the same under every list.
+    // A tool without network has the same binding under every list.
     let files = || json!({"filesystem": "workspace"});
-    assert_eq!(reach(&files()).bound(), bound(files(), json!([{"host": "a.example.com"}])));
-    assert_ne!(reach(&files()).bound(), reach(&json!({})).bound());
+    assert_eq!(access(&files()).binding(), bound(files(), json!([{"host": "a.example.com"}])));
+    assert_ne!(access(&files()).binding(), access(&json!({})).binding());
 }
 
 /// K4.
 #[test]
 fn k4_no_credential_travels_over_plain_http() {
-    let reach = reach(&json!({"network": [{"host": "a.example"}, {"scheme": "http", "host": "a.example"}],
+    let access = access(&json!({"network": [{"host": "a.example"}, {"scheme": "http", "host": "a.example"}],
         "plain_http": ["a.example:80"]}));
-    let permitted = |scheme: &str| reach.permit(get(scheme, "a.example", "/")).expect("a permit");
+    let permitted = |scheme: &str| access.permit(get(scheme, "a.example", "/")).expect("a permit");
     assert!(permitted("https").may_carry_credential());
     assert!(!permitted("http").may_carry_credential());
 }

@@ -1,4 +1,4 @@
-//! Buckets under a clock that the test holds.
+//! Tests of the token buckets, with the time as a parameter.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::ErrorType;
-use crate::check::tests::{checked, plugin};
+use crate::check::tests::{checked_call, plugin};
 
 fn name(text: &str) -> Name {
     Name::parse(text).expect("a name")
@@ -58,7 +58,7 @@ fn a_clock_that_jumps_back_gives_nothing_and_takes_nothing() {
 fn no_rate_means_no_bound_and_a_rate_of_zero_means_nothing() {
     let mut unlimited = Ledger::new(Rates::UNLIMITED);
     assert!((0..10_000).all(|_| unlimited.take(&name("a"), 0).is_ok()));
-    assert!(unlimited.organizations.kept.is_empty());
+    assert!(unlimited.organizations.buckets.is_empty());
     assert_eq!(ledger(0, 5).take(&name("a"), u64::MAX), Err(NEVER_RETRY_MS));
 }
 
@@ -73,7 +73,7 @@ fn organizations_that_are_quiet_are_forgotten() {
     for index in 0..10_000_u64 {
         assert_eq!(ledger.take(&name(&format!("o{index}")), index * 10), Ok(()));
     }
-    assert!(ledger.organizations.kept.len() <= FIRST_SWEEP, "{}", ledger.organizations.kept.len());
+    assert!(ledger.organizations.buckets.len() <= FIRST_SWEEP, "{}", ledger.organizations.buckets.len());
 }
 
 #[test]
@@ -85,11 +85,11 @@ fn organizations_that_are_busy_are_kept() {
     assert!((0..3_000).all(|index| ledger.take(&name(&format!("o{index}")), 0).is_err()));
 }
 
-/// O4: a clear answer with when to try again.
+/// O4: the error has the time of a retry.
 #[test]
 fn a_refused_charge_says_when_to_call_again() {
     let mut ledger = ledger(4, 1);
-    let call = || checked(plugin("crm", &["search"]), "crm/search", "{}");
+    let call = || checked_call(plugin("crm", &["search"]), "crm/search", "{}");
     let admitted = ledger.charge(&name("a"), call(), 0).expect("the first");
     assert_eq!(admitted.id().to_string(), "crm/search");
     let refusal = ledger.charge(&name("a"), call(), 0).expect_err("the second");
@@ -100,7 +100,7 @@ fn a_refused_charge_says_when_to_call_again() {
     assert!(ledger.charge(&name("a"), call(), 250).is_ok());
 }
 
-/// C1: what a definition says that its service takes is held, for all agents of an organization together.
+/// C1: the `rate_limit` of a definition applies to all agents of an organization together.
 #[test]
 fn a_plugin_whose_service_takes_so_many_calls_is_called_no_more_often() {
     let mut ledger = Ledger::new(Rates::UNLIMITED);
@@ -109,7 +109,7 @@ fn a_plugin_whose_service_takes_so_many_calls_is_called_no_more_often() {
     descriptor.rate_limit = Some(RateLimit { calls: 2, seconds: 10 });
     let limited = Arc::new(limited);
     let mut charge = |organization: &str, now_ms| {
-        let call = checked(Arc::clone(&limited), "crm/search", "{}");
+        let call = checked_call(Arc::clone(&limited), "crm/search", "{}");
         ledger
             .charge(&name(organization), call, now_ms)
             .map(drop)
@@ -129,7 +129,7 @@ fn a_call_that_its_organization_may_not_make_costs_the_plugin_nothing() {
     descriptor.rate_limit = Some(RateLimit { calls: 2, seconds: 86_400 });
     let limited = Arc::new(limited);
     let mut charge = |now_ms| {
-        let call = checked(Arc::clone(&limited), "crm/search", "{}");
+        let call = checked_call(Arc::clone(&limited), "crm/search", "{}");
         ledger.charge(&name("a"), call, now_ms).map(drop).map_err(|refusal| refusal.reason.rule)
     };
     assert_eq!(charge(0), Ok(()));
@@ -139,7 +139,7 @@ fn a_call_that_its_organization_may_not_make_costs_the_plugin_nothing() {
 }
 
 proptest! {
-    /// Over any stretch of time no more pass than the burst and what the rate brings.
+    /// In any interval no more calls pass than the burst plus rate times time.
     #[test]
     fn no_pattern_of_calls_gets_more_than_the_rate(
         rate in 1..50_u32, burst in 1..20_u32, gaps in proptest::collection::vec(0..400_u64, 1..200)
@@ -153,7 +153,7 @@ proptest! {
         prop_assert!(passed * 1_000 <= u64::from(burst) * 1_000 + now_ms * u64::from(rate));
     }
 
-    /// Who comes again when told passes, and who comes a moment earlier does not.
+    /// A retry after `retry_after_ms` passes, and an earlier one does not.
     #[test]
     fn the_time_to_call_again_is_exact(rate in 1..2_000_u32, burst in 1..5_u32, start in 0..1_000_000_u64) {
         let mut ledger = ledger(rate, burst);

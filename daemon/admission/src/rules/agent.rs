@@ -1,21 +1,20 @@
-//! The agent's layer: its document, and what it compiles to.
+//! The agent's layer: its document, and the rules it compiles to.
 //!
-//! A document is strict (`document.rs`). A tool of another server than the one that the agent is bound to is
-//! refused when it is written (G5), as is a profile or a subtype that nobody defined; a tool that is not loaded is only
-//! warned of.
+//! Writing a document fails if it names a tool of another server than the one that the agent is bound to (G5), or an
+//! undefined profile or subtype. A tool that is not loaded only causes a warning.
 
 use std::sync::Arc;
 
 use toolgate_api::nearest;
-use toolgate_api::text::escape_for_display;
+use toolgate_api::text::{escape_for_display, hidden_character};
 
 use super::Rules;
-use super::catalogue::{Catalogue, Mark};
+use super::catalogue::{Catalogue, SnapshotId};
 use super::document::{DocumentError, Fields, Part, Warning, limits_without_effect, read, unresolved};
 use super::organization::{OrgDocument, OrgRules};
 use super::platform::{PlatformDocument, PlatformRules};
-use super::set::{SharedSet, ToolSet};
-use super::tools::ToolList;
+use super::set::SharedSet;
+use super::tools::{ToolList, ToolPattern};
 use crate::egress::{NetworkRule, read_network};
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
@@ -43,56 +42,54 @@ const FIELDS: Fields = Fields {
 /// An agent's document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AgentDocument {
-    /// What people call it.
+    /// Its display name.
     pub name: Option<String>,
-    /// The tools it may call. Absent: what its profile gives, and without a profile none.
+    /// The tools that it may call. Absent: those of its profile, and without a profile none.
     pub enabled: Option<ToolList>,
-    /// The tools it may not call, whatever else says so.
+    /// The tools that it may not call. This list wins over all others.
     pub disabled: ToolList,
-    /// The one plugin it is bound to.
+    /// The one plugin that it is bound to.
     pub server: Option<Namespace>,
-    /// The named set of tools that it has.
+    /// Its profile, a named list of tools.
     pub profile: Option<Name>,
-    /// What kind of agent it is, which gives it a profile where it names none.
+    /// Its subtype, which gives it a profile if it names none.
     pub subtype: Option<Name>,
-    /// How far it may go without a person.
+    /// Which calls it may make without a person's approval.
     pub autonomy: Autonomy,
-    /// The tools whose calls a person must approve.
+    /// The tools whose calls need approval.
     pub require_approval_for: Option<ToolList>,
     /// Its limits.
     pub limits: LimitsPatch,
-    /// The requests that are left of what its tools were granted. Absent: all of them.
+    /// The requests that its tools may send, of those that their grants allow. Absent: all of them.
     pub network: Option<Arc<[NetworkRule]>>,
 }
 
-/// How far an agent may go without a person (G10).
+/// Which calls an agent may make without a person's approval (G10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Autonomy {
-    /// It has the tools that change nothing, and no others.
+    /// It has read-only tools alone.
     DraftOnly,
-    /// A person approves what its document names, or without that list whatever changes something.
+    /// Calls of the tools in `require_approval_for` need approval; without that list, calls of all tools that are not
+    /// read-only.
     #[default]
     Supervised,
-    /// A person approves what its document names, and nothing else.
+    /// Calls of the tools in `require_approval_for` need approval, and no others.
     Autonomous,
 }
 
 impl Autonomy {
+    /// INVARIANT: in the order of the variants.
     const WORDS: [(&str, Self); 3] =
         [("draft_only", Self::DraftOnly), ("supervised", Self::Supervised), ("autonomous", Self::Autonomous)];
 
-    /// As documents write it.
+    /// The word for it in documents.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DraftOnly => "draft_only",
-            Self::Supervised => "supervised",
-            Self::Autonomous => "autonomous",
-        }
+        Self::WORDS[self as usize].0
     }
 }
 
 impl AgentDocument {
-    /// Reads a document, or says what is wrong with it and where.
+    /// Parses a document.
     pub fn parse(json: &str) -> Result<Self, DocumentError> {
         let value = read(json)?;
         let whole = Part::whole(&value, &FIELDS)?;
@@ -115,12 +112,12 @@ impl AgentDocument {
         Ok(document)
     }
 
-    /// An agent that may call everything that the layers above give, without a person.
-    pub fn everything() -> Self {
+    /// A document that allows every tool of the layers above, without approval.
+    pub fn allow_all() -> Self {
         Self { enabled: Some(ToolList::All), autonomy: Autonomy::Autonomous, ..Self::default() }
     }
 
-    /// That what it names is defined by the policies above, and that it is bound where they demand it.
+    /// Returns an error if a profile or subtype is undefined, or a server binding that the platform demands is missing.
     pub fn check(
         &self,
         platform: &PlatformDocument,
@@ -149,8 +146,8 @@ impl AgentDocument {
         Ok(())
     }
 
-    /// What is accepted and probably not meant, under these rules of the layers above. Whether all of them together
-    /// leave the agent anything is the gate's to say.
+    /// Returns a warning for each part of the document that has no effect under these rules. Whether all layers together
+    /// leave a callable tool is not checked here but by [`no_tools_warning`](crate::no_tools_warning).
     pub fn warnings<P>(&self, rules: &Rules<P>) -> Vec<Warning> {
         let catalogue = &*rules.catalogue;
         let mut warnings = Vec::new();
@@ -166,7 +163,7 @@ impl AgentDocument {
         warnings
     }
 
-    /// A profile or subtype that was defined when the document was written.
+    /// A profile or subtype that is no longer defined.
     fn undefined_names<P>(&self, rules: &Rules<P>) -> Option<Warning> {
         let undefined = self.check(rules.platform.document(), rules.organization.document()).err()?;
         Some(Warning::new("UNDEFINED", undefined.place, undefined.message))
@@ -185,20 +182,26 @@ impl AgentDocument {
 
     fn check_binding(&self) -> Result<(), DocumentError> {
         let Some(server) = &self.server else { return Ok(()) };
-        let lists = [
-            ("enabled", self.enabled.as_ref()),
-            ("require_approval_for", self.require_approval_for.as_ref()),
-        ];
-        lists.into_iter().try_for_each(|(field, list)| check_binding(field, list, server))
+        for (field, list) in
+            [("enabled", &self.enabled), ("require_approval_for", &self.require_approval_for)]
+        {
+            let patterns = list.as_ref().map(ToolList::patterns).unwrap_or_default();
+            for (index, pattern) in patterns.iter().enumerate() {
+                if pattern.namespace().is_some_and(|namespace| namespace != server) {
+                    let message =
+                        format!("the agent is bound to the server `{server}`, and `{pattern}` is not of it");
+                    let hint = "take it out of the list, or leave out `server`";
+                    return Err(DocumentError::new(format!("/{field}/{index}"), message, hint));
+                }
+            }
+        }
+        Ok(())
     }
 }
 
 fn display_name(part: &Part<'_>) -> Result<String, DocumentError> {
     let name = part.text()?;
-    if name.trim().is_empty()
-        || name.chars().count() > DISPLAY_CHARS
-        || toolgate_api::text::hidden_character(name).is_some()
-    {
+    if name.trim().is_empty() || name.chars().count() > DISPLAY_CHARS || hidden_character(name).is_some() {
         let hint = format!("write at most {DISPLAY_CHARS} visible characters, or leave it out");
         return Err(part.error("the name is empty, too long or holds hidden characters", hint));
     }
@@ -210,36 +213,21 @@ fn namespace(part: &Part<'_>) -> Result<Namespace, DocumentError> {
         .map_err(|error| part.error(escape_for_display(&error.message, 300), error.hint))
 }
 
-fn check_binding(field: &str, list: Option<&ToolList>, server: &Namespace) -> Result<(), DocumentError> {
-    let patterns = list.map(ToolList::patterns).unwrap_or_default();
-    let foreign = patterns
-        .iter()
-        .enumerate()
-        .find(|(_, pattern)| pattern.namespace().is_some_and(|named| named != server));
-    let Some((index, pattern)) = foreign else { return Ok(()) };
-    let message = format!("the agent is bound to the server `{server}`, and `{pattern}` is not of it");
-    Err(DocumentError::new(
-        format!("/{field}/{index}"),
-        message,
-        "take it out of the list, or leave out `server`",
-    ))
-}
-
-/// What an agent's document says, over the tools of one catalogue.
+/// The compiled document of an agent, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct AgentRules {
     document: Arc<AgentDocument>,
-    /// The tools of the server that the agent is bound to; all where it is bound to none.
+    /// The tools of the server that the agent is bound to; all if it is bound to none.
     pub(crate) bound: SharedSet,
     pub(crate) disabled: SharedSet,
-    /// What its profile gives; all where it has none.
+    /// The tools of its profile; all if it has none.
     pub(crate) profile: SharedSet,
     pub(crate) enabled: SharedSet,
-    /// What its autonomy leaves.
+    /// The tools that its autonomy allows.
     pub(crate) autonomy: SharedSet,
-    /// What a person must approve.
+    /// The tools whose calls need approval.
     pub(crate) approval: SharedSet,
-    of: Mark,
+    parent: SnapshotId,
 }
 
 impl AgentRules {
@@ -250,15 +238,15 @@ impl AgentRules {
         platform: &PlatformRules,
         catalogue: &Catalogue<P>,
     ) -> Self {
-        let named = document.profile_under(platform.document());
-        let profile = named.map(|name| name.and_then(|name| organization.profile(name, platform)).cloned());
+        let name = document.profile_under(platform.document());
+        let profile = name.map(|name| name.and_then(|name| organization.profile(name, platform)).cloned());
         let profile = profile.map(Option::unwrap_or_default);
         let enabled = match (&document.enabled, &profile) {
             (None, Some(_)) => SharedSet::ALL,
             (list, _) => SharedSet::compile(list.as_ref(), catalogue),
         };
         Self {
-            bound: bound(&document, platform, catalogue),
+            bound: server_tools(&document, platform, catalogue),
             disabled: SharedSet::compile(Some(&document.disabled), catalogue),
             profile: profile.unwrap_or(SharedSet::ALL),
             enabled,
@@ -270,7 +258,7 @@ impl AgentRules {
                 (None, Autonomy::Supervised) => catalogue.changing().clone(),
                 (list, _) => SharedSet::compile(list.as_ref(), catalogue),
             },
-            of: organization.mark().clone(),
+            parent: organization.id().clone(),
             document,
         }
     }
@@ -287,18 +275,18 @@ impl AgentRules {
 
     /// Whether these rules were compiled under those of the organization.
     pub fn is_under(&self, organization: &OrgRules) -> bool {
-        self.of == *organization.mark()
+        self.parent == *organization.id()
     }
 
-    /// Whether its profile, or that of its subtype, names the tool; without one nothing is preferred.
+    /// Whether its profile, or that of its subtype, has the tool; false without a profile.
     pub fn prefers(&self, index: usize, platform: &PlatformRules) -> bool {
         self.document.profile_under(platform.document()).is_some() && self.profile.contains(index)
     }
 }
 
 impl AgentDocument {
-    /// The profile that it asks for: the one it names, or that of its subtype. Inside, none where the subtype is not
-    /// defined any more, which gives nothing.
+    /// Returns the profile that it names, or that of its subtype. The inner `None` is a subtype that is no longer defined,
+    /// which has no tools.
     pub(crate) fn profile_under<'a>(&'a self, platform: &'a PlatformDocument) -> Option<Option<&'a Name>> {
         match (&self.profile, &self.subtype) {
             (Some(profile), _) => Some(Some(profile)),
@@ -308,12 +296,15 @@ impl AgentDocument {
     }
 }
 
-fn bound<P>(document: &AgentDocument, platform: &PlatformRules, catalogue: &Catalogue<P>) -> SharedSet {
+fn server_tools<P>(
+    document: &AgentDocument,
+    platform: &PlatformRules,
+    catalogue: &Catalogue<P>,
+) -> SharedSet {
     match &document.server {
         Some(server) => {
-            let mut set = ToolSet::empty(catalogue.tools().len());
-            catalogue.numbers_of(server).for_each(|number| set.insert(number));
-            SharedSet::new(set, catalogue)
+            let list = ToolList::List(vec![ToolPattern::Plugin(server.clone())]);
+            SharedSet::compile(Some(&list), catalogue)
         }
         None if platform.document().server_required => SharedSet::NONE,
         None => SharedSet::ALL,

@@ -1,32 +1,31 @@
-//! The loaded plugins and their tools, numbered and found by name.
+//! The loaded plugins and their tools, by index and by name.
 //!
-//! A tool's number is its place in the list, so a set of tools is a set of bits. Numbers belong to one
-//! catalogue: a change of plugins makes a new one, and whatever was compiled against the old one carries its
-//! mark and is not mixed up with the new.
+//! A tool's index is its position in the list, so a set of tools is a bit set. Indexes belong to one catalogue: a change
+//! of plugins creates a new one, and rules that were compiled against the old one hold its [`SnapshotId`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::names::NameTable;
+use super::name_table::NameTable;
 use super::set::{SharedSet, ToolSet};
 use crate::descriptor::{Descriptor, ToolDescriptor};
-use crate::egress::{Grant, Reach};
+use crate::egress::{CallAccess, Grant};
 use crate::limits::{Limits, LimitsPatch};
 use crate::name::{CalledKey, Namespace, ToolId};
 
-/// The digest of a plugin: `sha256:` and 64 lower-case hexadecimal digits.
+/// The SHA-256 digest of a plugin: `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(Arc<str>);
 
-/// The text is no digest.
+/// The text is not a digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is `sha256:` and 64 lower-case hexadecimal digits")]
 pub struct DigestError;
 
 impl Digest {
-    /// Reads a digest.
+    /// Parses a digest.
     pub fn parse(text: &str) -> Result<Self, DigestError> {
         let digits = text.strip_prefix("sha256:").ok_or(DigestError)?;
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -36,13 +35,13 @@ impl Digest {
         }
     }
 
-    /// The digest whose SHA-256 is given.
+    /// Formats a SHA-256 hash.
     pub fn from_sha256(hash: [u8; 32]) -> Self {
         let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         Self(format!("sha256:{digits}").into())
     }
 
-    /// The hexadecimal digits alone, as files are named by them.
+    /// The hexadecimal digits without the prefix, which file names have.
     pub fn hex(&self) -> &str {
         self.0.strip_prefix("sha256:").unwrap_or(&self.0)
     }
@@ -62,15 +61,15 @@ impl fmt::Display for Digest {
 /// One loaded plugin.
 #[derive(Clone, Debug)]
 pub struct Plugin<P> {
-    /// What it says of itself.
+    /// Its parsed description.
     pub descriptor: Arc<Descriptor>,
-    /// What it is, byte for byte.
+    /// Its digest.
     pub digest: Digest,
-    /// What the operator granted. A call gets of it what the plugin asks for.
+    /// The operator's grant. A call gets the part of it that the plugin asks for.
     pub granted: Arc<Grant>,
-    /// What runs.
+    /// The component to run.
     pub component: P,
-    /// Switched off by the operator.
+    /// Whether the operator has disabled it.
     pub disabled: bool,
 }
 
@@ -79,9 +78,9 @@ pub struct Plugin<P> {
 pub struct Tool<P> {
     index: usize,
     plugin: Arc<Plugin<P>>,
-    /// INVARIANT: below the number of the descriptor's tools.
+    /// INVARIANT: less than the number of the descriptor's tools.
     position: usize,
-    reach: Arc<Reach>,
+    access: Arc<CallAccess>,
 }
 
 impl<P> Clone for Tool<P> {
@@ -90,13 +89,13 @@ impl<P> Clone for Tool<P> {
             index: self.index,
             plugin: Arc::clone(&self.plugin),
             position: self.position,
-            reach: Arc::clone(&self.reach),
+            access: Arc::clone(&self.access),
         }
     }
 }
 
 impl<P> Tool<P> {
-    /// Its number in the catalogue.
+    /// Its index in the catalogue.
     pub fn index(&self) -> usize {
         self.index
     }
@@ -106,7 +105,7 @@ impl<P> Tool<P> {
         &self.plugin
     }
 
-    /// What the plugin says of it.
+    /// The tool as its plugin describes it.
     pub fn descriptor(&self) -> &ToolDescriptor {
         &self.plugin.descriptor.tools[self.position]
     }
@@ -116,9 +115,9 @@ impl<P> Tool<P> {
         &self.descriptor().id
     }
 
-    /// What its calls may reach: asked for by the plugin and granted by the operator.
-    pub fn reach(&self) -> &Arc<Reach> {
-        &self.reach
+    /// The access of its calls, before policies narrow it.
+    pub fn access(&self) -> &Arc<CallAccess> {
+        &self.access
     }
 }
 
@@ -128,56 +127,55 @@ pub struct Catalogue<P> {
     platform_limits: Limits,
     plugins: BTreeMap<Namespace, Arc<Plugin<P>>>,
     tools: Vec<Tool<P>>,
-    /// The plugin of each tool, counted in the order of [`Catalogue::plugins`].
+    /// For each tool the index of its plugin, in the order of [`Catalogue::plugins`].
     plugin_of: Arc<[u32]>,
     by_name: NameTable,
-    /// Those that have another name where they come from, by `namespace/original`.
+    /// Tools that have an original name, by `namespace/original`.
     by_original: BTreeMap<Box<str>, u32>,
     read_only: SharedSet,
     changing: SharedSet,
     collisions: Vec<Namespace>,
-    mark: Mark,
+    id: SnapshotId,
 }
 
-/// Tells one catalogue, or the rules of one layer, from another: what was compiled against it holds a copy.
+/// The identity of one catalogue, or of the rules of one layer. Rules that were compiled against it hold a copy.
 #[derive(Clone, Debug)]
-pub(crate) struct Mark(Arc<()>);
+pub(crate) struct SnapshotId(Arc<()>);
 
-impl Mark {
+impl SnapshotId {
     pub(crate) fn new() -> Self {
         Self(Arc::new(()))
     }
 }
 
-impl PartialEq for Mark {
+impl PartialEq for SnapshotId {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl<P> Catalogue<P> {
-    /// Numbers the tools of these plugins.
+    /// Builds the catalogue of these plugins.
     ///
-    /// Two plugins of one namespace are both left out and reported by [`Catalogue::collisions`]: which of the two was
-    /// meant is not for this room to guess.
+    /// Two plugins of one namespace are both left out and reported by [`Catalogue::collisions`].
     pub fn new(platform_limits: LimitsPatch, plugins: Vec<Arc<Plugin<P>>>) -> Self {
         let (plugins, collisions) = by_namespace(plugins);
         let (mut tools, mut plugin_of) = (Vec::new(), Vec::new());
         for (at, plugin) in (0..).zip(plugins.values()) {
             let asked = Arc::new(plugin.descriptor.capabilities.clone());
-            let reach = Arc::new(Reach::new(asked, Arc::clone(&plugin.granted)));
+            let access = Arc::new(CallAccess::new(asked, Arc::clone(&plugin.granted)));
             for position in 0..plugin.descriptor.tools.len() {
-                let (plugin, reach) = (Arc::clone(plugin), Arc::clone(&reach));
-                tools.push(Tool { index: tools.len(), plugin, position, reach });
+                let (plugin, access) = (Arc::clone(plugin), Arc::clone(&access));
+                tools.push(Tool { index: tools.len(), plugin, position, access });
                 plugin_of.push(at);
             }
         }
         let (mut by_name, mut by_original) = (NameTable::default(), BTreeMap::new());
-        // A catalogue has far fewer tools than numbers of 32 bits.
-        for (number, tool) in (0_u32..).zip(&tools) {
-            CalledKey::read(&tool.id().to_string()).iter().for_each(|key| by_name.insert(key, number));
+        // A catalogue has far fewer than 2^32 tools.
+        for (index, tool) in (0_u32..).zip(&tools) {
+            CalledKey::read(&tool.id().to_string()).iter().for_each(|key| by_name.insert(key, index));
             if let Some(original) = &tool.descriptor().original_name {
-                by_original.insert(format!("{}/{original}", tool.id().namespace).into(), number);
+                by_original.insert(format!("{}/{original}", tool.id().namespace).into(), index);
             }
         }
         let platform_limits = Limits::platform(&platform_limits);
@@ -191,7 +189,7 @@ impl<P> Catalogue<P> {
             read_only: SharedSet::NONE,
             changing: SharedSet::NONE,
             collisions,
-            mark: Mark::new(),
+            id: SnapshotId::new(),
         };
         let set =
             |is_in: fn(&Tool<P>) -> bool| SharedSet::new(ToolSet::matching(&catalogue, is_in), &catalogue);
@@ -200,21 +198,20 @@ impl<P> Catalogue<P> {
         Self { read_only, changing, ..catalogue }
     }
 
-    /// The tool that a caller means: by wire name or `namespace/tool`, in either case of letters, or by
-    /// `namespace/original`, letter for letter.
+    /// Finds a tool by wire name or `namespace/tool`, ignoring case, or by `namespace/original`, which must be equal.
     pub fn find(&self, called: &str) -> Option<&Tool<P>> {
         self.find_index(called).map(|(_, tool)| tool)
     }
 
-    /// Like [`Catalogue::find`], with the number, so that a decision need not look at the tool itself.
+    /// Like [`Catalogue::find`], with the index, so that a decision need not read the tool itself.
     pub(crate) fn find_index(&self, called: &str) -> Option<(usize, &Tool<P>)> {
-        let ours = CalledKey::read(called).and_then(|key| self.by_name.find(&key));
-        let number = ours.or_else(|| self.by_original.get(called).copied())?;
-        let index = usize::try_from(number).ok()?;
+        let by_name = CalledKey::read(called).and_then(|key| self.by_name.find(&key));
+        let index = by_name.or_else(|| self.by_original.get(called).copied())?;
+        let index = usize::try_from(index).ok()?;
         Some((index, self.tools.get(index)?))
     }
 
-    /// Every tool, by number.
+    /// Every tool, by index.
     pub fn tools(&self) -> &[Tool<P>] {
         &self.tools
     }
@@ -234,41 +231,40 @@ impl<P> Catalogue<P> {
         &self.platform_limits
     }
 
-    /// Namespaces that several plugins claimed, of which none is served.
+    /// Namespaces that several plugins have, none of which is served.
     pub fn collisions(&self) -> &[Namespace] {
         &self.collisions
     }
 
-    /// The numbers of the tools of a plugin, which follow each other.
-    pub(crate) fn numbers_of(&self, namespace: &Namespace) -> Range<usize> {
+    /// The indexes of the tools of a plugin, which are contiguous.
+    pub(crate) fn indexes_of(&self, namespace: &Namespace) -> Range<usize> {
         let start = self.tools.partition_point(|tool| tool.id().namespace < *namespace);
         let end = self.tools.partition_point(|tool| tool.id().namespace <= *namespace);
         start..end
     }
 
-    /// Which of the plugins each tool is of, in the order of [`Catalogue::plugins`].
+    /// For each tool the index of its plugin, in the order of [`Catalogue::plugins`].
     pub(crate) fn plugin_of(&self) -> &Arc<[u32]> {
         &self.plugin_of
     }
 
-    /// The number of a tool.
+    /// The index of a tool.
     pub(crate) fn number_of(&self, id: &ToolId) -> Option<usize> {
-        // An id is written as a called name is read, so the name table finds it at once.
         self.find_index(&id.to_string()).map(|(index, _)| index)
     }
 
-    /// The tools that change nothing.
+    /// The tools whose hint `read_only` is true.
     pub(crate) fn read_only(&self) -> &SharedSet {
         &self.read_only
     }
 
-    /// The tools that are not known to change nothing.
+    /// The tools whose hint `read_only` is not true.
     pub(crate) fn changing(&self) -> &SharedSet {
         &self.changing
     }
 
-    pub(crate) fn mark(&self) -> &Mark {
-        &self.mark
+    pub(crate) fn id(&self) -> &SnapshotId {
+        &self.id
     }
 }
 
@@ -311,10 +307,10 @@ mod tests {
         }
     }
 
-    /// 9.4: a name from elsewhere is taken beside ours, letter for letter and in its own plugin.
+    /// 9.4: the original name is accepted too, letter for letter and with the namespace of its plugin.
     #[test]
     fn g4_a_tool_is_found_by_its_original_name() {
-        let described = |namespace: &str| {
+        let plugin_of = |namespace: &str| {
             let tool = |name: &str, original: Option<&str>| {
                 serde_json::json!({
                     "name": name, "original_name": original, "description": "d", "usage": "u",
@@ -330,7 +326,7 @@ mod tests {
             let descriptor = Arc::new(Descriptor::parse(&text).unwrap());
             Arc::new(Plugin { descriptor, ..Plugin::clone(&plugin(namespace, &["x"])) })
         };
-        let catalogue = Catalogue::new(LimitsPatch::new(), vec![described("a"), described("b")]);
+        let catalogue = Catalogue::new(LimitsPatch::new(), vec![plugin_of("a"), plugin_of("b")]);
         let found = |called: &str| catalogue.find(called).map(|tool| tool.id().to_string());
         for (called, id) in [
             ("a/getWeather", "a/get_weather"),
@@ -348,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_knows_its_own_number() {
+    fn a_tool_has_its_own_index() {
         let catalogue =
             Catalogue::new(LimitsPatch::new(), vec![plugin("b", &["x", "y"]), plugin("a", &["z"])]);
         for (index, tool) in catalogue.tools().iter().enumerate() {

@@ -1,19 +1,19 @@
-//! The organization's layer: its policy, what it has connected, and what both compile to.
+//! The organization's layer: its policy, its connected integrations, and the rules that both compile to.
 //!
-//! Without `enabled` an organization has no tool: a tool enters it by an explicit word (C5).
+//! Without `enabled` an organization has no tools: it has those alone that its policy names (C5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::catalogue::{Catalogue, Mark};
-use super::channels::{self, ChannelTable, Channels};
+use super::catalogue::{Catalogue, SnapshotId};
 use super::document::{DocumentError, Fields, Part, Warning, limits_without_effect, read, unresolved};
-use super::platform::{
-    IntegrationTable, PlatformRules, ProfileTable, integration_warnings, integrations, profile_warnings,
-    profiles,
-};
+use super::platform::PlatformRules;
 use super::set::{SharedSet, ToolSet};
-use super::standing::{Outlined, Rule, Standing};
+use super::tables::{
+    ChannelTable, Channels, IntegrationTable, ProfileTable, compile_profiles, read_channels,
+    read_integrations, read_profiles, table_warnings,
+};
+use super::tool_flags::{CompactFlags, ToolFlag, ToolFlags};
 use super::tools::ToolList;
 use crate::descriptor::ToolDescriptor;
 use crate::egress::{NetworkRule, read_network};
@@ -36,40 +36,40 @@ pub struct OrgDocument {
     pub enabled: Option<ToolList>,
     /// The tools that none of its agents may call.
     pub disabled: ToolList,
-    /// Profiles of its own; one hides the platform's of that name.
+    /// Its own profiles; one replaces the platform's of the same name.
     pub profiles: ProfileTable,
-    /// What channels block for it beyond what they block for everybody.
+    /// Tools that channels block for it, in addition to the platform's.
     pub channels: ChannelTable,
-    /// What tools need for it beyond what they need for everybody.
+    /// Integrations that tools need for it, in addition to the platform's.
     pub integrations: IntegrationTable,
-    /// How tools are narrowed to those that matter for a message.
+    /// Settings of the broker, which selects the tools that a model is shown.
     pub broker: BrokerSettings,
-    /// Limits of its calls.
+    /// The limits of its calls.
     pub limits: LimitsPatch,
-    /// The requests that are left of what its tools were granted. Absent: all of them.
+    /// The requests that its tools may send, of those that their grants allow. Absent: all of them.
     pub network: Option<Arc<[NetworkRule]>>,
 }
 
-/// How tools are narrowed to those that matter for a message (G15).
+/// Settings of the broker, which selects the tools that a model is shown (G15).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BrokerSettings {
-    /// Whether they are.
+    /// Whether the broker is used.
     pub enabled: bool,
-    /// The tools that are shown in any case.
+    /// The tools that are always shown.
     pub always_show: ToolList,
 }
 
 impl OrgDocument {
-    /// Reads a policy, or says what is wrong with it and where.
+    /// Parses a policy.
     pub fn parse(json: &str) -> Result<Self, DocumentError> {
         let value = read(json)?;
         let whole = Part::whole(&value, &FIELDS)?;
         Ok(Self {
             enabled: whole.member("enabled").map(|part| part.tools()).transpose()?,
             disabled: whole.member("disabled").map_or(Ok(ToolList::NONE), |part| part.tools())?,
-            profiles: profiles(&whole)?,
-            channels: whole.member("channels").map_or(Ok(BTreeMap::new()), |part| channels::read(&part))?,
-            integrations: integrations(&whole)?,
+            profiles: read_profiles(&whole)?,
+            channels: read_channels(&whole)?,
+            integrations: read_integrations(&whole)?,
             broker: whole
                 .member("broker")
                 .map_or(Ok(BrokerSettings::default()), |part| BrokerSettings::read(&part))?,
@@ -78,21 +78,19 @@ impl OrgDocument {
         })
     }
 
-    /// A policy that gives the organization everything that the platform allows.
-    pub fn everything() -> Self {
+    /// A policy that enables every tool that the platform allows.
+    pub fn allow_all() -> Self {
         Self { enabled: Some(ToolList::All), ..Self::default() }
     }
 
-    /// What is accepted and probably not meant, given what is loaded.
+    /// Returns a warning for each part of the policy that has no effect with the loaded tools.
     pub fn warnings<P>(&self, catalogue: &Catalogue<P>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
         self.enabled.iter().for_each(|enabled| list("/enabled", enabled));
         list("/disabled", &self.disabled);
         list("/broker/always_show", &self.broker.always_show);
-        profile_warnings(&self.profiles, catalogue, &mut warnings);
-        warnings.extend(channels::warnings(&self.channels, catalogue));
-        warnings.extend(integration_warnings(&self.integrations, catalogue));
+        warnings.extend(table_warnings(&self.profiles, &self.channels, &self.integrations, catalogue));
         warnings.extend(limits_without_effect(&self.limits, catalogue.platform_limits()));
         warnings
     }
@@ -108,18 +106,18 @@ impl BrokerSettings {
     }
 }
 
-/// What the organization's layer says, over the tools of one catalogue.
+/// The compiled policy of an organization, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct OrgRules {
     document: Arc<OrgDocument>,
     connected: Arc<BTreeSet<String>>,
-    /// What platform and organization say of each tool.
-    standings: Outlined,
+    /// The flags of each tool, the platform's included.
+    flags: CompactFlags,
     pub(crate) channels: Arc<Channels>,
     always_show: SharedSet,
     profiles: BTreeMap<Name, SharedSet>,
-    of: Mark,
-    mark: Mark,
+    parent: SnapshotId,
+    id: SnapshotId,
 }
 
 impl OrgRules {
@@ -130,25 +128,24 @@ impl OrgRules {
         platform: &PlatformRules,
         catalogue: &Catalogue<P>,
     ) -> Self {
-        let compile = |list: &ToolList| SharedSet::compile(Some(list), catalogue);
-        let mut standings = platform.standings.clone();
-        standings.add_list(Rule::Disabled, &document.disabled, catalogue);
-        standings.add_list(Rule::Enabled, document.enabled.as_ref().unwrap_or(&ToolList::NONE), catalogue);
-        standings.add(Rule::Missing, &missing(&document, &connected, platform, catalogue));
+        let mut flags = platform.flags.clone();
+        flags.add_list(ToolFlag::Disabled, &document.disabled, catalogue);
+        flags.add_list(ToolFlag::Enabled, document.enabled.as_ref().unwrap_or(&ToolList::NONE), catalogue);
+        flags.add(ToolFlag::Missing, &missing(&document, &connected, platform, catalogue));
         let mut channels = Arc::clone(&platform.channels);
         if !document.channels.is_empty() {
             let tables = [&platform.document().channels, &document.channels];
-            let (all, channelled) = Channels::compile(&tables, catalogue);
-            standings.add(Rule::Channel, &channelled);
+            let (all, channel_tools) = Channels::compile(&tables, catalogue);
+            flags.add(ToolFlag::Channel, &channel_tools);
             channels = Arc::new(all);
         }
         Self {
-            standings: standings.outlined(catalogue),
+            flags: flags.compact(catalogue),
             channels,
-            always_show: compile(&document.broker.always_show),
-            profiles: document.profiles.iter().map(|(name, list)| (name.clone(), compile(list))).collect(),
-            of: platform.mark().clone(),
-            mark: Mark::new(),
+            always_show: SharedSet::compile(Some(&document.broker.always_show), catalogue),
+            profiles: compile_profiles(&document.profiles, catalogue),
+            parent: platform.id().clone(),
+            id: SnapshotId::new(),
             document,
             connected,
         }
@@ -161,7 +158,7 @@ impl OrgRules {
 
     /// Whether these rules were compiled under those of the platform.
     pub fn is_under(&self, platform: &PlatformRules) -> bool {
-        self.of == *platform.mark()
+        self.parent == *platform.id()
     }
 
     /// The channels that its sessions can be opened on.
@@ -169,7 +166,7 @@ impl OrgRules {
         self.channels.names()
     }
 
-    /// The tools that its broker shows in any case.
+    /// Whether its broker always shows the tool.
     pub fn always_shows(&self, index: usize) -> bool {
         self.always_show.contains(index)
     }
@@ -179,9 +176,9 @@ impl OrgRules {
         self.profiles.get(name).or_else(|| platform.profile(name))
     }
 
-    /// What platform and organization say of the tool with this number.
-    pub(crate) fn standing(&self, index: usize) -> Standing {
-        self.standings.of(index)
+    /// Returns the flags of the tool with this index.
+    pub(crate) fn flags(&self, index: usize) -> ToolFlags {
+        self.flags.of(index)
     }
 
     /// The integrations that a tool needs and the organization has not connected.
@@ -192,8 +189,8 @@ impl OrgRules {
         needed.filter(|name| !self.connected.contains(name)).collect()
     }
 
-    pub(super) fn mark(&self) -> &Mark {
-        &self.mark
+    pub(super) fn id(&self) -> &SnapshotId {
+        &self.id
     }
 }
 
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_policy_is_read() {
+    fn a_policy_with_every_field_is_parsed() {
         let document = OrgDocument::parse(
             r#"{"enabled":["crm/*"],"disabled":["crm/delete"],"profiles":{"desk":["crm/search"]},
                 "channels":{"sms":{"blocked":["crm/*"]}},"integrations":{"crm/search":"stripe"},
@@ -233,7 +230,7 @@ mod tests {
         assert_eq!(document.limits.get(LimitName::Fuel), Some(5));
         assert!(document.broker.enabled);
         assert_eq!(document.network.as_deref().map(<[_]>::len), Some(1));
-        // Nothing said leaves everything, and an empty list nothing.
+        // An absent list allows everything, an empty list nothing.
         let network = |text: &str| OrgDocument::parse(text).unwrap().network;
         assert_eq!(network(r#"{"network":null}"#), None);
         assert_eq!(network(r#"{"network":[]}"#).as_deref(), Some(&[][..]));
@@ -243,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_loaded_tool_answers_to_is_warned_of_wherever_it_stands() {
+    fn an_entry_without_a_loaded_tool_is_warned_of_in_every_field() {
         let document = OrgDocument::parse(
             r#"{"enabled":["crn/*"],"disabled":["crm/delet"],"profiles":{"desk":["x/y"]},
                 "channels":{"sms":{"blocked":["x/*"]}},"integrations":{"crm/serch":"stripe"},
@@ -251,9 +248,9 @@ mod tests {
         )
         .unwrap();
         let warnings = document.warnings(&catalogue());
-        let told: Vec<_> = warnings.iter().map(|warning| warning.path.as_str()).collect();
+        let paths: Vec<_> = warnings.iter().map(|warning| warning.path.as_str()).collect();
         assert_eq!(
-            told,
+            paths,
             [
                 "/enabled/0",
                 "/disabled/0",
@@ -269,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_says_more_than_is_held_is_refused() {
+    fn a_field_that_nothing_enforces_is_refused() {
         let refused = OrgDocument::parse(r#"{"quotas":[{}]}"#).unwrap_err();
         assert!(refused.message.contains("nothing enforces"), "{refused}");
         let cases = [

@@ -1,21 +1,22 @@
-//! The platform's layer: the operator's policy over everything that is loaded, and what it compiles to.
+//! The platform's layer: the operator's policy for all loaded tools, and the rules it compiles to.
 //!
-//! Without a policy every loaded tool is allowed and nothing is universal; profiles, subtypes, channels and the rest are
-//! the operator's to define. The tables that ship as an example are data like anybody's.
+//! Without a policy every loaded tool is allowed and none is universal, and there are no profiles, subtypes or channels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::catalogue::{Catalogue, Mark};
-use super::channels::{self, ChannelTable, Channels};
+use super::catalogue::{Catalogue, SnapshotId};
 use super::document::{
     DocumentError, Fields, Part, Warning, limits_without_effect, pointer, read, unresolved,
-    unresolved_pattern,
 };
+use super::intents::{IntentTable, read_intents};
 use super::set::{SharedSet, ToolSet};
-use super::standing::{Rule, Standings};
+use super::tables::{
+    ChannelTable, Channels, IntegrationTable, ProfileTable, compile_profiles, read_channels,
+    read_integrations, read_profiles, table_warnings,
+};
+use super::tool_flags::{ToolFlag, ToolFlagTable};
 use super::tools::{ToolList, ToolPattern};
-use crate::broker::{Intent, Patterns};
 use crate::limits::LimitsPatch;
 use crate::name::Name;
 
@@ -36,35 +37,24 @@ const FIELDS: Fields = Fields {
     to_come: &[],
 };
 
-const INTENT_FIELDS: Fields = Fields { whose: "an intent", known: &["patterns", "tools"], to_come: &[] };
-
-/// Profiles and the tools of each, as a document has them.
-pub type ProfileTable = BTreeMap<Name, ToolList>;
-
-/// Tools and the integration that each needs, as a document has them.
-pub type IntegrationTable = Vec<(ToolPattern, Name)>;
-
-/// Intents by name, as a document has them.
-pub type IntentTable = BTreeMap<String, Intent>;
-
 /// The platform's policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlatformDocument {
-    /// The tools that there are for anybody. Absent: every loaded one.
+    /// The tools that any agent may have. Absent: every loaded tool.
     pub allowed: Option<ToolList>,
-    /// The tools that nobody may call.
+    /// The tools that no agent may call.
     pub blocked: ToolList,
-    /// Tools that change nothing and stay available whatever profiles, lists and the broker leave out (G14).
+    /// Read-only tools that stay available without being in profiles, lists or the broker's selection (G14).
     pub universal: ToolList,
     /// Named sets of tools (G9).
     pub profiles: ProfileTable,
-    /// The profile that agents of a subtype have.
+    /// The profile of each subtype of agents.
     pub subtypes: BTreeMap<Name, Name>,
-    /// The channels that there are, and the tools that each blocks (G12).
+    /// The channels, and the tools that each blocks (G12).
     pub channels: ChannelTable,
-    /// What tools need beyond what their plugins say (G8).
+    /// Integrations that tools need, in addition to those of their plugins' descriptions (G8).
     pub integrations: IntegrationTable,
-    /// What a message can be about, and the tools for it (G15).
+    /// Intents of messages, and the tools for each (G15).
     pub intents: IntentTable,
     /// Limits of every call.
     pub limits: LimitsPatch,
@@ -73,7 +63,7 @@ pub struct PlatformDocument {
 }
 
 impl PlatformDocument {
-    /// Reads a policy, or says what is wrong with it and where.
+    /// Parses a policy.
     pub fn parse(json: &str) -> Result<Self, DocumentError> {
         let value = read(json)?;
         let whole = Part::whole(&value, &FIELDS)?;
@@ -82,13 +72,13 @@ impl PlatformDocument {
             allowed: whole.member("allowed").map(|part| part.tools()).transpose()?,
             blocked: tools("blocked")?,
             universal: tools("universal")?,
-            profiles: profiles(&whole)?,
+            profiles: read_profiles(&whole)?,
             subtypes: whole
                 .member("subtypes")
                 .map_or(Ok(BTreeMap::new()), |part| part.table("a subtype", Part::name))?,
-            channels: whole.member("channels").map_or(Ok(BTreeMap::new()), |part| channels::read(&part))?,
-            integrations: integrations(&whole)?,
-            intents: whole.member("intents").map_or(Ok(IntentTable::new()), |part| intents(&part))?,
+            channels: read_channels(&whole)?,
+            integrations: read_integrations(&whole)?,
+            intents: whole.member("intents").map_or(Ok(IntentTable::new()), |part| read_intents(&part))?,
             limits: whole.member("limits").map_or(Ok(LimitsPatch::new()), |part| part.limits())?,
             server_required: whole
                 .member("server_binding")
@@ -109,32 +99,29 @@ impl PlatformDocument {
         ))
     }
 
-    /// That the tools which are loaded already can be what the policy makes them.
+    /// Returns an error if a loaded tool in `universal` is not read-only.
     pub fn check<P>(&self, catalogue: &Catalogue<P>) -> Result<(), DocumentError> {
         for (index, pattern) in self.universal.patterns().iter().enumerate() {
             let mut set = ToolSet::empty(catalogue.tools().len());
             set.add_pattern(pattern, catalogue);
-            let changes = set.iter().filter(|number| !catalogue.read_only().contains(*number));
-            if let Some(tool) = changes.filter_map(|number| catalogue.tools().get(number)).next() {
+            let changing = set.iter().filter(|index| !catalogue.read_only().contains(*index));
+            if let Some(tool) = changing.filter_map(|index| catalogue.tools().get(index)).next() {
                 let message = format!("`{}` is not read-only, which universal tools must be", tool.id());
-                let hint =
-                    "name only tools that change nothing; others are given by `profiles` and `enabled`";
+                let hint = "list read-only tools only; add other tools to `profiles` and `enabled`";
                 return Err(DocumentError::new(format!("/universal/{index}"), message, hint));
             }
         }
         Ok(())
     }
 
-    /// What is accepted and probably not meant, given what is loaded.
+    /// Returns a warning for each part of the policy that has no effect with the loaded tools.
     pub fn warnings<P>(&self, catalogue: &Catalogue<P>) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
         self.allowed.iter().for_each(|allowed| list("/allowed", allowed));
         list("/blocked", &self.blocked);
         list("/universal", &self.universal);
-        profile_warnings(&self.profiles, catalogue, &mut warnings);
-        warnings.extend(channels::warnings(&self.channels, catalogue));
-        warnings.extend(integration_warnings(&self.integrations, catalogue));
+        warnings.extend(table_warnings(&self.profiles, &self.channels, &self.integrations, catalogue));
         for (name, intent) in &self.intents {
             let place = format!("{}/tools", pointer("/intents", name));
             warnings.extend(unresolved(&place, &intent.tools, catalogue));
@@ -144,85 +131,44 @@ impl PlatformDocument {
         warnings
     }
 
-    /// A universal tool that the platform's own lists keep out.
+    /// Universal tools that the platform's own lists exclude.
     fn universal_without_effect(&self) -> impl Iterator<Item = Warning> + '_ {
         let patterns = self.universal.patterns().iter().enumerate();
         patterns.filter_map(|(index, pattern)| {
             let ToolPattern::Tool(id) = pattern else { return None };
             let is_out = self.blocked.entry_for(id).is_some()
                 || self.allowed.as_ref().is_some_and(|allowed| allowed.entry_for(id).is_none());
-            let message = format!("`{id}` is universal, and the platform's own lists keep it out");
+            let message = format!("`{id}` is universal, and the platform's own lists exclude it");
             is_out.then(|| Warning::new("NO_EFFECT", format!("/universal/{index}"), message))
         })
     }
 }
 
-fn intents(part: &Part<'_>) -> Result<IntentTable, DocumentError> {
-    let table = part.table("an intent", |intent| {
-        intent.check_fields(&INTENT_FIELDS)?;
-        Ok(Intent {
-            patterns: intent.member("patterns").map_or(Ok(Vec::new()), |patterns| patterns.texts())?,
-            tools: intent.member("tools").map_or(Ok(ToolList::NONE), |tools| tools.tools())?,
-        })
-    })?;
-    let table: IntentTable = table.into_iter().map(|(name, intent)| (name.to_string(), intent)).collect();
-    Patterns::compile(&table, "/intents")?;
-    Ok(table)
-}
-
-pub(super) fn profiles(whole: &Part<'_>) -> Result<ProfileTable, DocumentError> {
-    whole.member("profiles").map_or(Ok(BTreeMap::new()), |part| part.table("a profile", Part::tools))
-}
-
-pub(super) fn integrations(whole: &Part<'_>) -> Result<IntegrationTable, DocumentError> {
-    whole.member("integrations").map_or(Ok(Vec::new()), |part| part.tool_table(Part::name))
-}
-
-pub(super) fn profile_warnings<P>(
-    profiles: &ProfileTable,
-    catalogue: &Catalogue<P>,
-    warnings: &mut Vec<Warning>,
-) {
-    for (name, list) in profiles {
-        warnings.extend(unresolved(&pointer("/profiles", name.as_str()), list, catalogue));
-    }
-}
-
-pub(super) fn integration_warnings<'a, P>(
-    table: &'a IntegrationTable,
-    catalogue: &'a Catalogue<P>,
-) -> impl Iterator<Item = Warning> + 'a {
-    table.iter().filter_map(|(pattern, _)| {
-        unresolved_pattern(&pointer("/integrations", &pattern.to_string()), pattern, catalogue)
-    })
-}
-
-/// What the platform's policy says, over the tools of one catalogue.
+/// The compiled policy of the platform, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct PlatformRules {
     document: Arc<PlatformDocument>,
-    /// What it says of each tool, before any organization has said something.
-    pub(super) standings: Standings,
+    /// The flags of each tool, before those of any organization.
+    pub(super) flags: ToolFlagTable,
     profiles: BTreeMap<Name, SharedSet>,
     pub(super) channels: Arc<Channels>,
-    /// The tools that need an integration, by what plugins and the platform say.
+    /// The tools that need each integration, by their descriptions and the platform's policy.
     pub(super) needs: BTreeMap<Box<str>, ToolSet>,
-    of: Mark,
-    mark: Mark,
+    parent: SnapshotId,
+    id: SnapshotId,
 }
 
 impl PlatformRules {
-    /// Compiles a policy against what is loaded.
+    /// Compiles a policy for the loaded tools.
     pub fn compile<P>(document: Arc<PlatformDocument>, catalogue: &Catalogue<P>) -> Self {
-        let (channels, channelled) = Channels::compile(&[&document.channels], catalogue);
-        let compile = |list: &ToolList| SharedSet::compile(Some(list), catalogue);
+        let (channels, channel_tools) = Channels::compile(&[&document.channels], catalogue);
         Self {
-            standings: standings(&document, &channelled, catalogue),
-            profiles: document.profiles.iter().map(|(name, list)| (name.clone(), compile(list))).collect(),
+            flags: compile_flags(&document, &channel_tools, catalogue),
+            profiles: compile_profiles(&document.profiles, catalogue),
             channels: Arc::new(channels),
             needs: needs(&document.integrations, catalogue),
-            of: catalogue.mark().clone(),
-            mark: Mark::new(),
+            parent: catalogue.id().clone(),
+            id: SnapshotId::new(),
             document,
         }
     }
@@ -234,54 +180,52 @@ impl PlatformRules {
 
     /// Whether these rules were compiled against this catalogue.
     pub fn is_for<P>(&self, catalogue: &Catalogue<P>) -> bool {
-        self.of == *catalogue.mark()
+        self.parent == *catalogue.id()
     }
 
-    /// Whether a tool stays available whatever lists and profiles say.
+    /// Whether a tool is universal: it stays available without being in lists and profiles.
     pub fn is_universal(&self, index: usize) -> bool {
-        self.standings.of(index).has(Rule::Universal)
+        self.flags.of(index).has(ToolFlag::Universal)
     }
 
     pub(super) fn profile(&self, name: &Name) -> Option<&SharedSet> {
         self.profiles.get(name)
     }
 
-    pub(super) fn mark(&self) -> &Mark {
-        &self.mark
+    pub(super) fn id(&self) -> &SnapshotId {
+        &self.id
     }
 }
 
-fn standings<P>(document: &PlatformDocument, channelled: &ToolSet, catalogue: &Catalogue<P>) -> Standings {
+fn compile_flags<P>(
+    document: &PlatformDocument,
+    channel_tools: &ToolSet,
+    catalogue: &Catalogue<P>,
+) -> ToolFlagTable {
     let mut universal = ToolSet::compile(&document.universal, catalogue);
     universal.intersect(&catalogue.read_only().to_set(catalogue));
-    let mut standings = Standings::new(catalogue.tools().len());
-    standings.add(Rule::PluginDisabled, &ToolSet::matching(catalogue, |tool| tool.plugin().disabled));
-    standings.add_list(Rule::Blocked, &document.blocked, catalogue);
-    standings.add_list(Rule::Allowed, document.allowed.as_ref().unwrap_or(&ToolList::All), catalogue);
-    standings.add(Rule::Universal, &universal);
-    standings.add(Rule::Channel, channelled);
-    standings
+    let mut flags = ToolFlagTable::new(catalogue.tools().len());
+    flags.add(ToolFlag::PluginDisabled, &ToolSet::matching(catalogue, |tool| tool.plugin().disabled));
+    flags.add_list(ToolFlag::Blocked, &document.blocked, catalogue);
+    flags.add_list(ToolFlag::Allowed, document.allowed.as_ref().unwrap_or(&ToolList::All), catalogue);
+    flags.add(ToolFlag::Universal, &universal);
+    flags.add(ToolFlag::Channel, channel_tools);
+    flags
 }
 
 fn needs<P>(table: &IntegrationTable, catalogue: &Catalogue<P>) -> BTreeMap<Box<str>, ToolSet> {
-    let mut needs = BTreeMap::new();
+    let mut needs: BTreeMap<Box<str>, ToolSet> = BTreeMap::new();
+    let none = ToolSet::empty(catalogue.tools().len());
     for tool in catalogue.tools() {
         for integration in &tool.descriptor().required_integrations {
-            of(&mut needs, integration, catalogue).insert(tool.index());
+            needs.entry(integration.as_str().into()).or_insert_with(|| none.clone()).insert(tool.index());
         }
     }
     for (pattern, integration) in table {
-        of(&mut needs, integration.as_str(), catalogue).add_pattern(pattern, catalogue);
+        let tools = needs.entry(integration.as_str().into()).or_insert_with(|| none.clone());
+        tools.add_pattern(pattern, catalogue);
     }
     needs
-}
-
-fn of<'a, P>(
-    needs: &'a mut BTreeMap<Box<str>, ToolSet>,
-    integration: &str,
-    catalogue: &Catalogue<P>,
-) -> &'a mut ToolSet {
-    needs.entry(integration.into()).or_insert_with(|| ToolSet::empty(catalogue.tools().len()))
 }
 
 #[cfg(test)]

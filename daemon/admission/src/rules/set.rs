@@ -1,8 +1,8 @@
-//! Sets of tools of one catalogue: bits over their numbers.
+//! Sets of tools of one catalogue, by index.
 //!
-//! [`ToolSet`] is what sets are made with. [`SharedSet`] is what rules keep: a hundred thousand agents have a few of them
-//! each, and most are everything, nothing, or a handful of tools, which then take no more room than that. What a decision
-//! costs in a large house is the places in memory that it looks at, so a handful is kept in the set itself.
+//! [`ToolSet`] is a bit set to build sets with. [`SharedSet`] is the immutable form that rules hold: a hundred thousand
+//! agents have a few of them each, and most contain every tool, none, or a few, which [`SharedSet`] stores inline to save
+//! memory and a cache miss for each decision.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use super::catalogue::{Catalogue, Tool};
 use super::tools::{ToolList, ToolPattern};
 
-/// A set of tools of one catalogue, to be changed.
+/// A mutable set of tools of one catalogue: one bit for each index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolSet {
     words: Box<[u64]>,
 }
 
 impl ToolSet {
-    /// No tool of `count`.
+    /// No tool, of a catalogue of `count` tools.
     pub fn empty(count: usize) -> Self {
         Self { words: vec![0; count.div_ceil(64)].into() }
     }
@@ -27,21 +27,21 @@ impl ToolSet {
         Self::matching(catalogue, |_| true)
     }
 
-    /// The tools that a list names.
+    /// The tools that match a list.
     pub fn compile<P>(list: &ToolList, catalogue: &Catalogue<P>) -> Self {
         let mut set = Self::empty(catalogue.tools().len());
         set.add(list, catalogue);
         set
     }
 
-    /// Adds the tools that a list names.
+    /// Adds the tools that match a list.
     pub fn add<P>(&mut self, list: &ToolList, catalogue: &Catalogue<P>) {
         list.patterns().iter().for_each(|pattern| self.add_pattern(pattern, catalogue));
     }
 
-    /// Adds the tools that one entry of a list names.
+    /// Adds the tools that match one entry of a list.
     pub fn add_pattern<P>(&mut self, pattern: &ToolPattern, catalogue: &Catalogue<P>) {
-        numbers(pattern, catalogue).for_each(|number| self.insert(number));
+        matching_indexes(pattern, catalogue).for_each(|index| self.insert(index));
     }
 
     /// The tools for which `is_in` holds.
@@ -51,7 +51,7 @@ impl ToolSet {
         set
     }
 
-    /// Adds a tool by number; a number that no tool of the catalogue has changes nothing.
+    /// Adds a tool by index; an index beyond the catalogue changes nothing.
     pub fn insert(&mut self, index: usize) {
         if let Some(word) = self.words.get_mut(index / 64) {
             *word |= 1 << (index % 64);
@@ -63,24 +63,24 @@ impl ToolSet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
-    /// Leaves the tools that are in the other set of the same catalogue too.
+    /// Removes the tools that are not in the other set, of the same catalogue.
     pub fn intersect(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= other);
     }
 
-    /// Whether the tool with this number is in the set.
+    /// Whether the tool with this index is in the set.
     pub fn contains(&self, index: usize) -> bool {
         has_bit(&self.words, index)
     }
 
-    /// The numbers of the tools in it, in order.
+    /// The indexes of the tools in it, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().enumerate().flat_map(|(place, word)| {
+        self.words.iter().enumerate().flat_map(|(at, word)| {
             let mut left = *word;
             std::iter::from_fn(move || {
                 let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
                 left &= left - 1;
-                Some(place * 64 + bit)
+                Some(at * 64 + bit)
             })
         })
     }
@@ -96,60 +96,60 @@ impl ToolSet {
     }
 }
 
-/// The numbers of the tools that one entry of a list names.
-pub(super) fn numbers<P>(pattern: &ToolPattern, catalogue: &Catalogue<P>) -> Range<usize> {
+/// Returns the indexes of the tools that match one entry of a list.
+pub(super) fn matching_indexes<P>(pattern: &ToolPattern, catalogue: &Catalogue<P>) -> Range<usize> {
     match pattern {
         ToolPattern::All => 0..catalogue.tools().len(),
-        ToolPattern::Plugin(namespace) => catalogue.numbers_of(namespace),
-        ToolPattern::Tool(id) => catalogue.number_of(id).map_or(0..0, |number| number..number + 1),
+        ToolPattern::Plugin(namespace) => catalogue.indexes_of(namespace),
+        ToolPattern::Tool(id) => catalogue.number_of(id).map_or(0..0, |index| index..index + 1),
     }
 }
 
-/// A set of tools of one catalogue, to be kept: copies share it.
+/// An immutable set of tools of one catalogue; clones share its memory.
 #[derive(Clone, Debug, Default)]
-pub struct SharedSet(Form);
+pub struct SharedSet(Storage);
 
 #[derive(Clone, Debug, Default)]
-enum Form {
+enum Storage {
     #[default]
     None,
     All,
-    /// A handful; the places left over repeat the first.
-    Handful([u32; HANDFUL]),
-    /// In order.
-    Few(Arc<[u32]>),
-    /// Bits.
-    Many(Arc<[u64]>),
+    /// Indexes; unused elements repeat the first.
+    Inline([u32; INLINE]),
+    /// Sorted indexes.
+    Sorted(Arc<[u32]>),
+    /// One bit for each index.
+    Bits(Arc<[u64]>),
 }
 
-/// As many as fit in the room that the other forms take anyway.
-const HANDFUL: usize = 5;
+/// As many indexes as fit without making the enum larger.
+const INLINE: usize = 5;
 
 impl SharedSet {
     /// No tool.
-    pub const NONE: Self = Self(Form::None);
-    /// Every tool of whatever catalogue.
-    pub const ALL: Self = Self(Form::All);
+    pub const NONE: Self = Self(Storage::None);
+    /// Every tool of any catalogue.
+    pub const ALL: Self = Self(Storage::All);
 
-    /// Keeps a set in the least room.
+    /// Stores a set in the smallest form.
     pub fn new<P>(set: ToolSet, catalogue: &Catalogue<P>) -> Self {
         let count = set.len();
-        // A catalogue has far fewer tools than numbers of 32 bits.
-        let numbers = || set.iter().filter_map(|index| u32::try_from(index).ok());
+        // A catalogue has far fewer than 2^32 tools.
+        let indexes = || set.iter().filter_map(|index| u32::try_from(index).ok());
         Self(if count == 0 {
-            Form::None
+            Storage::None
         } else if count == catalogue.tools().len() {
-            Form::All
-        } else if count <= HANDFUL {
-            handful(numbers())
+            Storage::All
+        } else if count <= INLINE {
+            inline(indexes())
         } else if count <= set.words.len() * 2 {
-            Form::Few(numbers().collect())
+            Storage::Sorted(indexes().collect())
         } else {
-            Form::Many(set.words.into())
+            Storage::Bits(set.words.into())
         })
     }
 
-    /// The tools that a list names; none without a list.
+    /// The tools that match a list; none without a list.
     pub fn compile<P>(list: Option<&ToolList>, catalogue: &Catalogue<P>) -> Self {
         match list {
             None => Self::NONE,
@@ -158,33 +158,33 @@ impl SharedSet {
         }
     }
 
-    /// Whether the tool with this number is in the set.
+    /// Whether the tool with this index is in the set.
     pub fn contains(&self, index: usize) -> bool {
         match &self.0 {
-            Form::None => false,
-            Form::All => true,
-            Form::Handful(few) => u32::try_from(index).is_ok_and(|index| few.contains(&index)),
-            Form::Few(few) => u32::try_from(index).is_ok_and(|index| few.binary_search(&index).is_ok()),
-            Form::Many(words) => has_bit(words, index),
+            Storage::None => false,
+            Storage::All => true,
+            Storage::Inline(few) => u32::try_from(index).is_ok_and(|index| few.contains(&index)),
+            Storage::Sorted(few) => u32::try_from(index).is_ok_and(|index| few.binary_search(&index).is_ok()),
+            Storage::Bits(words) => has_bit(words, index),
         }
     }
 
     /// Whether no tool is in the set.
     pub fn is_empty(&self) -> bool {
-        matches!(self.0, Form::None)
+        matches!(self.0, Storage::None)
     }
 
-    /// The same set, to be changed.
+    /// Copies the set to a mutable one.
     pub fn to_set<P>(&self, catalogue: &Catalogue<P>) -> ToolSet {
         ToolSet::matching(catalogue, |tool| self.contains(tool.index()))
     }
 }
 
-fn handful(mut numbers: impl Iterator<Item = u32>) -> Form {
-    let Some(first) = numbers.next() else { return Form::None };
-    let mut handful = [first; HANDFUL];
-    handful.iter_mut().skip(1).zip(numbers).for_each(|(place, number)| *place = number);
-    Form::Handful(handful)
+fn inline(mut indexes: impl Iterator<Item = u32>) -> Storage {
+    let Some(first) = indexes.next() else { return Storage::None };
+    let mut array = [first; INLINE];
+    array.iter_mut().skip(1).zip(indexes).for_each(|(element, index)| *element = index);
+    Storage::Inline(array)
 }
 
 fn has_bit(words: &[u64], index: usize) -> bool {
@@ -200,21 +200,21 @@ mod tests {
     use crate::limits::LimitsPatch;
 
     #[test]
-    fn a_set_takes_the_room_of_three_words() {
+    fn a_set_has_the_size_of_three_words() {
         assert_eq!(size_of::<SharedSet>(), 3 * size_of::<usize>());
     }
 
     #[test]
-    fn a_number_beyond_the_catalogue_is_in_no_set() {
+    fn an_index_beyond_the_catalogue_is_in_no_set() {
         let mut set = ToolSet::empty(3);
         set.insert(1_000);
         assert!(set.is_empty() && !set.contains(1_000) && !set.contains(usize::MAX));
     }
 
     proptest! {
-        /// However a set is kept, it has the tools that were put in.
+        /// A set contains the inserted tools in every storage form.
         #[test]
-        fn a_kept_set_has_what_was_put_in(numbers in proptest::collection::btree_set(0_usize..200, 0..200)) {
+        fn a_shared_set_has_the_inserted_tools(numbers in proptest::collection::btree_set(0_usize..200, 0..200)) {
             let names: Vec<String> = (0..200).map(|number| format!("t{number}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let catalogue = Catalogue::new(LimitsPatch::new(), vec![plugin("many", &names)]);

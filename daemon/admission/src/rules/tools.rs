@@ -1,8 +1,8 @@
-//! Lists of tools as documents write them. `document` reads them; the sets that they compile to are in `set`.
+//! Lists of tools in documents. `document.rs` parses them; they compile to the sets of `set.rs`.
 //!
-//! A document says `"*"`, or a list of `namespace/tool`, `namespace/*` and `*`; an empty list means nothing.
-//! Patterns that match no loaded tool stay in the list: policies come before plugins, and a block must outlive
-//! a reload.
+//! A list is `"*"`, or an array of `namespace/tool`, `namespace/*` and `*`; an empty list matches nothing. Patterns that
+//! match no loaded tool stay in the list: policies are written before plugins are loaded, and a block must survive a
+//! reload.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::name::{NameError, Namespace, ToolId};
 /// One entry of a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ToolPattern {
-    /// `*`: every tool that the layer above gives.
+    /// `*`: every tool that the layer above allows.
     All,
     /// `namespace/*`: every tool of one plugin.
     Plugin(Namespace),
@@ -20,7 +20,7 @@ pub enum ToolPattern {
 }
 
 impl ToolPattern {
-    /// Reads an entry.
+    /// Parses an entry.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text == "*" {
             return Ok(Self::All);
@@ -31,7 +31,7 @@ impl ToolPattern {
         ToolId::parse(text).map(Self::Tool)
     }
 
-    /// The plugin that this entry is about, where it is about one.
+    /// The namespace of the one plugin whose tools this entry matches, if it is one.
     pub fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::All => None,
@@ -40,7 +40,7 @@ impl ToolPattern {
         }
     }
 
-    /// Whether this entry names the tool.
+    /// Whether this entry matches the tool.
     pub fn matches(&self, id: &ToolId) -> bool {
         match self {
             Self::All => true,
@@ -63,9 +63,9 @@ impl fmt::Display for ToolPattern {
 /// A list of tools, or all of them. In a document `"*"` and `["*"]` are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolList {
-    /// `"*"`: everything that the layer above gives.
+    /// `"*"`: every tool that the layer above allows.
     All,
-    /// These; an empty list means none.
+    /// These; an empty list matches no tool.
     List(Vec<ToolPattern>),
 }
 
@@ -76,13 +76,13 @@ impl Default for ToolList {
 }
 
 impl ToolList {
-    /// The list that names nothing.
+    /// The list that matches nothing.
     pub const NONE: Self = Self::List(Vec::new());
 
     /// Longest list of tools in a document.
     pub(super) const LONGEST: usize = 10_000;
 
-    /// A list of these entries, of which `*` takes in all others.
+    /// A list of these entries; one `*` among them makes it [`ToolList::All`].
     pub(super) fn of(patterns: Vec<ToolPattern>) -> Self {
         match patterns.contains(&ToolPattern::All) {
             true => Self::All,
@@ -90,12 +90,12 @@ impl ToolList {
         }
     }
 
-    /// The first entry that names the tool: the rule by which it is in the list.
+    /// Returns the first entry that matches the tool.
     pub fn entry_for(&self, id: &ToolId) -> Option<&ToolPattern> {
         self.patterns().iter().find(|pattern| pattern.matches(id))
     }
 
-    /// The entries, of which `"*"` has one.
+    /// The entries; `"*"` is one entry.
     pub fn patterns(&self) -> &[ToolPattern] {
         match self {
             Self::All => &[ToolPattern::All],
@@ -150,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_nothing_answers_to_is_kept_and_matches_nothing() {
+    fn an_entry_for_an_unknown_tool_is_kept_and_matches_nothing() {
         assert!(names(r#"["later/tool","later/*"]"#).is_empty());
         assert_eq!(list(r#"["later/tool"]"#).patterns().len(), 1);
     }
 
     #[test]
-    fn what_is_no_list_of_tools_is_refused() {
+    fn an_invalid_list_of_tools_is_refused() {
         for text in [
             "1",
             r#""crm/*""#,
@@ -173,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wire_name_in_a_list_is_answered_with_how_to_write_it() {
+    fn the_hint_for_a_wire_name_in_a_list_is_the_tool_id() {
         let refused = read(r#"["call_crm_search"]"#).unwrap_err();
         assert_eq!(refused.hint, "write `crm/search`", "{refused}");
     }
 
     #[test]
-    fn an_entry_is_shown_as_it_was_written() {
+    fn an_entry_displays_as_it_was_written() {
         let shown =
             |text: &str| -> Vec<_> { list(text).patterns().iter().map(ToString::to_string).collect() };
         assert_eq!(shown(r#""*""#), ["*"]);

@@ -1,14 +1,13 @@
-//! What a schema can cost, found before it is compiled.
+//! Measures the worst-case cost of a schema before it is compiled.
 //!
-//! Three things grow without bound in a schema of a few lines. Compiling: a chain of `$ref`s that each occur twice
-//! doubles at every link. Checking: a recursive schema that reaches itself twice at the same place doubles at every
-//! level of the value. The stack: alternatives within alternatives nest calls. Each is measured on the graph of
-//! subschemas and refused above a bound; a tree that refers to itself once for each child costs the same
-//! at every level, and passes.
+//! Three costs can grow exponentially with the length of a schema. Compilation: a chain of `$ref`s that each occur twice
+//! doubles at every link. Validation: a recursive schema that reaches itself twice at the same place doubles at every
+//! level of the value. Stack: nested alternatives are nested calls. Each is measured on the graph of subschemas and limited;
+//! a tree that refers to itself once for each child costs the same at every level and passes.
 //!
-//! The measure of checking is exact where it matters: from the set of subschemas that meet at a place (each with the
-//! number of times) follows the set that meets at each part of it. Starting at the root, all sets that can occur
-//! are visited, like the states of an automaton.
+//! The measure of validation is exact: the multiset of subschemas that apply at a place determines the multiset that
+//! applies at each child. Starting at the root, all multisets that can occur are visited, like the states of an automaton
+//! (subset construction).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -17,38 +16,37 @@ use serde_json::Value;
 use super::SchemaError;
 use super::graph::{Graph, Node};
 
-/// Keywords that can meet at one place of a value. Ordinary schemas have a few dozen.
+/// Most keywords that may apply at one place of a value. Ordinary schemas have a few dozen.
 const WEIGHT: u64 = 4_096;
-/// Subschemas after every reference that is not recursive was replaced by its target, which is what
-/// the validator holds in memory.
+/// Most subschemas after every non-recursive reference is replaced by its target, as the validator holds them in memory.
 const UNROLLED: u64 = 20_000;
-/// In-place steps after each other. Each takes stack at every level of a value.
+/// Most consecutive in-place steps. Each takes stack at every level of a value.
 const CHAIN: usize = 24;
-/// Subschemas inside each other while compiling, bodies of references included. The heaviest kind takes 12 KiB of
-/// stack for each, so this takes a bit more than half of the 2 MiB that a thread of the runtime has.
+/// Most nested subschemas during compilation, targets of references included. The heaviest kind takes 12 KiB of stack, so
+/// this is a bit more than half of the 2 MiB that a thread of the runtime has.
 const COMPILED_LEVELS: u64 = 96;
-/// References that the validator follows on the stack while it compiles; further ones it puts off.
+/// References that the validator follows on the stack during compilation; it defers further ones.
 const COMPILED_REFERENCES: usize = 8;
-/// Levels of a value: no deeper one is ever checked.
+/// Most levels of a value: deeper ones are refused before validation.
 const LEVELS: usize = 128;
-/// Steps of the measuring itself.
+/// Most steps of the measurement itself.
 const STEPS: usize = 2_000_000;
 
-/// The most that meets at one place of a value.
+/// The largest cost at one place of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight {
     pub(super) keywords: u64,
-    /// Pattern states that meet one byte of text.
+    /// Pattern states for each byte of text.
     pub(super) text_states: u64,
-    /// Errors that can come of it.
+    /// Errors that it can have.
     pub(super) errors: u64,
-    /// What the errors hold, besides what is of the value.
+    /// Bytes of the errors, without parts of the value.
     pub(super) error_bytes: u64,
 }
 
 impl Weight {
-    /// Takes the larger of each.
-    fn raise(&mut self, other: Self) {
+    /// Takes the maximum of each field.
+    fn max_with(&mut self, other: Self) {
         self.keywords = self.keywords.max(other.keywords);
         self.text_states = self.text_states.max(other.text_states);
         self.errors = self.errors.max(other.errors);
@@ -56,36 +54,36 @@ impl Weight {
     }
 }
 
-/// What a check can cost.
+/// The worst-case cost of a validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cost {
     pub(super) weight: Weight,
-    /// Of it, what stands inside alternatives: its errors copy the value, and each level checks it again.
+    /// The part of it within alternatives: its errors copy the value, and each level evaluates it again.
     pub(super) alternatives: Weight,
-    /// Whether names of properties are checked, and can have errors of their own.
+    /// Whether names of properties are validated, and can have errors of their own.
     pub(super) checks_names: bool,
-    /// The longest pointer to a reference.
+    /// Bytes of the longest pointer to a reference.
     pub(super) reference_bytes: u64,
-    /// The most in-place steps after each other.
+    /// The most consecutive in-place steps.
     pub(super) chain: u64,
-    /// Subschemas that the validator holds.
+    /// Subschemas that the validator holds in memory.
     pub(super) nodes: u64,
 }
 
-/// Measures a schema, or says why it may not be used.
+/// Measures a schema, or returns an error if a cost exceeds its limit.
 pub(super) fn measure(root: &Value) -> Result<Cost, SchemaError> {
     let graph = Graph::build(root)?;
     let (order, chain) = in_place_order(&graph)?;
     check_compiled_levels(&graph)?;
-    let nodes = unrolled(&graph)?;
-    let (weight, alternatives) = Weighing::new(&graph, &order).run()?;
+    let nodes = count_unrolled(&graph)?;
+    let (weight, alternatives) = WeightSearch::new(&graph, &order).run()?;
     let referring = graph.nodes.iter().filter(|node| !node.targets.is_empty());
     let reference_bytes = referring.map(|node| node.pointer.len() as u64).max().unwrap_or_default();
     let checks_names = graph.nodes.iter().any(|node| !node.names.is_empty());
     Ok(Cost { weight, alternatives, checks_names, reference_bytes, chain, nodes })
 }
 
-/// For each node whether it stands inside alternatives, or among what is copied like them.
+/// For each node whether it is within alternatives, or another keyword whose errors copy the value.
 fn inside_alternatives(graph: &Graph<'_>) -> Vec<bool> {
     let mut inside = vec![false; graph.nodes.len()];
     let mut open: Vec<usize> = Vec::new();
@@ -101,24 +99,23 @@ fn inside_alternatives(graph: &Graph<'_>) -> Vec<bool> {
     inside
 }
 
-/// Places all nodes so that each stands before those that it applies in place. A schema that applies itself
-/// in place would never end. Also answers the most steps that follow each other.
+/// Sorts the nodes topologically by in-place edges, and returns the position of each and the longest chain. A schema that
+/// applies itself in place is an error, since validation would not end.
 fn in_place_order(graph: &Graph<'_>) -> Result<(Vec<usize>, u64), SchemaError> {
-    let after = after_their_targets(graph.nodes.len(), |node| graph.nodes[node].in_place.clone()).map_err(
-        |node| {
+    let sorted =
+        topological_order(graph.nodes.len(), |node| graph.nodes[node].in_place.clone()).map_err(|node| {
             let hint = "let it refer to itself only within `properties` or `items`";
             SchemaError::new(
                 graph.nodes[node].pointer.clone(),
                 "the schema refers to itself at the same place",
                 hint,
             )
-        },
-    )?;
+        })?;
     let mut chain = vec![0; graph.nodes.len()];
     let mut order = vec![0; graph.nodes.len()];
-    for (place, node) in after.iter().enumerate() {
+    for (position, node) in sorted.iter().enumerate() {
         chain[*node] = graph.nodes[*node].in_place.iter().map(|next| chain[*next] + 1).max().unwrap_or(0);
-        order[*node] = place;
+        order[*node] = position;
         if chain[*node] > CHAIN {
             let message = format!("more than {CHAIN} references and alternatives lead from one to the next");
             return Err(SchemaError::new(
@@ -131,15 +128,15 @@ fn in_place_order(graph: &Graph<'_>) -> Result<(Vec<usize>, u64), SchemaError> {
     Ok((order, chain.into_iter().max().unwrap_or_default() as u64))
 }
 
-/// Compiling recurses into what is written inside, and some references deep into what is referred to.
+/// Compilation recurses into nested subschemas, and up to a limit into the targets of references.
 fn check_compiled_levels(graph: &Graph<'_>) -> Result<(), SchemaError> {
     let count = graph.nodes.len();
-    // What is written inside is a tree, so there is an order.
-    let after = after_their_targets(count, |node| graph.nodes[node].inside().collect()).unwrap_or_default();
+    // Nested subschemas are a tree, so there is an order.
+    let sorted = topological_order(count, |node| graph.nodes[node].inside().collect()).unwrap_or_default();
     let mut levels = vec![0_u64; count];
     for _ in 0..=COMPILED_REFERENCES {
         let behind_reference = levels.clone();
-        for node in &after {
+        for node in &sorted {
             let inside = graph.nodes[*node].inside().map(|next| levels[next]);
             let referred = graph.nodes[*node].targets.iter().map(|target| behind_reference[*target]);
             levels[*node] = 1 + inside.chain(referred).max().unwrap_or(0);
@@ -153,17 +150,17 @@ fn check_compiled_levels(graph: &Graph<'_>) -> Result<(), SchemaError> {
     Err(SchemaError::new("", message, "make the parts that are referred to flatter"))
 }
 
-/// How many subschemas there are once references are replaced by what they name. A recursive target is held
-/// once, however often it is named.
-fn unrolled(graph: &Graph<'_>) -> Result<u64, SchemaError> {
+/// Counts the subschemas after references are replaced by their targets. A recursive target is held once, however often it
+/// is referred to.
+fn count_unrolled(graph: &Graph<'_>) -> Result<u64, SchemaError> {
     let recursive = recursive_targets(graph);
     let edges = |node: usize| -> Vec<usize> {
         let targets = graph.nodes[node].targets.iter().copied().filter(|target| !recursive.contains(target));
         graph.nodes[node].inside().chain(targets).collect()
     };
     let mut sizes = vec![1_u64; graph.nodes.len()];
-    // Without the recursive targets no cycle is left, so there is an order.
-    for node in after_their_targets(graph.nodes.len(), edges).unwrap_or_default() {
+    // Without the recursive targets there is no cycle, so there is an order.
+    for node in topological_order(graph.nodes.len(), edges).unwrap_or_default() {
         sizes[node] = edges(node).into_iter().fold(1, |size: u64, next| size.saturating_add(sizes[next]));
     }
     let total = recursive.iter().chain([&0]).fold(0_u64, |total, node| total.saturating_add(sizes[*node]));
@@ -174,7 +171,7 @@ fn unrolled(graph: &Graph<'_>) -> Result<u64, SchemaError> {
     Err(SchemaError::new("", message, "refer to large parts less often"))
 }
 
-/// The targets of references that can be reached from themselves.
+/// Returns the targets of references that can be reached from themselves.
 fn recursive_targets(graph: &Graph<'_>) -> BTreeSet<usize> {
     let targets: BTreeSet<usize> = graph.nodes.iter().flat_map(|node| node.targets.iter().copied()).collect();
     let reaches_itself = |target: &usize| {
@@ -195,9 +192,9 @@ fn recursive_targets(graph: &Graph<'_>) -> BTreeSet<usize> {
     targets.into_iter().filter(reaches_itself).collect()
 }
 
-/// Every node after all those that its edges lead to, or a node on a cycle. Does not recurse, since chains of
-/// references can be as long as the schema.
-fn after_their_targets(count: usize, edges: impl Fn(usize) -> Vec<usize>) -> Result<Vec<usize>, usize> {
+/// Sorts the nodes so that each comes after the targets of its edges (depth-first search); returns a node of a cycle as
+/// the error. Not recursive, since chains of references can be as long as the schema.
+fn topological_order(count: usize, edges: impl Fn(usize) -> Vec<usize>) -> Result<Vec<usize>, usize> {
     #[derive(Clone, Copy, PartialEq)]
     enum State {
         New,
@@ -233,46 +230,46 @@ fn after_their_targets(count: usize, edges: impl Fn(usize) -> Vec<usize>) -> Res
     Ok(sorted)
 }
 
-/// Subschemas that meet at a place, each with the number of times.
-type Meeting = BTreeMap<usize, u64>;
+/// The subschemas that apply at a place, each with its multiplicity.
+type NodeCounts = BTreeMap<usize, u64>;
 
-struct Weighing<'a> {
+struct WeightSearch<'a> {
     graph: &'a Graph<'a>,
-    /// Larger for a node than for what it applies in place.
+    /// The position of each node in topological order.
     order: &'a [usize],
     steps: usize,
     seen: HashSet<Vec<(usize, u64)>>,
-    open: VecDeque<(Meeting, usize)>,
+    open: VecDeque<(NodeCounts, usize)>,
 }
 
-impl<'a> Weighing<'a> {
+impl<'a> WeightSearch<'a> {
     fn new(graph: &'a Graph<'a>, order: &'a [usize]) -> Self {
         Self { graph, order, steps: 0, seen: HashSet::new(), open: VecDeque::new() }
     }
 
-    /// The weight of all, and that of what stands inside alternatives.
+    /// Returns the weight of all nodes, and that of the nodes within alternatives.
     fn run(mut self) -> Result<(Weight, Weight), SchemaError> {
         let inside = inside_alternatives(self.graph);
         let (mut weight, mut alternatives) = (Weight::default(), Weight::default());
-        self.visit(Meeting::from([(0, 1)]), 0);
+        self.visit(NodeCounts::from([(0, 1)]), 0);
         while let Some((seeds, level)) = self.open.pop_front() {
-            let meeting = self.in_place(&seeds)?;
-            weight.raise(self.weigh(&meeting, |_| true));
-            alternatives.raise(self.weigh(&meeting, |node| inside[node]));
+            let counts = self.in_place(&seeds)?;
+            weight.max_with(self.weight(&counts, |_| true));
+            alternatives.max_with(self.weight(&counts, |node| inside[node]));
             if weight.keywords > WEIGHT {
-                return Err(multiplies());
+                return Err(weight_error());
             }
             if level < LEVELS {
-                self.inward(&meeting, level + 1)?;
+                self.inward(&counts, level + 1)?;
             }
         }
         Ok((weight, alternatives))
     }
 
-    fn weigh(&self, meeting: &Meeting, counts: impl Fn(usize) -> bool) -> Weight {
+    fn weight(&self, counts: &NodeCounts, included: impl Fn(usize) -> bool) -> Weight {
         let total = |cost: fn(&Node<'_>) -> u64| {
-            let met = meeting.iter().filter(|(node, _)| counts(**node));
-            let costs = met.map(|(node, times)| cost(&self.graph.nodes[*node]).saturating_mul(*times));
+            let nodes = counts.iter().filter(|(node, _)| included(**node));
+            let costs = nodes.map(|(node, times)| cost(&self.graph.nodes[*node]).saturating_mul(*times));
             costs.fold(0, u64::saturating_add)
         };
         Weight {
@@ -283,48 +280,48 @@ impl<'a> Weighing<'a> {
         }
     }
 
-    fn visit(&mut self, seeds: Meeting, level: usize) {
+    fn visit(&mut self, seeds: NodeCounts, level: usize) {
         if !seeds.is_empty() && self.seen.insert(seeds.iter().map(|(node, times)| (*node, *times)).collect())
         {
             self.open.push_back((seeds, level));
         }
     }
 
-    /// The seeds, and all that they apply to the same place.
-    fn in_place(&mut self, seeds: &Meeting) -> Result<Meeting, SchemaError> {
-        // What was evaluated is asked for again at each step inward of `unevaluated…`, so each step may double.
+    /// Adds to the seeds all nodes that they apply in place.
+    fn in_place(&mut self, seeds: &NodeCounts) -> Result<NodeCounts, SchemaError> {
+        // `unevaluated…` evaluates in-place subschemas again at each step, so each step may double.
         let factor = if self.graph.has_unevaluated { 2 } else { 1 };
         let mut open: BTreeMap<(usize, usize), u64> =
             seeds.iter().map(|(node, times)| ((self.order[*node], *node), *times)).collect();
-        let mut meeting = Meeting::new();
+        let mut counts = NodeCounts::new();
         while let Some(((_, node), times)) = open.pop_last() {
             self.step(1 + self.graph.nodes[node].in_place.len())?;
             if times > WEIGHT {
-                return Err(multiplies());
+                return Err(weight_error());
             }
             for next in &self.graph.nodes[node].in_place {
                 let entry = open.entry((self.order[*next], *next)).or_default();
                 *entry = entry.saturating_add(times * factor);
             }
-            meeting.insert(node, times);
+            counts.insert(node, times);
         }
-        Ok(meeting)
+        Ok(counts)
     }
 
-    /// Visits what meets at each part of a place.
-    fn inward(&mut self, meeting: &Meeting, level: usize) -> Result<(), SchemaError> {
+    /// Visits the nodes that apply at each child of a place.
+    fn inward(&mut self, counts: &NodeCounts, level: usize) -> Result<(), SchemaError> {
         let graph = self.graph;
         let names: BTreeSet<&str> =
-            meeting.keys().flat_map(|node| graph.nodes[*node].properties.keys().copied()).collect();
-        let items = meeting.keys().map(|node| graph.nodes[*node].prefix.len()).max().unwrap_or(0);
-        self.step((names.len() + items + 3).saturating_mul(meeting.len()))?;
+            counts.keys().flat_map(|node| graph.nodes[*node].properties.keys().copied()).collect();
+        let items = counts.keys().map(|node| graph.nodes[*node].prefix.len()).max().unwrap_or(0);
+        self.step((names.len() + items + 3).saturating_mul(counts.len()))?;
         for name in names.into_iter().map(Some).chain([None]) {
-            self.visit(gather(meeting, |node| property(&graph.nodes[node], name)), level);
+            self.visit(child_counts(counts, |node| property(&graph.nodes[node], name)), level);
         }
         for index in 0..=items {
-            self.visit(gather(meeting, |node| item(&graph.nodes[node], index)), level);
+            self.visit(child_counts(counts, |node| item(&graph.nodes[node], index)), level);
         }
-        self.visit(gather(meeting, |node| graph.nodes[node].names.clone()), level);
+        self.visit(child_counts(counts, |node| graph.nodes[node].names.clone()), level);
         Ok(())
     }
 
@@ -333,7 +330,7 @@ impl<'a> Weighing<'a> {
         match self.steps > STEPS {
             true => Err(SchemaError::new(
                 "",
-                "the schema is too intricate to be measured",
+                "the schema is too complex",
                 "use fewer alternatives and references",
             )),
             false => Ok(()),
@@ -341,32 +338,32 @@ impl<'a> Weighing<'a> {
     }
 }
 
-/// What a node applies to the property of that name, or to one that nobody names.
+/// Returns the nodes that apply to the property of that name, or to a property without a schema of its own.
 fn property(node: &Node<'_>, name: Option<&str>) -> Vec<usize> {
     let named = name.and_then(|name| node.properties.get(name));
     let others = if named.is_some() { &[] } else { node.other_properties.as_slice() };
     node.any_property.iter().chain(named).chain(others).copied().collect()
 }
 
-/// What a node applies to the item at that index.
+/// Returns the nodes that apply to the item at that index.
 fn item(node: &Node<'_>, index: usize) -> Vec<usize> {
     let prefixed = node.prefix.get(index);
     let others = if prefixed.is_some() { &[] } else { node.other_items.as_slice() };
     node.every_item.iter().chain(prefixed).chain(others).copied().collect()
 }
 
-fn gather(meeting: &Meeting, applied: impl Fn(usize) -> Vec<usize>) -> Meeting {
-    let mut gathered = Meeting::new();
-    for (node, times) in meeting {
+fn child_counts(counts: &NodeCounts, applied: impl Fn(usize) -> Vec<usize>) -> NodeCounts {
+    let mut children = NodeCounts::new();
+    for (node, times) in counts {
         for next in applied(*node) {
-            let entry = gathered.entry(next).or_default();
+            let entry = children.entry(next).or_default();
             *entry = entry.saturating_add(*times);
         }
     }
-    gathered
+    children
 }
 
-fn multiplies() -> SchemaError {
+fn weight_error() -> SchemaError {
     let message = format!("more than {WEIGHT} keywords of the schema can meet at one place of a value");
     let hint = "let alternatives differ in a `const` property, and let a recursive schema refer to itself once for each part";
     SchemaError::new("", message, hint)

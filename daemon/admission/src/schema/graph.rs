@@ -1,31 +1,30 @@
-//! A schema as a graph: which subschema looks at the same place of a value, and which looks further in.
+//! A schema as a graph of subschemas, from which `cost.rs` computes the cost of validation.
 //!
-//! Every object or boolean that acts as a schema is a node. Edges are of two kinds: in place (`allOf`, `anyOf`, `$ref`
-//! and the like apply to the same value) and inward (`properties`, `items` and the like apply to a part of it).
-//! What the cost of a check can be is read off this graph (`cost.rs`).
+//! Every object or boolean that acts as a schema is a node. Edges are of two kinds: in place (`allOf`, `anyOf`, `$ref` and
+//! the like apply to the same value) and inward (`properties`, `items` and the like apply to a child of it).
 //!
-//! References are followed within the schema alone. What could make the same text mean something
-//! else (a nested `$id`, dynamic references, another dialect) is refused here, so that this reading and that
-//! of the validator cannot differ.
+//! References are resolved within the schema alone. Keywords that could give a reference another meaning (a nested `$id`,
+//! dynamic references, another dialect) are errors, so that the graph and the validator cannot differ.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
+use toolgate_api::read;
 use toolgate_api::text::escape_for_display;
 
 use super::SchemaError;
-use super::effort::{ERROR_BYTES, copy_bytes};
 use super::pattern;
+use super::validation_cost::{ERROR_BYTES, copy_bytes};
 
-/// Subschemas of one schema.
+/// Most subschemas of one schema.
 const NODES: usize = 10_000;
-/// Nesting of one schema, in subschemas, references aside.
+/// Most nested subschemas, without references.
 const DEPTH: usize = 32;
-/// `$ref`s of one schema.
+/// Most `$ref`s of one schema.
 const REFERENCES: usize = 2_000;
-/// `uniqueItems` of one schema: each compares whole items.
+/// Most `uniqueItems` of one schema: each compares whole items.
 const UNIQUE_ITEMS: usize = 32;
-/// Patterns of one schema, those of `patternProperties` included: each is a compiled program.
+/// Most patterns of one schema, those of `patternProperties` included: each is a compiled program.
 const PATTERNS: usize = 64;
 
 const DIALECTS: [&str; 4] = [
@@ -39,40 +38,40 @@ const DIALECTS: [&str; 4] = [
 #[derive(Default)]
 pub(super) struct Node<'a> {
     pub(super) pointer: String,
-    /// What it costs at a place by itself, in keywords.
+    /// Its own cost at a place, in keywords.
     pub(super) keywords: u64,
-    /// What it costs for each byte of text at a place, in states of patterns.
+    /// Its own cost for each byte of text at a place, in pattern states.
     pub(super) text_states: u64,
-    /// Errors that it can have at a place by itself.
+    /// Most errors of its own at a place.
     pub(super) errors: u64,
-    /// What these hold, besides what is of the value.
+    /// Bytes of these errors, without parts of the value.
     pub(super) error_bytes: u64,
-    /// Whether its own errors hold a copy of the value.
+    /// Whether its own errors have a copy of the value.
     pub(super) copies: bool,
-    /// Apply to the same place.
+    /// Nodes that apply to the same place.
     pub(super) in_place: Vec<usize>,
-    /// Of those in place, the ones whose errors are kept with a copy of the value.
+    /// The nodes in place whose errors are kept with a copy of the value.
     pub(super) alternatives: Vec<usize>,
-    /// Of those in place, the targets of references.
+    /// The nodes in place that are targets of references.
     pub(super) targets: Vec<usize>,
-    /// Apply to the property of that name.
+    /// Nodes that apply to the property of that name.
     pub(super) properties: BTreeMap<&'a str, usize>,
-    /// May apply to any property.
+    /// Nodes that may apply to any property.
     pub(super) any_property: Vec<usize>,
-    /// Apply to properties that have no name above.
+    /// Nodes that apply to properties which are not in `properties`.
     pub(super) other_properties: Vec<usize>,
-    /// Apply to the names of properties.
+    /// Nodes that apply to the names of properties.
     pub(super) names: Vec<usize>,
-    /// Apply to the items at those indices.
+    /// Nodes that apply to the items at their index.
     pub(super) prefix: Vec<usize>,
-    /// Apply to items after those.
+    /// Nodes that apply to the items after those.
     pub(super) other_items: Vec<usize>,
-    /// Apply to every item.
+    /// Nodes that apply to every item.
     pub(super) every_item: Vec<usize>,
 }
 
 impl Node<'_> {
-    /// The subschemas written inside this one; not what it refers to.
+    /// The nested subschemas, without the targets of references.
     pub(super) fn inside(&self) -> impl Iterator<Item = usize> + '_ {
         let inward = [
             &self.any_property,
@@ -96,7 +95,7 @@ pub(super) struct Graph<'a> {
     by_address: HashMap<usize, usize>,
     anchors: HashMap<&'a str, usize>,
     references: Vec<(usize, &'a str)>,
-    /// Found and not read yet, with their nesting.
+    /// Nodes to read, with their depth.
     unread: Vec<(usize, &'a Value, usize)>,
     unique_items: usize,
     patterns: usize,
@@ -130,7 +129,7 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// Resolves the references; a target that was no subschema until now brings its own.
+    /// Resolves the references; a target that was not a node yet is read too.
     fn link(&mut self) -> Result<(), SchemaError> {
         let mut linked = 0;
         while let Some((node, reference)) = self.references.get(linked).copied() {
@@ -146,7 +145,7 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// The node of a subschema, new or known.
+    /// Returns the node of a subschema, and adds it if it is new.
     fn node(&mut self, schema: &'a Value, pointer: String, depth: usize) -> Result<usize, SchemaError> {
         let address = std::ptr::from_ref(schema).addr();
         if let Some(node) = self.by_address.get(&address) {
@@ -177,71 +176,10 @@ impl<'a> Graph<'a> {
         self.nodes[node].keywords = own_cost(schema);
         (self.nodes[node].errors, self.nodes[node].error_bytes) = own_errors(schema);
         for (keyword, value) in schema {
-            let at = |graph: &Self| format!("{}/{}", graph.nodes[node].pointer, escape(keyword));
+            let pointer = read::pointer(&self.nodes[node].pointer, keyword);
             match keyword.as_str() {
                 "$ref" => self.references.extend(value.as_str().map(|reference| (node, reference))),
                 "$anchor" => self.anchors.extend(value.as_str().map(|anchor| (anchor, node))),
-                "allOf" => {
-                    let children = self.children(value, &at(self), depth)?;
-                    self.nodes[node].in_place.extend(children);
-                }
-                "anyOf" | "oneOf" => {
-                    let children = self.children(value, &at(self), depth)?;
-                    self.nodes[node].alternatives.extend(&children);
-                    self.nodes[node].in_place.extend(children);
-                }
-                "not" | "if" | "then" | "else" => {
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].in_place.push(child);
-                }
-                "dependentSchemas" | "dependencies" => {
-                    let children = self.named(value, &at(self), depth)?;
-                    self.nodes[node].in_place.extend(children.into_iter().map(|(_, child)| child));
-                }
-                "$defs" | "definitions" => drop(self.named(value, &at(self), depth)?),
-                "properties" => {
-                    let children = self.named(value, &at(self), depth)?;
-                    self.nodes[node].properties.extend(children);
-                }
-                "patternProperties" => {
-                    let children = self.named(value, &at(self), depth)?;
-                    children.iter().try_for_each(|(name, _)| self.pattern(node, name))?;
-                    self.nodes[node].any_property.extend(children.into_iter().map(|(_, child)| child));
-                }
-                "additionalProperties" => {
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].other_properties.push(child);
-                }
-                "unevaluatedProperties" => {
-                    self.has_unevaluated = true;
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].other_properties.push(child);
-                }
-                "propertyNames" => {
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].names.push(child);
-                }
-                "prefixItems" => {
-                    let children = self.children(value, &at(self), depth)?;
-                    self.nodes[node].prefix.extend(children);
-                }
-                "items" if value.is_array() => {
-                    let children = self.children(value, &at(self), depth)?;
-                    self.nodes[node].prefix.extend(children);
-                }
-                "items" | "additionalItems" => {
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].other_items.push(child);
-                }
-                "unevaluatedItems" => {
-                    self.has_unevaluated = true;
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].other_items.push(child);
-                }
-                "contains" => {
-                    let child = self.node(value, at(self), depth + 1)?;
-                    self.nodes[node].every_item.push(child);
-                }
                 "pattern" => value.as_str().map_or(Ok(()), |pattern| self.pattern(node, pattern))?,
                 "format" => self.nodes[node].text_states += format_states(value),
                 "contentEncoding" | "contentMediaType" => {
@@ -254,9 +192,82 @@ impl<'a> Graph<'a> {
                         return Err(self.too_many("`uniqueItems`", UNIQUE_ITEMS));
                     }
                 }
-                _ => {}
+                "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
+                    self.read_list(node, keyword, value, &pointer, depth)?;
+                }
+                "items" if value.is_array() => self.read_list(node, "prefixItems", value, &pointer, depth)?,
+                "$defs" | "definitions" | "dependentSchemas" | "dependencies" | "properties"
+                | "patternProperties" => self.read_table(node, keyword, value, &pointer, depth)?,
+                keyword => self.read_single(node, keyword, value, pointer, depth)?,
             }
         }
+        Ok(())
+    }
+
+    /// Reads a keyword with a list of subschemas.
+    fn read_list(
+        &mut self,
+        node: usize,
+        keyword: &str,
+        value: &'a Value,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        let children = self.children(value, pointer, depth)?;
+        let node = &mut self.nodes[node];
+        match keyword {
+            "prefixItems" => node.prefix.extend(children),
+            "allOf" => node.in_place.extend(children),
+            _ => {
+                node.alternatives.extend(&children);
+                node.in_place.extend(children);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a keyword with subschemas by name.
+    fn read_table(
+        &mut self,
+        node: usize,
+        keyword: &str,
+        value: &'a Value,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        let children = self.children_by_name(value, pointer, depth)?;
+        match keyword {
+            "properties" => self.nodes[node].properties.extend(children),
+            "patternProperties" => {
+                children.iter().try_for_each(|(name, _)| self.pattern(node, name))?;
+                self.nodes[node].any_property.extend(children.into_iter().map(|(_, child)| child));
+            }
+            "$defs" | "definitions" => {}
+            _ => self.nodes[node].in_place.extend(children.into_iter().map(|(_, child)| child)),
+        }
+        Ok(())
+    }
+
+    /// Reads a keyword with one subschema; any other keyword has none.
+    fn read_single(
+        &mut self,
+        node: usize,
+        keyword: &str,
+        value: &'a Value,
+        pointer: String,
+        depth: usize,
+    ) -> Result<(), SchemaError> {
+        let nodes: for<'n> fn(&'n mut Node<'a>) -> &'n mut Vec<usize> = match keyword {
+            "not" | "if" | "then" | "else" => |node| &mut node.in_place,
+            "additionalProperties" | "unevaluatedProperties" => |node| &mut node.other_properties,
+            "propertyNames" => |node| &mut node.names,
+            "items" | "additionalItems" | "unevaluatedItems" => |node| &mut node.other_items,
+            "contains" => |node| &mut node.every_item,
+            _ => return Ok(()),
+        };
+        self.has_unevaluated |= keyword.starts_with("unevaluated");
+        let child = self.node(value, pointer, depth + 1)?;
+        nodes(&mut self.nodes[node]).push(child);
         Ok(())
     }
 
@@ -265,8 +276,8 @@ impl<'a> Graph<'a> {
         items.map(|(index, schema)| self.node(schema, format!("{pointer}/{index}"), depth + 1)).collect()
     }
 
-    /// The schemas of an object by name; what is no schema (a list of names in `dependencies`) is left out.
-    fn named(
+    /// The subschemas of an object by name, without lists of names (in `dependencies`).
+    fn children_by_name(
         &mut self,
         map: &'a Value,
         pointer: &str,
@@ -275,7 +286,7 @@ impl<'a> Graph<'a> {
         let schemas = map.as_object().into_iter().flatten().filter(|(_, schema)| !schema.is_array());
         schemas
             .map(|(name, schema)| {
-                let child = self.node(schema, format!("{pointer}/{}", escape(name)), depth + 1)?;
+                let child = self.node(schema, read::pointer(pointer, name), depth + 1)?;
                 Ok((name.as_str(), child))
             })
             .collect()
@@ -352,7 +363,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What a subschema costs at a place by itself. Long lists are gone through item by item.
+/// The own cost of a subschema at a place, in keywords. Long lists are compared item by item.
 fn own_cost(schema: &Map<String, Value>) -> u64 {
     let list =
         |keyword: &str| schema.get(keyword).and_then(Value::as_array).map_or(0, |list| list.len() as u64 / 8);
@@ -365,36 +376,39 @@ fn own_cost(schema: &Map<String, Value>) -> u64 {
         + heavy("const")
 }
 
-/// Keywords that have no error of their own: what they apply may have.
-const SILENT: [&str; 21] = [
-    "$anchor",
-    "$comment",
-    "$defs",
-    "$id",
-    "$ref",
-    "$schema",
-    "allOf",
-    "default",
-    "definitions",
-    "dependentSchemas",
-    "deprecated",
-    "description",
-    "else",
-    "examples",
-    "if",
-    "patternProperties",
-    "properties",
-    "readOnly",
-    "then",
-    "title",
-    "writeOnly",
-];
+/// Whether a keyword has no errors of its own; its subschemas may have.
+fn is_silent(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "$anchor"
+            | "$comment"
+            | "$defs"
+            | "$id"
+            | "$ref"
+            | "$schema"
+            | "allOf"
+            | "default"
+            | "definitions"
+            | "dependentSchemas"
+            | "deprecated"
+            | "description"
+            | "else"
+            | "examples"
+            | "if"
+            | "patternProperties"
+            | "properties"
+            | "readOnly"
+            | "then"
+            | "title"
+            | "writeOnly"
+    )
+}
 
-/// The errors that a subschema can have at a place by itself, and what they hold of the schema.
+/// The most errors of its own that a subschema can have at a place, and their bytes.
 fn own_errors(schema: &Map<String, Value>) -> (u64, u64) {
     let mut errors = 0;
-    let mut held = 0;
-    for (keyword, value) in schema.iter().filter(|(keyword, _)| !SILENT.contains(&keyword.as_str())) {
+    let mut error_bytes = 0;
+    for (keyword, value) in schema.iter().filter(|(keyword, _)| !is_silent(keyword)) {
         let (more, bytes) = match (keyword.as_str(), value) {
             ("required", Value::Array(names)) => (names.len() as u64, copy_bytes(value)),
             ("dependentRequired" | "dependencies", Value::Object(lists)) => {
@@ -406,15 +420,15 @@ fn own_errors(schema: &Map<String, Value>) -> (u64, u64) {
             _ => (1, 0),
         };
         errors += more;
-        held += more * ERROR_BYTES + bytes;
+        error_bytes += more * ERROR_BYTES + bytes;
     }
-    (errors, held)
+    (errors, error_bytes)
 }
 
-/// States of a pattern that take as long for a byte as decoding text, or as reading it as JSON.
+/// Pattern states that take as long for a byte as decoding text, or as parsing it as JSON.
 const CONTENT_STATES: u64 = 8;
 
-/// States of a pattern that take as long for a byte as the format does, measured with texts made for it.
+/// Pattern states that take as long for a byte as the format does, measured with worst-case texts.
 fn format_states(format: &Value) -> u64 {
     match format.as_str() {
         Some("regex") => 40,
@@ -424,11 +438,7 @@ fn format_states(format: &Value) -> u64 {
     }
 }
 
-fn escape(segment: &str) -> String {
-    segment.replace('~', "~0").replace('/', "~1")
-}
-
-/// Undoes the percent-encoding of a URI fragment; none where it is broken.
+/// Decodes the percent-encoding of a URI fragment; none if it is malformed.
 pub fn percent_decode(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.bytes();

@@ -1,13 +1,11 @@
-//! What a schema asks for, in one line that a model can follow.
+//! Describes a schema in one line, for a hint that a model can follow.
 //!
-//! This is not a rendering of the schema: it names the properties of the root with their types, the
-//! required ones first, and stops when it gets long. It only ever reads, so a schema that says odd
-//! things gives an odd hint and nothing worse.
+//! This does not render the whole schema: it lists the properties of the root with their types, the required ones first, up
+//! to a limit. It never fails; for an unusual schema the hint is less useful.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
-
 use toolgate_api::text::{escape_for_display, json_start};
 
 /// Properties that a hint names.
@@ -16,12 +14,12 @@ const PROPERTIES: usize = 24;
 const OPTIONS: usize = 12;
 /// Longest value shown, in characters.
 const VALUE_CHARS: usize = 40;
-/// Longest kind in words, in characters: alternatives of alternatives multiply.
+/// Longest description of a type, in characters: nested alternatives multiply.
 const KIND_CHARS: usize = 800;
-/// How far alternatives and references are followed.
+/// Most levels of alternatives and references that are followed.
 const DEPTH: usize = 4;
 
-/// The properties that an object of this schema has, with their types.
+/// Describes the properties of an object schema with their types.
 pub(super) fn properties(root: &Value) -> String {
     let none = Map::new();
     let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&none);
@@ -44,7 +42,7 @@ pub(super) fn properties(root: &Value) -> String {
     format!("send an object with {}{rest}", shown.join(", "))
 }
 
-/// The kind of value that a schema asks for: `string`, `integer or null`, `"a" or "b"`.
+/// Describes the type that a schema requires: `string`, `integer or null`, `"a" or "b"`.
 pub(super) fn kind(root: &Value, schema: &Value) -> String {
     kind_within(root, schema, DEPTH)
         .map_or_else(|| "any value".to_owned(), |kind| escape_for_display(&kind, KIND_CHARS))
@@ -86,12 +84,12 @@ fn array(root: &Value, schema: &Value, depth: usize) -> String {
     }
 }
 
-/// Alternatives in words, without repetition.
+/// Joins alternatives with "or", without duplicates.
 pub(super) fn either(words: impl Iterator<Item = String>, most: usize) -> String {
     distinct(words, most).join(" or ")
 }
 
-/// The first words, each once.
+/// Returns the first `most` words, without duplicates.
 pub(super) fn distinct(words: impl Iterator<Item = String>, most: usize) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for word in words {
@@ -107,7 +105,7 @@ pub(super) fn distinct(words: impl Iterator<Item = String>, most: usize) -> Vec<
     shown
 }
 
-/// A value of the schema as short JSON.
+/// Formats a value of the schema as short JSON.
 pub(super) fn value(value: &Value) -> String {
     json_start(value, VALUE_CHARS)
 }

@@ -1,14 +1,13 @@
-//! How large a regular expression gets when it is compiled, roughly and never too small by much.
+//! Estimates the number of states of a compiled regular expression, with little or no underestimation.
 //!
-//! The engine is linear in the text, with a factor that is the number of the pattern's states: a pattern
-//! of ten letters can have ten thousand of them (`(a{100}){100}`). The factor is needed before a text comes,
-//! to know what a check can cost. Repetition is what makes it grow, so repetition is what this counts; whether the
-//! pattern is valid, the engine says.
+//! The engine takes time linear in the text, times the number of states of the pattern, and a pattern of ten characters can
+//! have ten thousand (`(a{100}){100}`). The factor has to be known before a text is validated. Repetition makes it grow, so
+//! this counts repetition; the engine reports invalid patterns.
 
-/// States of a class of characters beyond ASCII.
+/// States of a Unicode character class.
 const CLASS_STATES: u64 = 16;
 
-/// About how many states the pattern has.
+/// Returns the approximate number of states of a pattern.
 pub(super) fn states(pattern: &str) -> u64 {
     let mut counter = Counter { groups: vec![Group::default()] };
     let mut letters = pattern.chars().peekable();
@@ -45,7 +44,7 @@ pub(super) fn states(pattern: &str) -> u64 {
 #[derive(Default)]
 struct Group {
     states: u64,
-    /// States of what a repetition would repeat; they are in `states` already.
+    /// States of the last atom, which a repetition would repeat; `states` includes them.
     last: u64,
 }
 
@@ -95,7 +94,7 @@ fn skip_past(letters: &mut std::iter::Peekable<std::str::Chars<'_>>, end: char) 
     }
 }
 
-/// The larger number of `{2}`, `{2,}` or `{2,5}`; the opening brace is read already.
+/// Parses the larger number of `{2}`, `{2,}` or `{2,5}`, after the opening brace.
 fn repetition(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> u64 {
     let (mut most, mut number) = (1_u64, 0_u64);
     while let Some(letter) = letters.next_if(|letter| letter.is_ascii_digit() || *letter == ',') {
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_is_too_odd_to_count() {
+    fn a_malformed_pattern_has_a_count() {
         for pattern in
             ["", ")", "((((", "{", "a{", "a{,", "[", "\\", "a{99999999999999999999}{9999999999}", "]}"]
         {

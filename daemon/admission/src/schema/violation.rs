@@ -1,55 +1,55 @@
-//! How a misfit is told: the place, what was expected, what came (R2).
+//! Formats the violations of a schema: the place, the expected and the found value (R2).
 //!
-//! A sentence names what the model wrote, by the words of the call and not of JSON Schema, and ends so that
-//! the tool's name can follow it: "Missing required argument 'path'" + " for tool 'call_files_write'". What came is
-//! shown as its type and a short excerpt, with hidden characters written out; where the plugin asked for
-//! redaction, as its type alone.
+//! A message uses the words of the call, not of JSON Schema, and ends so that the tool's name can follow it: "Missing
+//! required argument 'path'" + " for tool 'call_files_write'". The found value is shown as its type and a short excerpt with
+//! hidden characters escaped, and as its type alone if the plugin asks for redaction.
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 use toolgate_api::nearest;
+use toolgate_api::read::pointer as child_pointer;
 use toolgate_api::text::{escape_for_display, json_start, list};
 
 use super::SchemaRole;
 use super::hint::{distinct, either, kind, value};
 
-/// Longest excerpt of what came, in characters.
+/// Longest excerpt of a value, in characters.
 const EXCERPT_CHARS: usize = 80;
-/// Longest name or pointer in a sentence, in characters.
+/// Longest name or pointer in a message, in characters.
 const PLACE_CHARS: usize = 120;
-/// Alternatives that a sentence names.
+/// Alternatives that a message lists.
 const OPTIONS: usize = 12;
-/// Longest list of what is expected, in characters.
+/// Longest text of `expected`, in characters.
 const EXPECTED_CHARS: usize = 1_000;
-/// Longest JSON pointer that is told.
+/// Longest JSON pointer of a violation.
 const POINTER_BYTES: usize = 1_024;
-/// Alternatives whose kinds are looked at, and fields by which they may tell themselves apart.
-const LOOKED_AT: usize = 256;
-/// How far into nested alternatives the misfit is followed.
+/// Alternatives whose types are described, and properties that are tried as the tag of alternatives.
+const INSPECTED: usize = 256;
+/// Levels of nested alternatives that a violation is followed into.
 const DEPTH: usize = 8;
 
-/// One place where a value does not fit its schema.
+/// One place where a value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON pointer of the place; of what is missing, where it belongs.
+    /// JSON pointer of the place, or of the missing property.
     pub pointer: String,
-    /// What fits there.
+    /// The expected value.
     pub expected: String,
-    /// What came: its type, and a short excerpt.
+    /// The found value: its type and a short excerpt.
     pub found: String,
-    /// The sentence, so that the tool's name can follow it.
+    /// The message, which the tool's name can follow.
     pub message: String,
 }
 
 impl Violation {
-    /// The sentence where nothing follows it.
+    /// The message, if nothing follows it.
     pub fn sentence(&self) -> &str {
         self.message.trim_end_matches(',')
     }
 
-    /// A value that was not checked at all, since that would take too much.
-    pub(super) fn beyond_checking(role: SchemaRole, what: &str) -> Self {
+    /// The value was not validated, since its cost exceeds the limits.
+    pub(super) fn not_validated(role: SchemaRole, what: &str) -> Self {
         let words = Words::of(role);
         Self {
             pointer: String::new(),
@@ -59,7 +59,7 @@ impl Violation {
         }
     }
 
-    /// With a pointer that can be told: where it is too long, to the deepest place around whose pointer is not.
+    /// Shortens a pointer that is too long to the nearest parent that is not.
     pub(super) fn within_bounds(mut self) -> Self {
         if self.pointer.len() > POINTER_BYTES {
             let parts = self.pointer.match_indices('/').map(|(end, _)| end);
@@ -89,32 +89,32 @@ impl Words {
     }
 }
 
-/// Tells the misfits of one check.
-pub(super) struct Teller<'a> {
+/// Formats the errors of one validation.
+pub(super) struct ViolationFormatter<'a> {
     pub(super) schema: &'a Value,
     pub(super) role: SchemaRole,
     /// JSON pointers whose values are not shown.
-    pub(super) hidden: &'a [String],
+    pub(super) redacted: &'a [String],
 }
 
-impl Teller<'_> {
-    /// One violation for each name in question, and one for any other misfit.
-    pub(super) fn tell(&self, error: &ValidationError<'_>) -> Vec<Violation> {
-        self.tell_within(error, DEPTH)
+impl ViolationFormatter<'_> {
+    /// Returns one violation for each unknown name, and one for any other error.
+    pub(super) fn violations(&self, error: &ValidationError<'_>) -> Vec<Violation> {
+        self.violations_within(error, DEPTH)
     }
 
-    /// A value that does not fit, where finding out why would take too much.
-    pub(super) fn untold(&self, instance: &Value) -> Violation {
+    /// The value is invalid, and listing its errors exceeds the limits.
+    pub(super) fn without_place(&self, instance: &Value) -> Violation {
         let words = Words::of(self.role);
         Violation {
             pointer: String::new(),
             expected: kind(self.schema, self.schema),
-            found: self.found("", instance),
-            message: format!("{} {} unfit, and too large to be told where,", words.whole, words.be),
+            found: self.describe_found("", instance),
+            message: format!("{} {} invalid, and too large to say where,", words.whole, words.be),
         }
     }
 
-    fn tell_within(&self, error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
+    fn violations_within(&self, error: &ValidationError<'_>, depth: usize) -> Vec<Violation> {
         let pointer = error.instance_path().as_str();
         match error.kind() {
             ValidationErrorKind::Required { property } => {
@@ -127,26 +127,27 @@ impl Teller<'_> {
                 .map(|name| self.unknown(error, pointer, name))
                 .collect(),
             ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-                let meant = match self.variant(error) {
+                let variant = match self.variant(error) {
                     Some(Variant::At(index)) => context.get(index).map(Vec::as_slice),
-                    Some(Variant::Untold(violation)) => return vec![violation],
+                    Some(Variant::Violation(violation)) => return vec![violation],
                     None => closest(context),
                 };
-                match meant.filter(|inner| depth > 0 && !inner.is_empty()) {
+                match variant.filter(|inner| depth > 0 && !inner.is_empty()) {
                     Some(inner) => {
-                        let told = inner.iter().flat_map(|error| self.tell_within(error, depth - 1));
-                        told.take(super::VIOLATIONS).collect()
+                        let violations =
+                            inner.iter().flat_map(|error| self.violations_within(error, depth - 1));
+                        violations.take(super::VIOLATIONS).collect()
                     }
-                    None => vec![self.unfit(error, pointer, self.alternatives(error, context))],
+                    None => vec![self.mismatch(error, pointer, self.alternatives(error, context))],
                 }
             }
-            kind => vec![self.unfit(error, pointer, expected(kind))],
+            kind => vec![self.mismatch(error, pointer, describe_expected(kind))],
         }
     }
 
     fn missing(&self, error: &ValidationError<'_>, pointer: &str, name: &str) -> Violation {
-        let expected = self.beside(error).and_then(|schema| schema.get("properties")?.get(name));
-        let pointer = join(pointer, name);
+        let expected = self.parent_schema(error).and_then(|schema| schema.get("properties")?.get(name));
+        let pointer = child_pointer(pointer, name);
         Violation {
             expected: expected.map_or_else(|| "a value".to_owned(), |schema| kind(self.schema, schema)),
             found: "nothing".to_owned(),
@@ -156,10 +157,10 @@ impl Teller<'_> {
     }
 
     fn unknown(&self, error: &ValidationError<'_>, pointer: &str, name: &str) -> Violation {
-        let known = self.beside(error).and_then(|schema| schema.get("properties")?.as_object());
+        let known = self.parent_schema(error).and_then(|schema| schema.get("properties")?.as_object());
         let names = || known.into_iter().flat_map(|known| known.keys()).map(String::as_str);
-        let pointer = join(pointer, name);
-        let meant = nearest(name, names())
+        let pointer = child_pointer(pointer, name);
+        let nearest = nearest(name, names())
             .map(|name| format!(" (did you mean '{}'?)", escape_for_display(name, PLACE_CHARS)));
         let part = Words::of(self.role).part_inside;
         Violation {
@@ -168,50 +169,58 @@ impl Teller<'_> {
                 false => format!("no {part}"),
             },
             found: format!("{part} `{}`", escape_for_display(name, EXCERPT_CHARS)),
-            message: format!("Unknown {part} '{}'{}", place(&pointer), meant.unwrap_or_default()),
+            message: format!("Unknown {part} '{}'{}", place(&pointer), nearest.unwrap_or_default()),
             pointer,
         }
     }
 
-    /// Of alternatives that are objects and tell themselves apart, the one that the value says it is.
+    /// Finds the alternative that the value selects, if the alternatives are objects with a tag.
     fn variant(&self, error: &ValidationError<'_>) -> Option<Variant> {
         let found = error.instance().as_object()?;
         let pointer = error.instance_path().as_str();
         match Tag::of(self.schema, self.branches(error)?)? {
             Tag::Field { name, values } => {
-                let Some(said) = found.get(name) else {
+                let Some(tag) = found.get(name) else {
                     let missing = self.missing(error, pointer, name);
                     let expected = one_of(&values);
                     let message = format!("{} ({expected})", missing.message);
-                    return Some(Variant::Untold(Violation { expected, message, ..missing }));
+                    return Some(Variant::Violation(Violation { expected, message, ..missing }));
                 };
-                let fits = values.iter().find(|(_, value)| *value == said);
-                Some(match fits {
+                let selected = values.iter().find(|(_, value)| *value == tag);
+                Some(match selected {
                     Some((index, _)) => Variant::At(*index),
-                    None => Variant::Untold(self.unfit_value(&join(pointer, name), said, one_of(&values))),
+                    None => Variant::Violation(self.mismatch_at(
+                        &child_pointer(pointer, name),
+                        tag,
+                        one_of(&values),
+                    )),
                 })
             }
             Tag::Key(names) => {
-                let mut fits = names.iter().filter(|(_, name)| found.contains_key(*name));
-                if let (Some((index, _)), None) = (fits.next(), fits.next()) {
+                let mut selected = names.iter().filter(|(_, name)| found.contains_key(*name));
+                if let (Some((index, _)), None) = (selected.next(), selected.next()) {
                     return Some(Variant::At(*index));
                 }
                 let names = list(names.iter().map(|(_, name)| *name), OPTIONS);
-                Some(Variant::Untold(self.unfit(error, pointer, format!("an object with one of {names}"))))
+                Some(Variant::Violation(self.mismatch(
+                    error,
+                    pointer,
+                    format!("an object with one of {names}"),
+                )))
             }
         }
     }
 
     fn branches(&self, error: &ValidationError<'_>) -> Option<&Vec<Value>> {
-        self.beside(error)?.get(error.kind().keyword())?.as_array()
+        self.parent_schema(error)?.get(error.kind().keyword())?.as_array()
     }
 
-    fn unfit(&self, error: &ValidationError<'_>, pointer: &str, expected: String) -> Violation {
-        self.unfit_value(pointer, error.instance(), expected)
+    fn mismatch(&self, error: &ValidationError<'_>, pointer: &str, expected: String) -> Violation {
+        self.mismatch_at(pointer, error.instance(), expected)
     }
 
-    fn unfit_value(&self, pointer: &str, instance: &Value, expected: String) -> Violation {
-        let found = self.found(pointer, instance);
+    fn mismatch_at(&self, pointer: &str, instance: &Value, expected: String) -> Violation {
+        let found = self.describe_found(pointer, instance);
         let expected = escape_for_display(&expected, EXPECTED_CHARS);
         let words = Words::of(self.role);
         let subject = match pointer {
@@ -223,49 +232,51 @@ impl Teller<'_> {
     }
 
     fn alternatives(&self, error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> String {
-        // That an object is no object says nothing, but what it has does.
-        let kind_of = |branch: &Value| match (kind(self.schema, branch), required(self.schema, branch)) {
+        // If the value is an object, "object" would not help, but its required properties do.
+        let kind_of = |branch: &Value| match (kind(self.schema, branch), required_names(self.schema, branch))
+        {
             (kind, names) if kind == "object" && error.instance().is_object() && !names.is_empty() => {
                 format!("an object with {}", list(names.into_iter(), OPTIONS))
             }
             (kind, _) => with_article(&kind),
         };
         match self.branches(error) {
-            Some(branches) => either(branches.iter().take(LOOKED_AT).map(kind_of), OPTIONS),
+            Some(branches) => either(branches.iter().take(INSPECTED).map(kind_of), OPTIONS),
             None => format!("one of {} forms", context.len()),
         }
     }
 
-    /// The schema in which the keyword stands that did not fit.
-    fn beside(&self, error: &ValidationError<'_>) -> Option<&Value> {
+    /// Returns the schema that has the failed keyword.
+    fn parent_schema(&self, error: &ValidationError<'_>) -> Option<&Value> {
         let (parent, _) = error.schema_path().as_str().rsplit_once('/')?;
         self.schema.pointer(parent)
     }
 
-    fn found(&self, pointer: &str, instance: &Value) -> String {
-        let covers = |above: &str, below: &str| {
+    fn describe_found(&self, pointer: &str, instance: &Value) -> String {
+        let contains = |above: &str, below: &str| {
             below.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        let is_hidden = self.hidden.iter().any(|hidden| covers(hidden, pointer) || covers(pointer, hidden));
+        let is_hidden =
+            self.redacted.iter().any(|redacted| contains(redacted, pointer) || contains(pointer, redacted));
         match is_hidden {
             true => type_name(instance).to_owned(),
-            false => shown(instance),
+            false => excerpt(instance),
         }
     }
 }
 
-/// What is known of the alternative that was meant.
+/// The alternative that a value selects by its tag.
 enum Variant {
     At(usize),
-    /// The value does not say, or says one that there is not.
-    Untold(Violation),
+    /// The tag is missing, or matches no alternative.
+    Violation(Violation),
 }
 
-/// How alternatives that are objects tell themselves apart, as those of an enum with data.
+/// The tag of alternatives that are objects, like a serialized Rust enum.
 enum Tag<'s> {
-    /// By the value of a field. Each value with the place of its alternative.
+    /// The value of a property (internally tagged): each value with the index of its alternative.
     Field { name: &'s str, values: Vec<(usize, &'s Value)> },
-    /// By the one field that each of them has.
+    /// The only property of each alternative (externally tagged).
     Key(Vec<(usize, &'s str)>),
 }
 
@@ -275,14 +286,14 @@ impl<'s> Tag<'s> {
             branches.iter().enumerate().filter(|(_, branch)| kind(root, branch) == "object").collect();
         let (_, first) = objects.first().filter(|_| objects.len() > 1)?;
         let names = properties(root, first).flat_map(|properties| properties.keys());
-        let by_field = names.take(LOOKED_AT).map(String::as_str).find_map(|name| {
+        let by_field = names.take(INSPECTED).map(String::as_str).find_map(|name| {
             let values = objects.iter().map(|(index, branch)| Some((*index, constant(root, branch, name)?)));
             Some(Self::Field { name, values: values.collect::<Option<_>>()? })
         });
         let by_key = || {
             let names = objects.iter().map(|(index, branch)| {
                 let is_only = properties(root, branch).map(serde_json::Map::len).sum::<usize>() == 1;
-                match required(root, branch)[..] {
+                match required_names(root, branch)[..] {
                     [name] if is_only => Some((*index, name)),
                     _ => None,
                 }
@@ -293,8 +304,8 @@ impl<'s> Tag<'s> {
     }
 }
 
-/// A schema and the one that it refers to.
-fn resolved<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
+/// Returns a schema and the target of its `$ref`.
+fn with_target<'s>(root: &'s Value, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
     std::iter::once(schema).chain(target.and_then(|target| root.pointer(target)))
 }
@@ -303,10 +314,10 @@ fn properties<'s>(
     root: &'s Value,
     schema: &'s Value,
 ) -> impl Iterator<Item = &'s serde_json::Map<String, Value>> {
-    resolved(root, schema).filter_map(|schema| schema.get("properties")?.as_object())
+    with_target(root, schema).filter_map(|schema| schema.get("properties")?.as_object())
 }
 
-/// The one value that a field of an object may have.
+/// Returns the only value that a property may have.
 fn constant<'s>(root: &'s Value, schema: &'s Value, name: &str) -> Option<&'s Value> {
     properties(root, schema).find_map(|properties| {
         let field = properties.get(name)?;
@@ -315,9 +326,9 @@ fn constant<'s>(root: &'s Value, schema: &'s Value, name: &str) -> Option<&'s Va
     })
 }
 
-/// The names that an object must have.
-fn required<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
-    let names = resolved(root, schema).filter_map(|schema| schema.get("required")?.as_array());
+/// Returns the required properties of an object.
+fn required_names<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s str> {
+    let names = with_target(root, schema).filter_map(|schema| schema.get("required")?.as_array());
     names.flatten().filter_map(Value::as_str).collect()
 }
 
@@ -325,14 +336,13 @@ fn one_of(values: &[(usize, &Value)]) -> String {
     format!("one of {}", distinct(values.iter().map(|(_, option)| value(option)), OPTIONS).join(", "))
 }
 
-/// Of several alternatives the one that was meant, if that can be told: the only one that did not
-/// already fail at the type of the value itself.
+/// Returns the only alternative that did not fail at the type of the value itself, if there is exactly one.
 fn closest<'a, 'b>(context: &'a [Vec<ValidationError<'b>>]) -> Option<&'a [ValidationError<'b>]> {
     let shallowest = |errors: &[ValidationError<'_>]| {
         errors.iter().map(|error| error.instance_path().segments().count()).min().unwrap_or_default()
     };
     let here = context.iter().map(|errors| shallowest(errors)).min()?;
-    let mut meant = context.iter().filter(|errors| {
+    let mut candidates = context.iter().filter(|errors| {
         !errors.iter().any(|error| {
             let at_value = error.instance_path().segments().count() == here;
             let decides = matches!(
@@ -344,12 +354,12 @@ fn closest<'a, 'b>(context: &'a [Vec<ValidationError<'b>>]) -> Option<&'a [Valid
             at_value && decides
         })
     });
-    let first = meant.next()?;
-    meant.next().is_none().then_some(first.as_slice())
+    let first = candidates.next()?;
+    candidates.next().is_none().then_some(first.as_slice())
 }
 
-/// What a keyword expects, so that "must be …" reads well.
-fn expected(kind: &ValidationErrorKind) -> String {
+/// Describes what a keyword expects, to follow "must be …".
+fn describe_expected(kind: &ValidationErrorKind) -> String {
     use ValidationErrorKind as Kind;
     match kind {
         Kind::Type { kind: TypeKind::Single(kind) } => with_article(kind.as_str()),
@@ -390,7 +400,7 @@ fn expected(kind: &ValidationErrorKind) -> String {
         Kind::MinProperties { limit } => format!("an object of at least {limit} properties"),
         Kind::MaxProperties { limit } => format!("an object of at most {limit} properties"),
         Kind::PropertyNames { error } => {
-            format!("an object with other keys: each must be {}", expected(error.kind()))
+            format!("an object with other keys: each must be {}", describe_expected(error.kind()))
         }
         Kind::OneOfMultipleValid { .. } => "of exactly one of the allowed forms".to_owned(),
         Kind::FalseSchema => "left out".to_owned(),
@@ -406,7 +416,7 @@ fn expected(kind: &ValidationErrorKind) -> String {
     }
 }
 
-/// A kind as a sentence has it: `an array of integer`, and values as they are.
+/// Adds an article to a type, as in `an array of integer`; a value stays as it is.
 fn with_article(kind: &str) -> String {
     match kind.split(' ').next() {
         Some("array" | "integer" | "object") => format!("an {kind}"),
@@ -427,19 +437,15 @@ fn type_name(instance: &Value) -> &'static str {
     }
 }
 
-/// The type of a value and the beginning of its text.
-fn shown(instance: &Value) -> String {
+/// Formats the type of a value and the beginning of its JSON text.
+fn excerpt(instance: &Value) -> String {
     if instance.is_null() {
         return "null".to_owned();
     }
     format!("{} {}", type_name(instance), json_start(instance, EXCERPT_CHARS))
 }
 
-fn join(pointer: &str, name: &str) -> String {
-    format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"))
-}
-
-/// A place in words: the bare name at the top, the JSON pointer further down.
+/// Formats a place: a name at the top level, a JSON pointer below.
 fn place(pointer: &str) -> String {
     let name = pointer.strip_prefix('/').filter(|name| !name.contains('/'));
     match name {

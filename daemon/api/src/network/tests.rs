@@ -1,4 +1,4 @@
-//! Every way to write a host, a port and a path that one program reads otherwise than another.
+//! Spellings of hosts, ports and paths that two parsers read differently.
 
 use super::*;
 

@@ -44,11 +44,11 @@ impl Connector {
         let stream = reach(vetted).await?;
         // Small requests must not wait for an acknowledgement of the one before.
         stream.set_nodelay(true).map_err(Error::Connect)?;
-        match vetted.permitted().target().scheme() {
+        match vetted.request().target().scheme() {
             NetworkScheme::Http => Ok(handshake(stream, slot).await?),
             NetworkScheme::Https => {
-                let config = self.configuration(&vetted.permitted().granted().extra_ca)?;
-                let name = server_name(vetted.permitted().target().host())?;
+                let config = self.configuration(&vetted.request().grant().extra_ca)?;
+                let name = server_name(vetted.request().target().host())?;
                 let stream = TlsConnector::from(config).connect(name, stream).await;
                 let stream = stream.map_err(|error| Failure::of_tls(&error))?;
                 Ok(handshake(stream, slot).await?)

@@ -50,7 +50,7 @@ impl Key {
             scheme: target.scheme(),
             host: target.host().clone(),
             port: target.port(),
-            granted: Arc::clone(permitted.granted()),
+            granted: Arc::clone(permitted.grant()),
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt, DuplexStream};
-    use toolgate_admission::{Capabilities, Reach, Target};
+    use toolgate_admission::{CallAccess, Capabilities, Target};
 
     use super::super::heard::Heard;
     use super::*;
@@ -245,7 +245,7 @@ mod tests {
         let granted = Grant::parse(&grant.to_string()).expect("a grant");
         let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
         let target = Target::parse("https", authority, "/", "GET").expect("a target");
-        Reach::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("it is in the grant")
+        CallAccess::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("it is in the grant")
     }
 
     fn key(organization: &str, plugin: &str, credential: Option<&str>, permitted: &Permitted) -> Arc<Key> {

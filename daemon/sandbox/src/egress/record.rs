@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{CallError, Denied, ErrorType, LimitName, Limits, Permitted, Target};
+use toolgate_admission::{CallError, ErrorType, LimitName, Limits, NetworkDenial, Permitted, Target};
 use toolgate_api::text::escape_for_display;
 
 use super::trace::Exchange;
@@ -102,7 +102,7 @@ impl Record {
         left.is_some()
     }
 
-    pub(super) fn denied(&self, destination: &str, denied: &Denied) {
+    pub(super) fn denied(&self, destination: &str, denied: &NetworkDenial) {
         let detail = format!(
             "{}: {}",
             escape_for_display(destination, DETAIL_CHARS),

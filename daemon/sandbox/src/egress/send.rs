@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout, timeout_at};
-use toolgate_admission::{CallError, Denied, Host, Permitted, Vetted};
+use toolgate_admission::{CallError, Host, NetworkDenial, Permitted, Vetted};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use zeroize::Zeroizing;
 
@@ -209,7 +209,7 @@ impl Sender {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.upstreams.resolver().addresses(name).await.map_err(unresolved)?,
         };
-        permitted.vet(&addresses).map_err(|denied: Denied| {
+        permitted.vet(&addresses).map_err(|denied: NetworkDenial| {
             self.record.denied(&destination, &denied);
             Error::HttpRequestDenied
         })

@@ -4,7 +4,7 @@
 //! where it was put in, and what an upstream says of it was blanked before it is taken down here.
 
 use http::HeaderMap;
-use toolgate_admission::{Denied, NetworkRule, Permitted, Target};
+use toolgate_admission::{NetworkDenial, NetworkRule, Permitted, Target};
 
 use super::inject::{Injection, InjectionPlace, without};
 
@@ -65,7 +65,7 @@ impl Exchange {
         }
     }
 
-    pub(super) fn refused(destination: &str, denied: &Denied) -> Self {
+    pub(super) fn refused(destination: &str, denied: &NetworkDenial) -> Self {
         Self { request: destination.to_owned(), failed: Some(denied.message.clone()), ..Self::default() }
     }
 

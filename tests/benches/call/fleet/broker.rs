@@ -7,8 +7,8 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{
-    AgentDocument, Descriptor, Digest, Index, Intents, LimitsPatch, Name, OrgDocument, PlatformDocument,
-    Plugin, Question, SessionFacts, ToolId, ToolSet, callable, select,
+    AgentDocument, BrokerIndex, Descriptor, Digest, Intents, LimitsPatch, Name, OrgDocument,
+    PlatformDocument, Plugin, SelectQuery, SessionFacts, ToolId, ToolSet, callable, select,
 };
 use toolgate_sandbox::Component;
 use toolgate_tests::sample_policy;
@@ -33,7 +33,7 @@ pub fn print(runtime: &Runtime, component: &Component) {
     let rules = snapshot.rules(&organization, &agent).unwrap();
     let catalogue = snapshot.catalogue();
     let began = Instant::now();
-    let index = Index::build(catalogue);
+    let index = BrokerIndex::build(catalogue);
     let built = began.elapsed();
     let intents = Intents::compile(&snapshot.policy().intents, "/intents", catalogue).unwrap();
     row(&format!("the broker's index of {} tools", index.tools()), &show(built), "");
@@ -48,7 +48,7 @@ pub fn print(runtime: &Runtime, component: &Component) {
     let selected = measure_each(&messages, |message| {
         let number = |id: &ToolId| catalogue.find(&id.to_string()).map(|tool| tool.index());
         let recent: Vec<usize> = message.recent.iter().filter_map(number).collect();
-        let question = Question {
+        let question = SelectQuery {
             message: &message.text,
             callable: &may_call,
             recent: &recent,
@@ -106,7 +106,7 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
     registry.put_organization(organization.clone(), connected.into());
     let policy = OrgDocument::parse(&sample_policy::document("organization.json").to_string()).unwrap();
     registry.put(Replacement::Policy(organization.clone(), policy));
-    let document = AgentDocument::everything();
+    let document = AgentDocument::allow_all();
     registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
     registry
 }

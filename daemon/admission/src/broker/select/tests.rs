@@ -1,4 +1,4 @@
-//! The broker from outside: what is found and why, and what holds for any question.
+//! Tests of the broker: selections with their reasons, and properties for arbitrary queries.
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Catalogue, Descriptor, Digest, LimitsPatch, PlatformDocument, Plugin, ToolPattern};
 
-/// A house with a workshop: words that no customer uses, in the tools of six plugins.
-fn house() -> Catalogue<()> {
+/// Six plugins, whose descriptions use other words than the messages.
+fn sample_catalogue() -> Catalogue<()> {
     let plugins = [
         (
             "crm",
@@ -68,10 +68,10 @@ fn plugin(name: &str, tools: &[(&str, &str)]) -> Arc<Plugin<()>> {
     })
 }
 
-/// Everything that a question needs, with names instead of numbers.
-struct Scene {
+/// The input of a query, with names instead of indexes.
+struct Fixture {
     catalogue: &'static Catalogue<()>,
-    index: &'static Index,
+    index: &'static BrokerIndex,
     intents: Intents,
     callable: ToolSet,
     recent: Vec<usize>,
@@ -80,16 +80,16 @@ struct Scene {
     profile: Option<ToolSet>,
 }
 
-static HOUSE: LazyLock<Catalogue<()>> = LazyLock::new(house);
-static INDEX: LazyLock<Index> = LazyLock::new(|| Index::build(&HOUSE));
+static CATALOGUE: LazyLock<Catalogue<()>> = LazyLock::new(sample_catalogue);
+static INDEX: LazyLock<BrokerIndex> = LazyLock::new(|| BrokerIndex::build(&CATALOGUE));
 
-impl Scene {
+impl Fixture {
     fn new() -> Self {
-        let catalogue = &*HOUSE;
+        let catalogue = &*CATALOGUE;
         let none = ToolSet::empty(catalogue.tools().len());
         Self {
             index: &INDEX,
-            intents: Intents::none(),
+            intents: Intents::empty(),
             callable: set(catalogue, "*"),
             recent: Vec::new(),
             universal: none.clone(),
@@ -106,7 +106,7 @@ impl Scene {
     }
 
     fn select(&self, message: &str) -> Selection {
-        let question = Question {
+        let query = SelectQuery {
             message,
             callable: &self.callable,
             recent: &self.recent,
@@ -114,7 +114,7 @@ impl Scene {
             always_show: &self.always_show,
             profile: self.profile.as_ref(),
         };
-        select(self.index, &self.intents, &question)
+        select(self.index, &self.intents, &query)
     }
 
     fn name(&self, tool: usize) -> String {
@@ -122,22 +122,22 @@ impl Scene {
     }
 
     fn names(&self, message: &str) -> Vec<String> {
-        self.select(message).tools.iter().map(|taken| self.name(taken.tool)).collect()
+        self.select(message).tools.iter().map(|selected| self.name(selected.tool)).collect()
     }
 
     fn first(&self, message: &str) -> String {
         self.names(message).remove(0)
     }
 
-    /// Why a tool was taken; none where it was not.
+    /// The reasons why a tool was selected; none if it was not.
     fn why(&self, message: &str, tool: &str) -> Option<String> {
         let selection = self.select(message);
-        let taken = selection.tools.iter().find(|taken| self.name(taken.tool) == tool)?;
-        Some(taken.why.iter().map(Why::to_string).collect::<Vec<_>>().join("; "))
+        let selected = selection.tools.iter().find(|selected| self.name(selected.tool) == tool)?;
+        Some(selected.reasons.iter().map(SelectReason::to_string).collect::<Vec<_>>().join("; "))
     }
 }
 
-/// Tools by `*` or by names with spaces between.
+/// A set of tools by patterns, separated with spaces.
 fn set(catalogue: &Catalogue<()>, names: &str) -> ToolSet {
     let mut set = ToolSet::empty(catalogue.tools().len());
     for name in names.split_whitespace() {
@@ -146,12 +146,12 @@ fn set(catalogue: &Catalogue<()>, names: &str) -> ToolSet {
     set
 }
 
-/// Finds something of everything, so that the list is narrowed.
+/// Matches enough tools, so that the list is narrowed.
 const ORDINARY: &str = "remove the invoice of this contact and list the files";
 
 #[test]
 fn a_tool_is_found_by_words_that_it_does_not_use() {
-    let scene = Scene::new();
+    let fixture = Fixture::new();
     for (message, tool) in [
         ("please get rid of the old document", "files/remove_file"),
         ("make the picture larger", "images/resize_image"),
@@ -160,17 +160,17 @@ fn a_tool_is_found_by_words_that_it_does_not_use() {
         ("will it rain tomorrow in Lisbon", "weather/forecast"),
         ("erase this customer", "crm/delete_contact"),
     ] {
-        assert_eq!(scene.first(message), tool, "{message}");
+        assert_eq!(fixture.first(message), tool, "{message}");
     }
 }
 
 #[test]
-fn each_tool_says_why_it_was_taken() {
-    let mut scene =
-        Scene::new().with_intents(json!({"money": {"patterns": ["invoic"], "tools": ["billing/*"]}}));
-    scene.recent = vec![scene.catalogue.find("weather/forecast").unwrap().index()];
-    scene.universal = set(scene.catalogue, "meta/query_data");
-    scene.always_show = set(scene.catalogue, "meta/request_feature");
+fn each_selected_tool_has_its_reason() {
+    let mut fixture =
+        Fixture::new().with_intents(json!({"money": {"patterns": ["invoic"], "tools": ["billing/*"]}}));
+    fixture.recent = vec![fixture.catalogue.find("weather/forecast").unwrap().index()];
+    fixture.universal = set(fixture.catalogue, "meta/query_data");
+    fixture.always_show = set(fixture.catalogue, "meta/request_feature");
     for (tool, why) in [
         ("billing/refund_payment", "intent `money`"),
         ("billing/create_invoice", "intent `money`; words `invoice`"),
@@ -179,54 +179,57 @@ fn each_tool_says_why_it_was_taken() {
         ("meta/query_data", "universal"),
         ("meta/request_feature", "always_show"),
     ] {
-        let told = scene.why(ORDINARY, tool).unwrap_or_default();
-        assert!(told.starts_with(why), "{tool}: {told}");
+        let reasons = fixture.why(ORDINARY, tool).unwrap_or_default();
+        assert!(reasons.starts_with(why), "{tool}: {reasons}");
     }
 }
 
 #[test]
-fn where_too_little_is_found_everything_is_shown() {
-    let scene = Scene::new();
+fn the_whole_list_is_shown_if_too_few_tools_match() {
+    let fixture = Fixture::new();
     for message in ["", "hello!", "日本語で話してください", "!!! ??? ..."] {
-        let selection = scene.select(message);
-        assert!(selection.whole && selection.tools.len() == scene.callable.len(), "{message}");
-        assert!(selection.tools.iter().all(|taken| taken.why.contains(&Why::Whole)));
+        let selection = fixture.select(message);
+        assert!(selection.whole && selection.tools.len() == fixture.callable.len(), "{message}");
+        assert!(selection.tools.iter().all(|selected| selected.reasons.contains(&SelectReason::Whole)));
     }
-    assert!(!scene.select(ORDINARY).whole);
+    assert!(!fixture.select(ORDINARY).whole);
 }
 
 #[test]
-fn what_may_not_be_called_is_not_shown_whatever_asks_for_it() {
-    let mut scene =
-        Scene::new().with_intents(json!({"money": {"patterns": ["invoic"], "tools": ["billing/*"]}}));
+fn a_tool_that_is_not_callable_is_never_shown() {
+    let mut fixture =
+        Fixture::new().with_intents(json!({"money": {"patterns": ["invoic"], "tools": ["billing/*"]}}));
     let forbidden = ["billing/create_invoice", "billing/list_invoices", "billing/refund_payment"];
-    assert!(scene.names(ORDINARY).contains(&forbidden[0].to_owned()));
-    scene.callable = set(scene.catalogue, "crm/* files/* images/* weather/* meta/*");
-    scene.recent = forbidden.iter().map(|name| scene.catalogue.find(name).unwrap().index()).collect();
-    scene.universal = set(scene.catalogue, "billing/*");
-    scene.always_show = set(scene.catalogue, "billing/*");
+    assert!(fixture.names(ORDINARY).contains(&forbidden[0].to_owned()));
+    fixture.callable = set(fixture.catalogue, "crm/* files/* images/* weather/* meta/*");
+    fixture.recent = forbidden.iter().map(|name| fixture.catalogue.find(name).unwrap().index()).collect();
+    fixture.universal = set(fixture.catalogue, "billing/*");
+    fixture.always_show = set(fixture.catalogue, "billing/*");
     for message in [ORDINARY, "hello!"] {
-        assert!(scene.names(message).iter().all(|name| !name.starts_with("billing/")), "{message}");
+        assert!(fixture.names(message).iter().all(|name| !name.starts_with("billing/")), "{message}");
     }
 }
 
 #[test]
-fn an_intent_takes_tools_that_no_word_finds() {
-    let plain = Scene::new();
+fn an_intent_selects_tools_that_no_word_matches() {
+    let plain = Fixture::new();
     assert_eq!(plain.why(ORDINARY, "weather/warnings").filter(|why| why.contains("intent")), None);
-    let scene = Scene::new()
+    let fixture = Fixture::new()
         .with_intents(json!({"all-clear": {"patterns": ["^remove"], "tools": ["weather/warnings"]}}));
-    assert_eq!(scene.why(ORDINARY, "weather/warnings").as_deref(), Some("intent `all-clear`; words `list`"));
+    assert_eq!(
+        fixture.why(ORDINARY, "weather/warnings").as_deref(),
+        Some("intent `all-clear`; words `list`")
+    );
 }
 
 #[test]
 fn a_profile_is_a_mild_preference() {
-    let mut scene = Scene::new();
+    let mut fixture = Fixture::new();
     let message = "search";
-    let before = scene.names(message);
-    scene.profile = Some(set(scene.catalogue, "images/*"));
-    assert_eq!(scene.first(message), "images/search_images");
-    let (mut before, mut after) = (before, scene.names(message));
+    let before = fixture.names(message);
+    fixture.profile = Some(set(fixture.catalogue, "images/*"));
+    assert_eq!(fixture.first(message), "images/search_images");
+    let (mut before, mut after) = (before, fixture.names(message));
     before.sort();
     after.sort();
     assert_eq!(before, after);
@@ -261,13 +264,13 @@ fn any_message() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Numbers of tools, of which some are of no tool.
+/// Indexes of tools, some beyond the catalogue.
 fn any_tools() -> impl Strategy<Value = Vec<usize>> {
     prop::collection::vec(prop_oneof![0..15_usize, Just(1_000), Just(usize::MAX)], 0..15)
 }
 
 proptest! {
-    /// It narrows what is shown and never what is allowed.
+    /// The broker limits the list that is shown, never the callable tools.
     #[test]
     fn a_selection_has_only_callable_tools_and_all_that_must_stay(
         message in any_message(),
@@ -276,27 +279,27 @@ proptest! {
         universal in any_tools(),
         always_show in any_tools(),
     ) {
-        let mut scene = Scene::new().with_intents(json!({"money": {"patterns": ["pay|refund"], "tools": "*"}}));
-        let numbers = |numbers: &[usize]| {
-            let mut set = ToolSet::empty(scene.catalogue.tools().len());
-            numbers.iter().for_each(|number| set.insert(*number));
+        let mut fixture = Fixture::new().with_intents(json!({"money": {"patterns": ["pay|refund"], "tools": "*"}}));
+        let set_of = |indexes: &[usize]| {
+            let mut set = ToolSet::empty(fixture.catalogue.tools().len());
+            indexes.iter().for_each(|index| set.insert(*index));
             set
         };
-        // Few questions are asked about few tools.
+        // Half of the queries have every tool.
         let all_but: Vec<usize> = (0..15).filter(|tool| callable.len() % 2 == 0 || callable.contains(tool)).collect();
-        (scene.callable, scene.universal, scene.always_show) =
-            (numbers(&all_but), numbers(&universal), numbers(&always_show));
-        scene.recent = recent;
-        let selection = scene.select(&message);
-        let mut tools: Vec<usize> = selection.tools.iter().map(|taken| taken.tool).collect();
+        (fixture.callable, fixture.universal, fixture.always_show) =
+            (set_of(&all_but), set_of(&universal), set_of(&always_show));
+        fixture.recent = recent;
+        let selection = fixture.select(&message);
+        let mut tools: Vec<usize> = selection.tools.iter().map(|selected| selected.tool).collect();
         let stays = |tool: &usize| {
-            scene.recent.contains(tool) || scene.universal.contains(*tool) || scene.always_show.contains(*tool)
+            fixture.recent.contains(tool) || fixture.universal.contains(*tool) || fixture.always_show.contains(*tool)
         };
-        for tool in (0..15).filter(|tool| scene.callable.contains(*tool)) {
+        for tool in (0..15).filter(|tool| fixture.callable.contains(*tool)) {
             prop_assert!(tools.contains(&tool) || !stays(&tool) && !selection.whole, "{}", tool);
         }
-        prop_assert!(tools.iter().all(|tool| scene.callable.contains(*tool)));
-        prop_assert!(selection.tools.iter().all(|taken| !taken.why.is_empty()));
+        prop_assert!(tools.iter().all(|tool| fixture.callable.contains(*tool)));
+        prop_assert!(selection.tools.iter().all(|selected| !selected.reasons.is_empty()));
         prop_assert!(selection.whole || tools.len() <= MOST);
         tools.sort_unstable();
         tools.dedup();
@@ -305,28 +308,28 @@ proptest! {
 }
 
 proptest! {
-    // Each builds two indices.
+    // Each case builds two indexes.
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Neither tables of words nor anything else of a run is in the order.
+    /// The order does not depend on hash seeds.
     #[test]
-    fn the_same_question_has_the_same_answer(messages in prop::collection::vec(any_message(), 20)) {
-        let (one, other) = (Index::build(&HOUSE), Index::build(&house()));
+    fn the_same_query_has_the_same_result(messages in prop::collection::vec(any_message(), 20)) {
+        let (one, other) = (BrokerIndex::build(&CATALOGUE), BrokerIndex::build(&sample_catalogue()));
         for message in &messages {
-            prop_assert_eq!(asked(&one, message), asked(&other, message));
+            prop_assert_eq!(select_with(&one, message), select_with(&other, message));
         }
     }
 }
 
-fn asked(index: &Index, message: &str) -> Selection {
-    let none = ToolSet::empty(HOUSE.tools().len());
-    let question = Question {
+fn select_with(index: &BrokerIndex, message: &str) -> Selection {
+    let none = ToolSet::empty(CATALOGUE.tools().len());
+    let query = SelectQuery {
         message,
-        callable: &set(&HOUSE, "*"),
+        callable: &set(&CATALOGUE, "*"),
         recent: &[],
         universal: &none,
         always_show: &none,
         profile: None,
     };
-    select(index, &Intents::none(), &question)
+    select(index, &Intents::empty(), &query)
 }

@@ -1,5 +1,5 @@
-//! Which addresses are public: IANA's registries by examples, and the property that matters by an oracle that computes
-//! on numbers where the table compares prefixes.
+//! Classes of addresses: the IANA registries by examples, and a property test against an oracle that compares numbers
+//! instead of prefixes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,148 +7,50 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
-use super::{get, reach};
+use super::{access, get};
 
 fn address(text: &str) -> IpAddr {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]
-fn b3_special_addresses_are_known_by_their_edges() {
-    for text in [
-        "0.0.0.0",
-        "0.255.255.255",
-        "10.0.0.0",
-        "10.255.255.255",
-        "100.64.0.0",
-        "100.127.255.255",
-        "127.0.0.0",
-        "127.0.0.1",
-        "127.255.255.255",
-        "169.254.0.0",
-        "169.254.169.254",
-        "169.254.255.255",
-        "172.16.0.0",
-        "172.31.255.255",
-        "192.0.0.0",
-        "192.0.0.170",
-        "192.0.0.255",
-        "192.0.2.1",
-        "192.88.99.1",
-        "192.168.0.0",
-        "192.168.255.255",
-        "198.18.0.0",
-        "198.19.255.255",
-        "198.51.100.1",
-        "203.0.113.1",
-        "224.0.0.1",
-        "239.255.255.250",
-        "240.0.0.1",
-        "255.255.255.254",
-        "255.255.255.255",
-        "168.63.129.16",
-        "100.100.100.200",
-        "192.31.196.1",
-        "192.52.193.1",
-        "192.175.48.1",
-        "::",
-        "::1",
-        "::2",
-        "::127.0.0.1",
-        "::7f00:1",
-        "::8.8.8.8",
-        "::ffff:127.0.0.1",
-        "::ffff:8.8.8.8",
-        "::ffff:169.254.169.254",
-        "::ffff:0:127.0.0.1",
-        "::ffff:0:8.8.8.8",
-        "64:ff9b::7f00:1",
-        "64:ff9b::8.8.8.8",
-        "64:ff9b:1::7f00:1",
-        "100::1",
-        "100:0:0:1::1",
-        "2001::1",
-        "2001:0:4136:e378::1",
-        "2001:2::1",
-        "2001:10::1",
-        "2001:20::1",
-        "2001:1ff:ffff::",
-        "2001:db8::1",
-        "2001:db8:ffff::",
-        "2002::1",
-        "2002:7f00:1::",
-        "2002:a9fe:a9fe::",
-        "2620:4f:8000::1",
-        "3fff::1",
-        "3fff:fff::",
-        "3ffe::1",
-        "4000::1",
-        "5f00::1",
-        "8000::1",
-        "e000::1",
-        "fc00::1",
-        "fd00::1",
-        "fdff:ffff::",
-        "fd00:ec2::254",
-        "fd20:ce::254",
-        "fe80::1",
-        "febf::1",
-        "fec0::1",
-        "ff02::1",
-        "ffff::1",
-        "1::1",
-        "1fff:ffff::1",
-    ] {
-        assert_ne!(kind_of(address(text)), AddressKind::Public, "{text}");
+fn b3_special_ranges_are_known_by_their_first_and_last_address() {
+    for text in
+        "0.0.0.0 0.255.255.255 10.0.0.0 10.255.255.255 100.64.0.0 100.127.255.255 127.0.0.0 127.0.0.1 \
+         127.255.255.255 169.254.0.0 169.254.169.254 169.254.255.255 172.16.0.0 172.31.255.255 192.0.0.0 \
+         192.0.0.170 192.0.0.255 192.0.2.1 192.88.99.1 192.168.0.0 192.168.255.255 198.18.0.0 \
+         198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.254 \
+         255.255.255.255 168.63.129.16 100.100.100.200 192.31.196.1 192.52.193.1 192.175.48.1 :: ::1 ::2 \
+         ::127.0.0.1 ::7f00:1 ::8.8.8.8 ::ffff:127.0.0.1 ::ffff:8.8.8.8 ::ffff:169.254.169.254 \
+         ::ffff:0:127.0.0.1 ::ffff:0:8.8.8.8 64:ff9b::7f00:1 64:ff9b::8.8.8.8 64:ff9b:1::7f00:1 100::1 \
+         100:0:0:1::1 2001::1 2001:0:4136:e378::1 2001:2::1 2001:10::1 2001:20::1 2001:1ff:ffff:: \
+         2001:db8::1 2001:db8:ffff:: 2002::1 2002:7f00:1:: 2002:a9fe:a9fe:: 2620:4f:8000::1 3fff::1 \
+         3fff:fff:: 3ffe::1 4000::1 5f00::1 8000::1 e000::1 fc00::1 fd00::1 fdff:ffff:: fd00:ec2::254 \
+         fd20:ce::254 fe80::1 febf::1 fec0::1 ff02::1 ffff::1 1::1 1fff:ffff::1"
+            .split(' ')
+    {
+        assert_ne!(address_kind(address(text)), AddressKind::Public, "{text}");
     }
-    for text in [
-        "1.1.1.1",
-        "8.8.8.8",
-        "9.255.255.255",
-        "11.0.0.0",
-        "100.63.255.255",
-        "100.128.0.0",
-        "126.255.255.255",
-        "128.0.0.0",
-        "169.253.255.255",
-        "169.255.0.0",
-        "172.15.255.255",
-        "172.32.0.0",
-        "191.255.255.255",
-        "192.0.1.0",
-        "192.0.3.0",
-        "192.167.255.255",
-        "192.169.0.0",
-        "198.17.255.255",
-        "198.20.0.0",
-        "203.0.112.255",
-        "203.0.114.0",
-        "223.255.255.255",
-        "168.63.129.15",
-        "2000::1",
-        "2001:200::1",
-        "2001:4860:4860::8888",
-        "2001:db7::1",
-        "2001:db9::1",
-        "2003::1",
-        "2606:4700::1111",
-        "2a00::1",
-        "3ffd::1",
-        "3fff:1000::1",
-    ] {
-        assert_eq!(kind_of(address(text)), AddressKind::Public, "{text}");
+    for text in "1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 \
+         169.253.255.255 169.255.0.0 172.15.255.255 172.32.0.0 191.255.255.255 192.0.1.0 192.0.3.0 \
+         192.167.255.255 192.169.0.0 198.17.255.255 198.20.0.0 203.0.112.255 203.0.114.0 223.255.255.255 \
+         168.63.129.15 2000::1 2001:200::1 2001:4860:4860::8888 2001:db7::1 2001:db9::1 2003::1 \
+         2606:4700::1111 2a00::1 3ffd::1 3fff:1000::1"
+        .split(' ')
+    {
+        assert_eq!(address_kind(address(text)), AddressKind::Public, "{text}");
     }
 }
 
-/// B3: refused after name resolution, and one bad address refuses all.
+/// B3: checked after name resolution; one unreachable address denies the request.
 #[test]
 fn b3_one_bad_address_of_an_answer_refuses_all() {
-    let reach = reach(
+    let access = access(
         &json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16", "::1/128"]}),
     );
     let vet = |addresses: &[&str]| {
         let addresses: Vec<IpAddr> = addresses.iter().map(|text| address(text)).collect();
-        reach.permit(get("https", "api.example.com", "/")).expect("a permit").vet(&addresses)
+        access.permit(get("https", "api.example.com", "/")).expect("a permit").vet(&addresses)
     };
     for good in [
         &["1.1.1.1"][..],
@@ -180,7 +82,7 @@ fn b5_the_suggested_network_is_enough_for_its_address() {
     {
         let network = json!([{"host": "api.example.com"}]);
         let permit = |grant: serde_json::Value| {
-            reach(&grant).permit(get("https", "api.example.com", "/")).expect("a permit")
+            access(&grant).permit(get("https", "api.example.com", "/")).expect("a permit")
         };
         let denied = permit(json!({"network": network})).vet(&[address(text)]).expect_err("private");
         let mut grant = denied.grant.expect("a suggestion");
@@ -189,12 +91,12 @@ fn b5_the_suggested_network_is_enough_for_its_address() {
     }
 }
 
-/// The door into a cloud opens by its own name alone.
+/// A metadata address is reachable only if the grant names that single address.
 #[test]
 fn b3_a_network_around_a_clouds_metadata_does_not_open_it() {
     let vet = |network: &str| {
         let grant = json!({"network": [{"host": "a.example"}], "private_networks": [network]});
-        reach(&grant)
+        access(&grant)
             .permit(get("https", "a.example", "/"))
             .expect("a permit")
             .vet(&[address("169.254.169.254")])
@@ -205,15 +107,15 @@ fn b3_a_network_around_a_clouds_metadata_does_not_open_it() {
 
 #[test]
 fn b3_an_address_in_the_url_is_vetted_like_any_other() {
-    let reach = reach(&json!({"network": [{"host": "127.0.0.1"}, {"host": "1.1.1.1"}]}));
-    let permit = |host: &str| reach.permit(get("https", host, "/")).expect("a permit");
+    let access = access(&json!({"network": [{"host": "127.0.0.1"}, {"host": "1.1.1.1"}]}));
+    let permit = |host: &str| access.permit(get("https", host, "/")).expect("a permit");
     assert!(permit("127.0.0.1").vet(&[address("127.0.0.1")]).is_err());
     assert!(permit("1.1.1.1").vet(&[address("1.1.1.1")]).is_ok());
-    // What was asked for is what is connected to, also where a resolver would say something else.
+    // A target that is an address connects to that address, also if a resolver returns another.
     assert!(permit("1.1.1.1").vet(&[address("8.8.8.8")]).is_err());
 }
 
-/// IANA's registries as intervals of numbers.
+/// The IANA registries as intervals of numbers.
 fn is_public(address: IpAddr) -> bool {
     let v4 = |address: Ipv4Addr| {
         let [a, b, c, d] = address.octets();
@@ -318,8 +220,8 @@ proptest! {
         addresses in prop::collection::vec(any_address(), 1..4),
     ) {
         let rules: Vec<_> = listed.iter().map(|host| json!({"host": host})).collect();
-        let reach = reach(&json!({"network": rules, "private_networks": networks}));
-        let allowed = reach.permit(get("https", host, "/")).ok().and_then(|permitted| permitted.vet(&addresses).ok());
+        let access = access(&json!({"network": rules, "private_networks": networks}));
+        let allowed = access.permit(get("https", host, "/")).ok().and_then(|permitted| permitted.vet(&addresses).ok());
         let folded = host.to_lowercase();
         let is_listed = listed.iter().any(|&rule| match rule.strip_prefix("*") {
             Some(end) => folded.ends_with(end) && folded.matches('.').count() == end.matches('.').count(),
@@ -335,7 +237,7 @@ proptest! {
         }
     }
 
-    /// A host that is read is written as it was read, and reads again as the same.
+    /// A host displays as it was parsed, and parses again as the same.
     #[test]
     fn b3_a_host_has_one_spelling(text in "[a-zA-Z0-9.:x\\[\\]%-]{0,24}") {
         if let Ok(host) = Host::parse(&text) {
@@ -345,7 +247,7 @@ proptest! {
     }
 }
 
-/// By the binary digits of both.
+/// Compares the binary digits of both.
 fn in_network(network: &str, at: IpAddr) -> bool {
     let (first, bits) = network.split_once('/').expect("a network");
     let digits = |at: IpAddr| match at {

@@ -1,4 +1,4 @@
-//! The document of a grant.
+//! Parsing of grants.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::super::*;
 use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::limits::LimitName;
 
-fn refused(text: &str) -> (String, String) {
+fn parse_error(text: &str) -> (String, String) {
     match Grant::parse(text) {
         Ok(_) => panic!("{text} is taken"),
         Err(error) => (error.place.clone(), format!("{error} {}", error.hint)),
@@ -37,7 +37,7 @@ fn b5_an_unknown_field_is_refused_with_the_nearest() {
         ("[]", "", "not an object"),
         ("{", "", "a document is one JSON object"),
     ] {
-        let (at, told) = refused(text);
+        let (at, told) = parse_error(text);
         assert_eq!(at, place, "{text}");
         assert!(told.contains(said), "{told}");
     }
@@ -84,7 +84,7 @@ fn b5_what_could_allow_nothing_or_everything_is_refused() {
         (r#"{"credentials":[""]}"#, "/credentials/0"),
         (r#"{"user_credentials":"yes"}"#, "/user_credentials"),
     ] {
-        assert_eq!(refused(text).0, place, "{text}");
+        assert_eq!(parse_error(text).0, place, "{text}");
     }
     for text in [
         r#"{"network":[{"host":"*.example.com","methods":[],"path":"/"}]}"#,
@@ -96,7 +96,7 @@ fn b5_what_could_allow_nothing_or_everything_is_refused() {
     }
 }
 
-/// A plugin may ask for every host; what it reaches is what its operator names, and nothing before.
+/// A plugin may ask for every host; its calls reach the hosts that the grant names.
 #[test]
 fn b5_who_asks_for_every_host_reaches_those_that_are_granted() {
     let asked = Capabilities {
@@ -111,18 +111,19 @@ fn b5_who_asks_for_every_host_reaches_those_that_are_granted() {
     };
     let asked = std::sync::Arc::new(asked);
     let granted = Grant::parse(r#"{"network":[{"host":"a.example"},{"host":"b.example","port":8443}]}"#);
-    let reach = Reach::new(std::sync::Arc::clone(&asked), std::sync::Arc::new(granted.expect("a grant")));
-    let permits = |reach: &Reach, scheme: &str, authority: &str, method: &str| {
+    let access =
+        CallAccess::new(std::sync::Arc::clone(&asked), std::sync::Arc::new(granted.expect("a grant")));
+    let permits = |access: &CallAccess, scheme: &str, authority: &str, method: &str| {
         let target = Target::parse(scheme, authority, "/", method).expect("a target");
-        reach.permit(target).map(drop).map_err(|denied| denied.by)
+        access.permit(target).map(drop).map_err(|denied| denied.by)
     };
-    assert_eq!(permits(&reach, "https", "a.example", "GET"), Ok(()));
-    assert_eq!(permits(&reach, "https", "b.example:8443", "GET"), Ok(()));
-    assert_eq!(permits(&reach, "https", "c.example", "GET"), Err(DeniedBy::Grant));
-    assert_eq!(permits(&reach, "https", "a.example:8443", "GET"), Err(DeniedBy::Grant));
-    assert_eq!(permits(&reach, "https", "a.example", "POST"), Err(DeniedBy::Plugin));
-    assert_eq!(permits(&reach, "http", "a.example", "GET"), Err(DeniedBy::Plugin));
-    let nothing = Reach::new(asked, std::sync::Arc::new(Grant::default()));
+    assert_eq!(permits(&access, "https", "a.example", "GET"), Ok(()));
+    assert_eq!(permits(&access, "https", "b.example:8443", "GET"), Ok(()));
+    assert_eq!(permits(&access, "https", "c.example", "GET"), Err(DeniedBy::Grant));
+    assert_eq!(permits(&access, "https", "a.example:8443", "GET"), Err(DeniedBy::Grant));
+    assert_eq!(permits(&access, "https", "a.example", "POST"), Err(DeniedBy::Plugin));
+    assert_eq!(permits(&access, "http", "a.example", "GET"), Err(DeniedBy::Plugin));
+    let nothing = CallAccess::new(asked, std::sync::Arc::new(Grant::default()));
     assert_eq!(permits(&nothing, "https", "a.example", "GET"), Err(DeniedBy::Grant));
 }
 

@@ -1,14 +1,14 @@
-//! Documents that are refused, each beside one that is taken, and what the taken ones warn of.
+//! Tests of agents' documents: errors beside valid documents, and warnings.
 
 use super::*;
 use crate::check::tests::plugin;
 use crate::error::{CallError, ErrorType};
 use crate::limits::LimitName;
 
-/// What stands above an agent: `crm` and `files` are loaded, and its organization has everything.
+/// The rules of the layers above: `crm` and `files` are loaded, and the organization has every tool.
 fn above() -> Rules<&'static str> {
     let plugins = vec![plugin("crm", &["delete", "search"]), plugin("files", &["read"])];
-    Rules::everything(Arc::new(Catalogue::new(LimitsPatch::new(), plugins)))
+    Rules::allow_all(Arc::new(Catalogue::new(LimitsPatch::new(), plugins)))
 }
 
 fn document(text: &str) -> AgentDocument {
@@ -16,7 +16,7 @@ fn document(text: &str) -> AgentDocument {
 }
 
 #[track_caller]
-fn refused(text: &str, place: &str, words: &str) {
+fn assert_error(text: &str, place: &str, words: &str) {
     let error = AgentDocument::parse(text).expect_err(text);
     assert_eq!(error.place, place, "{error}");
     assert!(format!("{error}; {}", error.hint).contains(words), "{error}; {}", error.hint);
@@ -24,7 +24,7 @@ fn refused(text: &str, place: &str, words: &str) {
 }
 
 #[test]
-fn a_whole_document_is_read() {
+fn a_document_with_every_field_is_parsed() {
     let read = document(
         r#"{"name":"TVL Analyzer","enabled":["crm/*"],"disabled":["crm/delete"],"server":"crm","profile":"desk",
             "subtype":"helper","autonomy":"draft_only","require_approval_for":["crm/search"],
@@ -44,8 +44,8 @@ fn absent_and_null_are_the_same() {
 
 #[test]
 fn an_unknown_field_is_refused_with_the_nearest() {
-    refused(r#"{"enabeld":[]}"#, "/enabeld", "did you mean `enabled`?");
-    refused(r#"{"zzz":1}"#, "/zzz", "has `name`, `enabled`");
+    assert_error(r#"{"enabeld":[]}"#, "/enabeld", "did you mean `enabled`?");
+    assert_error(r#"{"zzz":1}"#, "/zzz", "has `name`, `enabled`");
     document(r#"{"enabled":[]}"#);
 }
 
@@ -53,20 +53,20 @@ fn an_unknown_field_is_refused_with_the_nearest() {
 #[test]
 fn a_rule_that_nothing_enforces_yet_is_refused() {
     for field in FIELDS.to_come {
-        refused(&format!("{{\"{field}\":[{{}}]}}"), &format!("/{field}"), "nothing enforces");
+        assert_error(&format!("{{\"{field}\":[{{}}]}}"), &format!("/{field}"), "nothing enforces");
     }
 }
 
 #[test]
-fn a_word_that_is_none_is_refused_with_the_nearest() {
-    refused(r#"{"autonomy":"superviced"}"#, "/autonomy", "did you mean `supervised`?");
-    refused(r#"{"autonomy":1}"#, "/autonomy", "write a string");
+fn an_unknown_word_is_refused_with_the_nearest() {
+    assert_error(r#"{"autonomy":"superviced"}"#, "/autonomy", "did you mean `supervised`?");
+    assert_error(r#"{"autonomy":1}"#, "/autonomy", "write a string");
     document(r#"{"autonomy":"autonomous"}"#);
 }
 
-/// G9: a profile or a subtype that nobody defined.
+/// G9: an undefined profile or subtype.
 #[test]
-fn what_the_policies_above_do_not_define_is_refused() {
+fn an_undefined_profile_or_subtype_is_refused() {
     let platform = PlatformDocument::parse(
         r#"{"profiles":{"support":["crm/*"]},"subtypes":{"customer_support":"support"}}"#,
     )
@@ -99,32 +99,36 @@ fn an_agent_without_a_server_is_refused_where_the_platform_demands_one() {
 }
 
 #[test]
-fn what_is_no_document_is_refused() {
-    refused("[]", "", "not an object");
-    refused("{", "", "malformed");
-    refused(r#"{"enabled":[],"enabled":"*"}"#, "/enabled", "duplicate");
-    refused(r#"{"enabled":"crm"}"#, "/enabled", "namespace/tool");
-    refused(r#"{"enabled":["call_crm_search"]}"#, "/enabled/0", "write `crm/search`");
-    refused(r#"{"enabled":["crm/*",7]}"#, "/enabled/1", "not a string");
-    refused(r#"{"limits":{"feul":1}}"#, "/limits/feul", "did you mean `fuel`?");
-    refused(r#"{"limits":{"fuel":"1"}}"#, "/limits/fuel", "whole number");
-    refused(r#"{"limits":{"fuel":-1}}"#, "/limits/fuel", "whole number");
-    refused(r#"{"limits":[]}"#, "/limits", "no object of limits");
+fn an_invalid_document_is_refused() {
+    assert_error("[]", "", "not an object");
+    assert_error("{", "", "malformed");
+    assert_error(r#"{"enabled":[],"enabled":"*"}"#, "/enabled", "duplicate");
+    assert_error(r#"{"enabled":"crm"}"#, "/enabled", "namespace/tool");
+    assert_error(r#"{"enabled":["call_crm_search"]}"#, "/enabled/0", "write `crm/search`");
+    assert_error(r#"{"enabled":["crm/*",7]}"#, "/enabled/1", "not a string");
+    assert_error(r#"{"limits":{"feul":1}}"#, "/limits/feul", "did you mean `fuel`?");
+    assert_error(r#"{"limits":{"fuel":"1"}}"#, "/limits/fuel", "whole number");
+    assert_error(r#"{"limits":{"fuel":-1}}"#, "/limits/fuel", "whole number");
+    assert_error(r#"{"limits":[]}"#, "/limits", "no object of limits");
     assert_eq!(document(r#"{"limits":{"fuel":null}}"#), document("{}"));
-    refused(r#"{"name":""}"#, "/name", "empty");
-    refused("{\"name\":\"a\u{202e}\"}", "/name", "hidden");
-    refused(r#"{"server":"CRM"}"#, "/server", "not a namespace");
+    assert_error(r#"{"name":""}"#, "/name", "empty");
+    assert_error("{\"name\":\"a\u{202e}\"}", "/name", "hidden");
+    assert_error(r#"{"server":"CRM"}"#, "/server", "not a namespace");
 }
 
 /// G5: a list that names another server is refused when it is written.
 #[test]
 fn a_list_of_a_bound_agent_names_only_its_server() {
-    refused(
+    assert_error(
         r#"{"server":"crm","enabled":["crm/*","files/read"]}"#,
         "/enabled/1",
         "bound to the server `crm`",
     );
-    refused(r#"{"server":"crm","require_approval_for":["files/*"]}"#, "/require_approval_for/0", "bound");
+    assert_error(
+        r#"{"server":"crm","require_approval_for":["files/*"]}"#,
+        "/require_approval_for/0",
+        "bound",
+    );
     document(r#"{"server":"crm","enabled":["crm/*"],"disabled":["files/read"]}"#);
     document(r#"{"server":"crm","enabled":"*"}"#);
 }
@@ -133,12 +137,12 @@ fn a_list_of_a_bound_agent_names_only_its_server() {
 fn a_tool_that_is_not_loaded_is_warned_of_with_the_nearest() {
     let warnings =
         document(r#"{"enabled":["crm/serach","crm/search"],"disabled":["fils/*"]}"#).warnings(&above());
-    let told: Vec<_> = warnings
+    let found: Vec<_> = warnings
         .iter()
         .map(|warning| (warning.code, warning.path.as_str(), warning.nearest.as_deref()))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             ("UNRESOLVED_TOOL", "/enabled/0", Some("crm/search")),
             ("UNRESOLVED_TOOL", "/disabled/0", Some("files/*"))
@@ -147,7 +151,7 @@ fn a_tool_that_is_not_loaded_is_warned_of_with_the_nearest() {
 }
 
 #[test]
-fn a_document_without_oddities_has_no_warnings() {
+fn a_correct_document_has_no_warnings() {
     assert_eq!(document(r#"{"enabled":"*","server":"crm","limits":{"fuel":1}}"#).warnings(&above()), []);
 }
 

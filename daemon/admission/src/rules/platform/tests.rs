@@ -1,21 +1,22 @@
-//! Policies of the platform: what is refused, beside what is taken, and what the taken ones warn of.
+//! Tests of the platform's policy: errors beside valid policies, and warnings.
 
 use super::*;
 use crate::check::tests::plugin;
+use crate::rules::Intent;
 
 fn catalogue() -> Catalogue<&'static str> {
     Catalogue::new(LimitsPatch::new(), vec![plugin("crm", &["delete", "search"])])
 }
 
 #[track_caller]
-fn refused(text: &str, place: &str, words: &str) {
+fn assert_error(text: &str, place: &str, words: &str) {
     let error = PlatformDocument::parse(text).expect_err(text);
     assert_eq!(error.place, place, "{error}");
     assert!(format!("{error}; {}", error.hint).contains(words), "{error}; {}", error.hint);
 }
 
 #[test]
-fn a_whole_policy_is_read() {
+fn a_policy_with_every_field_is_parsed() {
     let document = PlatformDocument::parse(
         r#"{"allowed":"*","blocked":[],"universal":["crm/search"],"profiles":{"support":["crm/*"]},
             "subtypes":{"customer_support":"support"},"channels":{"sms":{"blocked":["crm/delete"]},"webchat":{}},
@@ -36,24 +37,32 @@ fn a_whole_policy_is_read() {
 }
 
 #[test]
-fn what_is_no_policy_is_refused_with_the_place_and_the_nearest_name() {
-    refused(r#"{"blocekd":[]}"#, "/blocekd", "did you mean `blocked`?");
-    refused(r#"{"server_binding":"requierd"}"#, "/server_binding", "did you mean `required`?");
-    refused(r#"{"subtypes":{"helper":"desk"}}"#, "/subtypes/helper", "no profile is defined");
-    refused(
+fn an_invalid_policy_is_refused_with_its_place_and_the_nearest_name() {
+    assert_error(r#"{"blocekd":[]}"#, "/blocekd", "did you mean `blocked`?");
+    assert_error(r#"{"server_binding":"requierd"}"#, "/server_binding", "did you mean `required`?");
+    assert_error(r#"{"subtypes":{"helper":"desk"}}"#, "/subtypes/helper", "no profile is defined");
+    assert_error(
         r#"{"profiles":{"desk":[]},"subtypes":{"helper":"dask"}}"#,
         "/subtypes/helper",
         "did you mean `desk`?",
     );
-    refused(r#"{"profiles":{"No Name":[]}}"#, "/profiles/No Name", "not a name");
-    refused(r#"{"profiles":{"a":["crm"]}}"#, "/profiles/a/0", "namespace/tool");
-    refused(r#"{"integrations":{"crm/delete":["stripe"]}}"#, "/integrations/crm~1delete", "not a string");
-    refused(r#"{"channels":{"sms":["crm/*"]}}"#, "/channels/sms", "not an object");
-    refused(r#"{"intents":{"pay":{"patterns":[],"tool":[]}}}"#, "/intents/pay/tool", "did you mean `tools`?");
+    assert_error(r#"{"profiles":{"No Name":[]}}"#, "/profiles/No Name", "not a name");
+    assert_error(r#"{"profiles":{"a":["crm"]}}"#, "/profiles/a/0", "namespace/tool");
+    assert_error(
+        r#"{"integrations":{"crm/delete":["stripe"]}}"#,
+        "/integrations/crm~1delete",
+        "not a string",
+    );
+    assert_error(r#"{"channels":{"sms":["crm/*"]}}"#, "/channels/sms", "not an object");
+    assert_error(
+        r#"{"intents":{"pay":{"patterns":[],"tool":[]}}}"#,
+        "/intents/pay/tool",
+        "did you mean `tools`?",
+    );
 }
 
 #[test]
-fn what_has_no_effect_is_warned_of() {
+fn an_entry_without_effect_causes_a_warning() {
     let codes = |text: &str| -> Vec<_> {
         let warnings = PlatformDocument::parse(text).unwrap().warnings(&catalogue());
         warnings.into_iter().map(|warning| (warning.code, warning.path)).collect()

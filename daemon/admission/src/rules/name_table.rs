@@ -1,8 +1,7 @@
-//! The names of a catalogue's tools, and the number behind each.
+//! A hash table from the names of a catalogue's tools to their indexes.
 //!
-//! In a large house what a decision costs is the places in memory that it looks at. So all names are one text, and the
-//! table in front of it holds eight bytes for each: with ten thousand tools both are half a megabyte, which a processor
-//! mostly has in a cache of its own.
+//! With many tools the cost of a decision is its cache misses. So all names are one buffer, and a table entry has eight
+//! bytes: with ten thousand tools both have half a megabyte, which usually fits the cache of one processor core.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,48 +9,48 @@ use hashbrown::HashTable;
 
 use crate::name::CalledKey;
 
-/// Numbers by name.
+/// Tool indexes by name.
 #[derive(Debug, Default)]
 pub(super) struct NameTable {
     entries: HashTable<Entry>,
-    /// Each name as its key writes it, one behind the other.
+    /// All names, in the encoding of their keys, without gaps.
     text: Vec<u8>,
     hasher: RandomState,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    number: u32,
-    /// Where the name begins in the text.
+    index: u32,
+    /// The offset of the name in the text.
     start: u32,
 }
 
 impl NameTable {
-    /// Gives a number a name. Of two of the same name the first stays.
-    pub fn insert(&mut self, name: &CalledKey, number: u32) {
-        // A catalogue has far fewer names than this, of 60 bytes at most.
+    /// Adds a name, unless the table has it.
+    pub fn insert(&mut self, name: &CalledKey, index: u32) {
+        // A catalogue has far fewer than 2^32 bytes of names.
         let Ok(start) = u32::try_from(self.text.len()) else { return };
         if self.find(name).is_some() {
             return;
         }
         self.text.extend_from_slice(name.written());
         let (text, hasher) = (&self.text, &self.hasher);
-        let hash_of = |entry: &Entry| hasher.hash_one(written_at(text, entry.start));
-        self.entries.insert_unique(hasher.hash_one(name.written()), Entry { number, start }, hash_of);
+        let hash_of = |entry: &Entry| hasher.hash_one(name_at(text, entry.start));
+        self.entries.insert_unique(hasher.hash_one(name.written()), Entry { index, start }, hash_of);
     }
 
-    /// The number of a name.
+    /// Returns the index of the tool with this name.
     pub fn find(&self, name: &CalledKey) -> Option<u32> {
         let written = name.written();
-        let is_it = |entry: &Entry| {
+        let is_equal = |entry: &Entry| {
             self.text.get(entry.start as usize..).is_some_and(|text| text.starts_with(written))
         };
-        self.entries.find(self.hasher.hash_one(written), is_it).map(|entry| entry.number)
+        self.entries.find(self.hasher.hash_one(written), is_equal).map(|entry| entry.index)
     }
 }
 
-/// The name that begins there: its length says where it ends.
-fn written_at(text: &[u8], start: u32) -> &[u8] {
+/// Returns the name at an offset: its first byte is its length.
+fn name_at(text: &[u8], start: u32) -> &[u8] {
     let text = text.get(start as usize..).unwrap_or_default();
     let end = text.first().map_or(0, |length| 1 + usize::from(*length));
     text.get(..end).unwrap_or_default()
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_name_the_first_stays() {
+    fn the_first_of_two_equal_names_stays() {
         let mut table = NameTable::default();
         table.insert(&key("a/b"), 1);
         table.insert(&key("a/b"), 2);

@@ -1,0 +1,115 @@
+//! The input and the answers of the gate, as plain data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Checked, Refusal, Unapproved};
+use crate::error::ErrorType;
+use crate::name::ToolId;
+use crate::rules::Tool;
+
+/// The layer of rules that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Layer {
+    /// The loaded plugins and the operator's policy.
+    Platform,
+    /// The organization's policy.
+    Organization,
+    /// The agent's document.
+    Agent,
+    /// The session.
+    Session,
+    /// The tool's input schema.
+    Schema,
+    /// Rate limits and quotas.
+    Rate,
+}
+
+impl Layer {
+    /// The layer as the audit log writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Platform => "platform",
+            Self::Organization => "organization",
+            Self::Agent => "agent",
+            Self::Session => "session",
+            Self::Schema => "schema",
+            Self::Rate => "rate",
+        }
+    }
+}
+
+/// The layer that decided, and the rule of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reason {
+    /// The layer.
+    pub layer: Layer,
+    /// A stable identifier of the rule, for the audit log and explanations.
+    pub rule: &'static str,
+}
+
+/// The state of a session that a decision depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFacts {
+    /// Tools that were disabled for this session.
+    pub disabled: BTreeSet<ToolId>,
+    /// Tools that the session's circuit breaker stopped, each with the reason in words (G13).
+    pub broken: BTreeMap<ToolId, String>,
+    /// The channel of the conversation.
+    pub channel: Option<String>,
+}
+
+/// A call as the request has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The tool, by the name that the model called.
+    pub tool: Arc<str>,
+    /// The arguments as JSON text.
+    pub arguments: Arc<str>,
+}
+
+/// The decision of all layers about a tool, before its arguments are validated.
+#[derive(Debug)]
+pub enum Decision<'r, P> {
+    /// Calls may run.
+    Allowed(&'r Tool<P>),
+    /// Calls may run once a person has approved them.
+    NeedsApproval(&'r Tool<P>, Reason),
+    /// Calls may not run.
+    Refused(Reason),
+}
+
+/// The decision about one call.
+#[derive(Debug)]
+pub enum Verdict<P> {
+    /// The call may run, once it is charged.
+    Run(Checked<P>),
+    /// The call may run once a person has approved it.
+    NeedsApproval(Unapproved<P>),
+    /// The call does not run.
+    Refused(Refusal),
+}
+
+/// The answer of one rule, for an explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The rule.
+    pub reason: Reason,
+    /// Its answer.
+    pub verdict: StepVerdict,
+    /// The error type of a refusal by this rule.
+    pub error_type: Option<ErrorType>,
+    /// The reason in words: the list entry, profile or integration that decided.
+    pub why: String,
+}
+
+/// The answer of one rule about a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StepVerdict {
+    /// The rule does not refuse the tool.
+    Passes,
+    /// The rule requires a person's approval.
+    NeedsApproval,
+    /// The rule refuses the tool.
+    Refuses,
+}

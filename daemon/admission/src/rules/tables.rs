@@ -1,0 +1,97 @@
+//! The tables that both policies have, the platform's and an organization's: profiles (G9), channels (G12) and
+//! integrations (G8).
+
+use std::collections::BTreeMap;
+
+use super::catalogue::Catalogue;
+use super::document::{DocumentError, Fields, Part, Warning, pointer, unresolved, unresolved_pattern};
+use super::set::{SharedSet, ToolSet};
+use super::tools::{ToolList, ToolPattern};
+use crate::name::Name;
+
+const CHANNEL_FIELDS: Fields = Fields { whose: "a channel", known: &["blocked"], to_come: &[] };
+
+/// Profiles and the tools of each.
+pub type ProfileTable = BTreeMap<Name, ToolList>;
+
+/// Channels and the tools that each blocks.
+pub type ChannelTable = BTreeMap<Name, ToolList>;
+
+/// Tools and the integration that each needs.
+pub type IntegrationTable = Vec<(ToolPattern, Name)>;
+
+pub(super) fn read_profiles(whole: &Part<'_>) -> Result<ProfileTable, DocumentError> {
+    whole.member("profiles").map_or(Ok(BTreeMap::new()), |part| part.table("a profile", Part::tools))
+}
+
+pub(super) fn read_channels(whole: &Part<'_>) -> Result<ChannelTable, DocumentError> {
+    let Some(part) = whole.member("channels") else { return Ok(BTreeMap::new()) };
+    part.table("a channel", |channel| {
+        channel.check_fields(&CHANNEL_FIELDS)?;
+        channel.member("blocked").map_or(Ok(ToolList::NONE), |blocked| blocked.tools())
+    })
+}
+
+pub(super) fn read_integrations(whole: &Part<'_>) -> Result<IntegrationTable, DocumentError> {
+    whole.member("integrations").map_or(Ok(Vec::new()), |part| part.tool_table(Part::name))
+}
+
+/// Returns a warning for each entry of the tables that matches no loaded tool.
+pub(super) fn table_warnings<'a, P>(
+    profiles: &'a ProfileTable,
+    channels: &'a ChannelTable,
+    integrations: &'a IntegrationTable,
+    catalogue: &'a Catalogue<P>,
+) -> impl Iterator<Item = Warning> + 'a {
+    let profiles = profiles
+        .iter()
+        .flat_map(|(name, list)| unresolved(&pointer("/profiles", name.as_str()), list, catalogue));
+    let channels = channels.iter().flat_map(|(name, blocked)| {
+        unresolved(&format!("{}/blocked", pointer("/channels", name.as_str())), blocked, catalogue)
+    });
+    let integrations = integrations.iter().filter_map(|(pattern, _)| {
+        unresolved_pattern(&pointer("/integrations", &pattern.to_string()), pattern, catalogue)
+    });
+    profiles.chain(channels).chain(integrations)
+}
+
+/// Compiles the profiles of a policy.
+pub(super) fn compile_profiles<P>(
+    table: &ProfileTable,
+    catalogue: &Catalogue<P>,
+) -> BTreeMap<Name, SharedSet> {
+    table.iter().map(|(name, list)| (name.clone(), SharedSet::compile(Some(list), catalogue))).collect()
+}
+
+/// The tools that each channel blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Channels {
+    blocked: BTreeMap<Name, SharedSet>,
+}
+
+impl Channels {
+    /// Merges tables: a channel blocks the tools that any of them names. Also returns the tools that some channel blocks.
+    pub fn compile<P>(tables: &[&ChannelTable], catalogue: &Catalogue<P>) -> (Self, ToolSet) {
+        let mut sets: BTreeMap<Name, ToolSet> = BTreeMap::new();
+        let count = catalogue.tools().len();
+        for (name, list) in tables.iter().copied().flatten() {
+            sets.entry(name.clone()).or_insert_with(|| ToolSet::empty(count)).add(list, catalogue);
+        }
+        let mut any = ToolSet::empty(count);
+        sets.values().for_each(|set| any.unite(set));
+        let blocked = sets.into_iter().map(|(name, set)| (name, SharedSet::new(set, catalogue))).collect();
+        (Self { blocked }, any)
+    }
+
+    /// Whether a tool that some channel blocks is blocked for a session of this channel. A session without a channel, or
+    /// with one that is no longer defined, may not call it.
+    pub fn block(&self, channel: Option<&str>, index: usize) -> bool {
+        let blocked = channel.and_then(|channel| self.blocked.get(channel));
+        blocked.is_none_or(|blocked| blocked.contains(index))
+    }
+
+    /// The names of the defined channels.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.blocked.keys().map(Name::as_str)
+    }
+}
