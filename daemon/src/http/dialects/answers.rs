@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::error::{CallError, Details};
 use toolgate_api::name::read_called_name;

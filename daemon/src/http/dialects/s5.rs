@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::error::Details;
 use utoipa::ToSchema;

@@ -135,11 +135,11 @@ fn length(text: &str) -> Option<usize> {
     is_digits.then(|| text.parse().ok())?
 }
 
-fn chunks(bytes: &[u8], mut at: usize) -> End {
+fn chunks(bytes: &[u8], mut at: usize) -> BodyEnd {
     loop {
-        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return End::Missing };
+        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return BodyEnd::Incomplete };
         let size = text.split(';').next().unwrap_or_default().trim_end_matches([' ', '\t']);
-        let Some(size) = hexadecimal(size) else { return End::Unclear };
+        let Some(size) = hexadecimal(size) else { return BodyEnd::Ambiguous };
         at += line_bytes;
         if size == 0 {
             return trailers(bytes, at);
@@ -147,8 +147,8 @@ fn chunks(bytes: &[u8], mut at: usize) -> End {
         at = at.saturating_add(size);
         match bytes.get(at..) {
             Some(rest) if rest.starts_with(b"\r\n") => at += 2,
-            Some(rest) if rest.len() >= 2 => return End::Unclear,
-            _ => return End::Missing,
+            Some(rest) if rest.len() >= 2 => return BodyEnd::Ambiguous,
+            _ => return BodyEnd::Incomplete,
         }
     }
 }
@@ -158,12 +158,12 @@ fn hexadecimal(text: &str) -> Option<usize> {
     is_digits.then(|| usize::from_str_radix(text, 16).ok())?
 }
 
-fn trailers(bytes: &[u8], mut at: usize) -> End {
+fn trailers(bytes: &[u8], mut at: usize) -> BodyEnd {
     loop {
-        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return End::Missing };
+        let Some((text, line_bytes)) = bytes.get(at..).and_then(line) else { return BodyEnd::Incomplete };
         at += line_bytes;
         if text.is_empty() {
-            return End::At(at);
+            return BodyEnd::At(at);
         }
     }
 }
