@@ -1,4 +1,4 @@
-//! What to import, and for whom.
+//! The options of an import.
 
 use crate::select::Selector;
 

@@ -81,7 +81,7 @@ impl ParamEncoding {
 /// The values that an argument accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueSchema<'a> {
-    /// Those of the document's schema.
+    /// Values that the document's schema accepts.
     Declared(&'a Value),
     /// Any text: the document has no schema, or the location holds only text.
     AnyText,

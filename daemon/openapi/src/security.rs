@@ -43,7 +43,7 @@ fn shared_location<'a>(locations: &'a Locations, schemes: &[(&str, &Value)]) -> 
     needed.all(|location| location == Some(first)).then_some(first)
 }
 
-/// Where the host puts the secret; a parameter there is not an argument.
+/// The location into which the host writes the secret; a parameter there is not an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SecretLocation {
     Header(String),
