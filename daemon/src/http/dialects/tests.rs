@@ -351,7 +351,7 @@ fn an_id_stands_beside_a_form_that_has_no_place_for_it_only() {
     let text = r#"{"id":"c1","text":"[[TOOL_CALL: a(x=1)]]"}"#;
     assert_eq!(calls(text), [call("c1", "a", r#"{"x":1}"#)]);
     let calls = r#"{"id":"c1","calls":[{"tool":"a"}]}"#;
-    assert_eq!(refusal(calls), "`id` stands beside calls that have ids of their own");
+    assert_eq!(refusal(calls), "`id` is not allowed beside calls that have ids of their own");
 }
 
 /// The arguments of the string form, as JSON text.
@@ -423,7 +423,7 @@ fn text_that_is_no_call_is_refused_with_its_place() {
     ] {
         assert_eq!(
             refusal(&json!({ "text": text }).to_string()),
-            format!("`text` is no tool call: {expected}"),
+            format!("`text` is not a tool call: {expected}"),
             "{text}"
         );
     }
