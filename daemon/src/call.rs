@@ -255,15 +255,13 @@ impl CallOutcome {
         match self.state {
             OutcomeState::ApprovalRequired(_) => Some(
                 "The call has not run. It waits for a person's approval, and runs when it is posted again with the \
-                 same id after that. Say that it waits, and do not make it again in other words.",
+                 same id after a person has approved it. Say that it waits, and do not repeat it meanwhile.",
             ),
             OutcomeState::ClientRequired { .. } => Some(
-                "The call is prepared and waits for the client to carry it out. Its result follows when the client \
-                 has delivered it. Do not make it again.",
+                "The call is prepared and waits for the client to carry it out; its result comes later. Do not repeat \
+                 it.",
             ),
-            OutcomeState::Running => {
-                Some("The call still runs. Its result follows when it has ended. Do not make it again.")
-            }
+            OutcomeState::Running => Some("The call still runs; its result comes later. Do not repeat it."),
             OutcomeState::Ok(_) | OutcomeState::Error(_) | OutcomeState::Unknown(_) => None,
         }
     }

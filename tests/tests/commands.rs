@@ -303,7 +303,7 @@ fn a_call_is_approved_by_another_token_as_shown_and_only_once() {
 
     expect(
         &terminal.fail(&["approval", "approve", &approval]),
-        &["whoever opened the session", "another token"],
+        &["the token that opened the session", "another token"],
     );
     expect(&terminal.fail_as("second", &["approval", "approve", &approval, "--uses", "0"]), &["`uses` is 0"]);
     let approved = terminal.run_ok_as("second", &["approval", "approve", &approval, "--reason", "fine"]);

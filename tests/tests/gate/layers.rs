@@ -319,12 +319,7 @@ fn an_invalid_policy_is_refused_with_its_place_and_the_old_one_stays() {
     for (path, document, pointer, hint) in [
         (platform, json!({"blokced": []}), "/blokced", "did you mean `blocked`?"),
         (platform, undefined, "/subtypes/a", "did you mean `support`?"),
-        (
-            platform,
-            json!({"universal": ["files/delete"]}),
-            "/universal/0",
-            "name only tools that change nothing",
-        ),
+        (platform, json!({"universal": ["files/delete"]}), "/universal/0", "list read-only tools only"),
         (platform, json!({"intents": {"a": {"patterns": ["("]}}}), "/intents/a/patterns/0", ""),
         (organization, json!({"broker": {"enabld": true}}), "/broker/enabld", "did you mean `enabled`?"),
         (agent, json!({"profile": "suport"}), "/profile", "did you mean `support`?"),

@@ -106,7 +106,7 @@ fn next(text: &str) -> Next {
         Next::Wait
     } else if says("go on without")
         || says("one of the tools in the session's list")
-        || says("a tool that changes nothing")
+        || says("a read-only tool")
     {
         Next::ContinueWithout
     } else {
