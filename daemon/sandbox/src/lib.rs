@@ -41,8 +41,8 @@ pub mod measure;
 pub use component::{Component, LoadError};
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
-    Credentials, EgressSettings, Excerpt, Exchange, Found, Injection, InjectionPlace, SHORTEST_SECRET,
-    Upstreams, is_certificate,
+    CaFileError, Credentials, EgressSettings, Excerpt, Exchange, Found, HostClient, HostClientError,
+    HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams, is_certificate,
 };
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
 pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};

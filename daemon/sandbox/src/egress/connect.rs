@@ -1,10 +1,11 @@
-//! Opens a connection to what was vetted: TCP to one of its addresses, TLS for its name.
+//! Opens connections to vetted addresses: TCP, then TLS for the name of the host, then HTTP/1.1.
 //!
-//! The name that TLS proves is the one that was decided about. Nothing of a session is kept between connections, since
-//! a ticket would tie the calls of two organizations together at the upstream.
+//! TLS proves the same name that the rules were applied to. TLS sessions are not resumed: a session ticket would link
+//! the calls of two organizations at the upstream.
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::client::conn::http1;
@@ -24,16 +25,16 @@ use super::failure::Failure;
 use super::heard::{Heard, Listened};
 use super::slots::Slot;
 
-/// Addresses of one host that are tried, in the order of the answer.
+/// Most addresses of one host that are tried, in the order of the DNS response.
 const ADDRESSES_TRIED: usize = 4;
-/// Header fields of an answer. Common servers send some dozen.
-const ANSWER_FIELDS: usize = 128;
-/// Most that is read of the head of an answer, in bytes; a call's own limit is narrower.
+/// Most header fields of a response. Common servers send a few dozen.
+const RESPONSE_FIELDS: usize = 128;
+/// Most bytes of a response's head. The limit of a call is lower.
 const HEAD_BYTES: usize = 128 * 1024;
-/// Sets of extra certificates whose configuration is kept. Each grant has one set.
+/// Most TLS configurations in the cache. Each set of `extra_ca` certificates has one.
 const CONFIGURATIONS: usize = 64;
 
-/// Opens connections.
+/// Opens connections for calls.
 #[derive(Default)]
 pub(super) struct Connector {
     configurations: Mutex<HashMap<Vec<String>, Arc<ClientConfig>>>,
@@ -41,88 +42,103 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) async fn connect(&self, vetted: &Vetted, slot: Slot) -> Result<Connection, Failure> {
-        let stream = reach(vetted).await?;
-        // Small requests must not wait for an acknowledgement of the one before.
-        stream.set_nodelay(true).map_err(Error::Connect)?;
+        let tcp = connect_tcp(vetted.addresses()).await.map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => Error::ConnectionRefused,
+            _ => Error::Connect(error),
+        })?;
         match vetted.request().target().scheme() {
-            NetworkScheme::Http => Ok(handshake(stream, slot).await?),
+            NetworkScheme::Http => Ok(handshake(tcp, slot).await?),
             NetworkScheme::Https => {
                 let config = self.configuration(&vetted.request().grant().extra_ca)?;
-                let name = server_name(vetted.request().target().host())?;
-                let stream = TlsConnector::from(config).connect(name, stream).await;
-                let stream = stream.map_err(|error| Failure::of_tls(&error))?;
-                Ok(handshake(stream, slot).await?)
+                let name = server_name(vetted.request().target().host());
+                let name = name.ok_or(Error::HttpRequestUriInvalid)?;
+                let tls = TlsConnector::from(config).connect(name, tcp).await;
+                Ok(handshake(tls.map_err(|error| Failure::of_tls(&error))?, slot).await?)
             }
         }
     }
 
     fn configuration(&self, extra_ca: &[String]) -> Result<Arc<ClientConfig>, Error> {
-        let mut kept = self.configurations.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = kept.get(extra_ca) {
+        let mut cache = self.configurations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = cache.get(extra_ca) {
             return Ok(Arc::clone(config));
         }
-        let config = Arc::new(configure(extra_ca).ok_or(Error::ConfigurationError)?);
-        if kept.len() >= CONFIGURATIONS {
-            kept.clear();
+        let config = Arc::new(config_with(extra_ca).ok_or(Error::ConfigurationError)?);
+        if cache.len() >= CONFIGURATIONS {
+            cache.clear();
         }
-        kept.insert(extra_ca.to_vec(), Arc::clone(&config));
+        cache.insert(extra_ca.to_vec(), Arc::clone(&config));
         Ok(config)
     }
 }
 
-async fn reach(vetted: &Vetted) -> Result<TcpStream, Error> {
-    let mut failed = None;
-    for address in vetted.addresses().iter().take(ADDRESSES_TRIED) {
+/// Connects to the first of these addresses that accepts. The caller has vetted all of them.
+pub(super) async fn connect_tcp(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses.iter().take(ADDRESSES_TRIED) {
         match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = Some(error),
+            Ok(stream) => {
+                // Nagle's algorithm would delay small requests until the previous one is acknowledged.
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => failure = error,
         }
     }
-    match failed {
-        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Err(Error::ConnectionRefused),
-        Some(error) => Err(Error::Connect(error)),
-        None => Err(Error::DestinationNotFound),
-    }
+    Err(failure)
 }
 
-async fn handshake<S>(stream: S, slot: Slot) -> Result<Connection, Error>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_headers(ANSWER_FIELDS).max_buf_size(HEAD_BYTES);
-    let heard = Heard::default();
-    let stream = TokioIo::new(Listened { stream, heard: heard.clone() });
-    let (sender, connection) = builder.handshake::<_, GuestBody>(stream).await?;
-    Ok(Connection::new(sender, slot, heard, async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "an outgoing connection ended");
-        }
-    }))
-}
-
-fn server_name(host: &Host) -> Result<ServerName<'static>, Error> {
+/// The name that the server's certificate must have.
+pub(super) fn server_name(host: &Host) -> Option<ServerName<'static>> {
     match host {
-        Host::Address(address) => Ok(ServerName::from(*address)),
-        Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|_| Error::HttpRequestUriInvalid),
+        Host::Address(address) => Some(ServerName::from(*address)),
+        Host::Name(name) => ServerName::try_from(name.to_string()).ok(),
     }
 }
 
-/// Whether a certificate of a grant can be used: the daemon asks before it takes one.
-pub fn is_certificate(pem: &str) -> bool {
-    configure(&[pem.to_owned()]).is_some()
+/// The certificate authorities of Mozilla's root program.
+pub(super) fn web_roots() -> RootCertStore {
+    RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
 }
 
-fn configure(extra_ca: &[String]) -> Option<ClientConfig> {
-    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    for pem in extra_ca {
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
-        roots.add(certificate).ok()?;
-    }
+pub(super) fn tls_config(roots: RootCertStore) -> Option<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().ok()?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(config)
+}
+
+pub(super) fn http1_builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.max_headers(RESPONSE_FIELDS).max_buf_size(HEAD_BYTES);
+    builder
+}
+
+/// Whether a certificate for `extra_ca` can be parsed. The daemon asks before it stores a grant.
+pub fn is_certificate(pem: &str) -> bool {
+    config_with(&[pem.to_owned()]).is_some()
+}
+
+fn config_with(extra_ca: &[String]) -> Option<ClientConfig> {
+    let mut roots = web_roots();
+    for pem in extra_ca {
+        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).ok()?).ok()?;
+    }
+    tls_config(roots)
+}
+
+async fn handshake<S>(stream: S, slot: Slot) -> Result<Connection, Error>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
+{
+    let heard = Heard::default();
+    let stream = TokioIo::new(Listened { stream, heard: heard.clone() });
+    let (sender, connection) = http1_builder().handshake::<_, GuestBody>(stream).await?;
+    Ok(Connection::new(sender, slot, heard, async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "an outgoing connection ended");
+        }
+    }))
 }

@@ -1,9 +1,9 @@
-//! One connection to an upstream, driven by whoever uses it.
+//! A connection to an upstream, polled by the request that uses it.
 //!
-//! Nothing drives it beside the request that it carries: no task is woken to read what this one waits for, and what is
-//! dropped with the call is closed with it. One that is idle is looked at when it is wanted again. Only where an answer
-//! begins while some of its request may not be sent does a task of its own go on sending, for as long as the connection
-//! lasts: a guest may write all of it before it reads, or read all of the answer while the server still listens.
+//! hyper's connection future is polled together with the request, without a task of its own: that saves a task switch for
+//! each read, and dropping the call closes the socket. An idle connection is polled again before its next use. The
+//! exception is a response that begins before its request was sent completely: then a task polls the connection until it
+//! ends, since a guest may write its whole request before it reads, or read the whole response while it still writes.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -21,26 +21,26 @@ use super::body::GuestBody;
 use super::heard::Heard;
 use super::slots::Slot;
 
-/// How long one is used at all, so that a host that moved is found again.
-const AGE: Duration = Duration::from_secs(300);
+/// Longest use of a connection, so that a host that moved is resolved again.
+const MAX_AGE: Duration = Duration::from_secs(300);
 
-type Driving = Pin<Box<dyn Future<Output = ()> + Send>>;
+type ConnectionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(super) struct Connection {
     sender: SendRequest<GuestBody>,
-    driving: Driver,
+    driver: Driver,
     heard: Heard,
     opened: Instant,
 }
 
-/// What moves bytes. The slot is free once the socket is closed, so it goes with it and behind it.
+/// Polls hyper's connection future. The slot is declared after the future, so it is released after the socket is closed.
 enum Driver {
-    Here(Driving, Slot),
-    Apart(#[expect(dead_code, reason = "it ends the task when it is dropped")] Task),
+    Inline(ConnectionFuture, Slot),
+    Spawned(#[expect(dead_code, reason = "dropping it aborts the task")] Task),
     Ended,
 }
 
-/// A task that ends with whoever holds it.
+/// A task that is aborted on drop.
 pub(super) struct Task(pub(super) JoinHandle<()>);
 
 impl Task {
@@ -60,59 +60,60 @@ impl Connection {
         sender: SendRequest<GuestBody>,
         slot: Slot,
         heard: Heard,
-        driving: impl Future<Output = ()> + Send + 'static,
+        future: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { sender, driving: Driver::Here(Box::pin(driving), slot), heard, opened: Instant::now() }
+        Self { sender, driver: Driver::Inline(Box::pin(future), slot), heard, opened: Instant::now() }
     }
 
-    /// Sends a request and waits for the head of its answer. What was not begun to be sent comes back with the error.
+    /// Sends a request and waits for the head of its response. A request that hyper did not begin to send is returned in
+    /// the error.
     pub(super) async fn send(
         &mut self,
         request: Request<GuestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<GuestBody>>> {
         self.heard.forget();
-        let mut answer = pin!(self.sender.try_send_request(request));
-        let driver = &mut self.driving;
+        let mut response = pin!(self.sender.try_send_request(request));
+        let driver = &mut self.driver;
         poll_fn(|context| {
             driver.drive(context);
-            answer.as_mut().poll(context)
+            response.as_mut().poll(context)
         })
         .await
     }
 
-    /// Whether anything of an answer came since the last request was sent.
+    /// Whether any response byte was read since the last request was sent.
     pub(super) fn was_answered(&self) -> bool {
         self.heard.anything()
     }
 
-    /// Moves bytes as far as they go.
+    /// Reads and writes without waiting.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
-        self.driving.drive(context);
+        self.driver.drive(context);
     }
 
-    /// Has a task of its own move bytes from now on.
+    /// Spawns a task that polls the connection from now on.
     pub(super) fn drive_apart(&mut self) {
-        self.driving = match std::mem::replace(&mut self.driving, Driver::Ended) {
-            Driver::Here(driving, slot) => Driver::Apart(Task(tokio::spawn(async move {
-                driving.await;
+        self.driver = match std::mem::replace(&mut self.driver, Driver::Ended) {
+            Driver::Inline(future, slot) => Driver::Spawned(Task(tokio::spawn(async move {
+                future.await;
                 drop(slot);
             }))),
             other => other,
         };
     }
 
-    /// Whether the next request can go by it, as far as its server was heard.
+    /// Polls the connection, and returns whether it can carry another request.
     pub(super) fn is_usable(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.sender.is_ready() && !self.is_spent()
     }
 
-    /// Whether no request will go by it, as far as is known without looking.
+    /// Whether the connection is closed or too old, without polling it.
     pub(super) fn is_spent(&self) -> bool {
-        self.is_closed() || self.opened.elapsed() >= AGE
+        self.is_closed() || self.opened.elapsed() >= MAX_AGE
     }
 
-    /// Whether it ended, as far as is known without looking.
+    /// Whether the connection is closed, without polling it.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -120,8 +121,8 @@ impl Connection {
 
 impl Driver {
     fn drive(&mut self, context: &mut Context<'_>) {
-        if let Self::Here(driving, _) = self
-            && driving.as_mut().poll(context) == Poll::Ready(())
+        if let Self::Inline(future, _) = self
+            && future.as_mut().poll(context) == Poll::Ready(())
         {
             *self = Self::Ended;
         }
@@ -144,7 +145,7 @@ mod tests {
         let driving = async move { drop(driving.await) };
         let mut connection = Connection::new(sender, slot, Heard::default(), driving);
         assert!(connection.is_usable());
-        connection.opened = connection.opened.checked_sub(AGE).expect("the clock is older");
+        connection.opened = connection.opened.checked_sub(MAX_AGE).expect("the clock is older");
         assert!(!connection.is_usable());
     }
 }

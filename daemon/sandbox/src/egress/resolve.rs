@@ -1,7 +1,7 @@
-//! Finds the addresses of a host: once a request, in bounded number and time.
+//! DNS resolution, one lookup for each request, limited in number and time.
 //!
-//! Names are asked for as they stand, without the search list of the machine, so that what was decided about is what is
-//! asked for. Answers are kept as long as they say, up to a cap; all addresses go to the gate, the bad ones too.
+//! The cache follows the TTL of a response up to a maximum. All addresses of a response are returned, since the check of
+//! addresses must see the forbidden ones too.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::OnceLock;
@@ -14,48 +14,54 @@ use hickory_resolver::config::{
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use tokio::sync::Semaphore;
 
-/// Questions under way at once, of all calls together. Others wait, within their own time.
-const QUESTIONS_AT_ONCE: usize = 256;
-/// How long one name server is waited for, once.
-const ANSWER_TIME: Duration = Duration::from_secs(2);
-/// How often it is asked.
+/// Most concurrent lookups of all calls. Further lookups wait, within the deadline of their request.
+const CONCURRENT_LOOKUPS: usize = 256;
+/// Timeout of one query to one name server.
+const QUERY_TIME: Duration = Duration::from_secs(2);
+/// Attempts for each query.
 const ATTEMPTS: usize = 2;
-/// Answers that are kept. A name and its addresses take some hundred bytes.
-const KEPT_ANSWERS: u64 = 4_096;
-/// How long an answer is believed, whatever it says: an address that was vetted must not stay long after its host moved.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// How long it is believed that there is none.
-const DISBELIEVED: Duration = Duration::from_secs(5);
+/// Responses in the cache. A name and its addresses take some hundred bytes.
+const CACHED_RESPONSES: u64 = 4_096;
+/// Longest time in the cache, also for a longer TTL: a host that moved must be resolved again soon.
+const MAX_TTL: Duration = Duration::from_secs(60);
+/// Longest time in the cache for a negative response.
+const MAX_NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
-/// Asks name servers.
+/// A DNS client.
 pub(super) struct Resolver {
     name_servers: Vec<SocketAddr>,
-    /// Made on first use, since it needs a runtime.
+    /// Built on first use, since it needs a tokio runtime.
     inner: OnceLock<Option<TokioResolver>>,
-    questions: Semaphore,
+    lookups: Semaphore,
 }
 
 /// Why there is no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unresolved {
-    /// The name service says so.
+    /// The name service responded that the name does not exist, or has no address.
     NoSuchHost,
-    /// It says nothing.
+    /// The name service did not respond.
     NoAnswer,
 }
 
 impl Resolver {
-    /// Asks these name servers, or those of the system where there are none.
+    /// Queries these name servers; with none, those of the system and its hosts file.
     pub(super) fn new(name_servers: Vec<SocketAddr>) -> Self {
-        Self { name_servers, inner: OnceLock::new(), questions: Semaphore::new(QUESTIONS_AT_ONCE) }
+        Self { name_servers, inner: OnceLock::new(), lookups: Semaphore::new(CONCURRENT_LOOKUPS) }
     }
 
-    /// Every address of a name.
+    /// Every address of an absolute name. The search list of the system is not used, so that the resolved name is the
+    /// one that the rules were applied to.
     pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
+        self.search(&format!("{name}.")).await
+    }
+
+    /// Every address of a name of the daemon's settings or of a credential, completed by the search list of the system.
+    pub(super) async fn search(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
         let resolver = self.inner.get_or_init(|| build(&self.name_servers)).as_ref();
         let resolver = resolver.ok_or(Unresolved::NoAnswer)?;
-        let _turn = self.questions.acquire().await.map_err(|_| Unresolved::NoAnswer)?;
-        match resolver.lookup_ip(format!("{name}.")).await {
+        let _permit = self.lookups.acquire().await.map_err(|_| Unresolved::NoAnswer)?;
+        match resolver.lookup_ip(name).await {
             Ok(found) => Ok(found.iter().collect()),
             Err(error) if error.is_no_records_found() || error.is_nx_domain() => Err(Unresolved::NoSuchHost),
             Err(error) => {
@@ -71,37 +77,38 @@ fn build(name_servers: &[SocketAddr]) -> Option<TokioResolver> {
         [] => match TokioResolver::builder_tokio() {
             Ok(builder) => builder,
             Err(error) => {
-                tracing::error!(%error, "the name servers of this machine cannot be read");
+                tracing::error!(%error, "the system's resolver configuration cannot be read");
                 return None;
             }
         },
         given => {
-            let config = ResolverConfig::from_parts(None, Vec::new(), given.iter().map(server).collect());
+            let config =
+                ResolverConfig::from_parts(None, Vec::new(), given.iter().map(name_server).collect());
             TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         }
     };
-    bound(builder.options_mut(), name_servers.is_empty());
-    let built = builder.build();
-    built.inspect_err(|error| tracing::error!(%error, "names cannot be resolved")).ok()
-}
-
-fn bound(options: &mut ResolverOpts, is_of_the_system: bool) {
-    options.timeout = ANSWER_TIME;
-    options.attempts = ATTEMPTS;
-    options.cache_size = KEPT_ANSWERS;
-    options.positive_max_ttl = Some(BELIEVED);
-    options.negative_max_ttl = Some(DISBELIEVED);
-    if !is_of_the_system {
-        options.use_hosts_file = ResolveHosts::Never;
+    set_limits(builder.options_mut());
+    if !name_servers.is_empty() {
+        builder.options_mut().use_hosts_file = ResolveHosts::Never;
     }
+    let built = builder.build();
+    built.inspect_err(|error| tracing::error!(%error, "the DNS resolver cannot be built")).ok()
 }
 
-fn server(address: &SocketAddr) -> NameServerConfig {
+fn set_limits(options: &mut ResolverOpts) {
+    options.timeout = QUERY_TIME;
+    options.attempts = ATTEMPTS;
+    options.cache_size = CACHED_RESPONSES;
+    options.positive_max_ttl = Some(MAX_TTL);
+    options.negative_max_ttl = Some(MAX_NEGATIVE_TTL);
+}
+
+fn name_server(address: &SocketAddr) -> NameServerConfig {
     let mut server = NameServerConfig::udp_and_tcp(address.ip());
-    let at_port = |mut connection: ConnectionConfig| {
+    let with_port = |mut connection: ConnectionConfig| {
         connection.port = address.port();
         connection
     };
-    server.connections = server.connections.into_iter().map(at_port).collect();
+    server.connections = server.connections.into_iter().map(with_port).collect();
     server
 }

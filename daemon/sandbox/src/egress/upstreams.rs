@@ -1,4 +1,4 @@
-//! What the calls of all plugins share to reach upstreams: name service, ways to connect, and connections that are kept.
+//! Resolver, connector and connection pool, shared by the calls of all plugins.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use super::pool::Pool;
 use super::resolve::Resolver;
 use super::slots::Slots;
 
-/// Connections of all organizations where nobody says otherwise: four organizations at their most, and a fraction of the
-/// open files that a system usually allows.
+/// Default limit of connections of all organizations: four organizations at their limit, and a fraction of the usual
+/// limit of open files.
 const CONNECTIONS: usize = 1_024;
-/// Those of one organization: as many as calls run at once.
+/// Default limit of connections of one organization: as many as its concurrent calls.
 const CONNECTIONS_PER_ORGANIZATION: usize = 256;
 
-/// How outgoing requests are made.
+/// Settings of outgoing HTTP.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// The name servers that are asked; those of the system where there are none.
+    /// The name servers to query; with none, those of the system.
     pub name_servers: Vec<SocketAddr>,
-    /// Connections that may be open or being opened at once, of all organizations.
+    /// Most connections of all organizations, open or being opened.
     pub connections: usize,
-    /// Those of one organization.
+    /// Most connections of one organization.
     pub connections_per_organization: usize,
 }
 
@@ -35,7 +35,7 @@ impl Default for EgressSettings {
     }
 }
 
-/// What all calls share to reach upstreams: name service and connections. Cheap to clone.
+/// Resolver, connector and connection pool. Cheap to clone.
 #[derive(Clone)]
 pub struct Upstreams(Arc<Shared>);
 
@@ -46,7 +46,7 @@ struct Shared {
 }
 
 impl Upstreams {
-    /// Opens nothing yet.
+    /// Opens no connection yet.
     pub fn new(settings: EgressSettings) -> Self {
         let slots = Slots::new(settings.connections, settings.connections_per_organization);
         Self(Arc::new(Shared {
