@@ -1,72 +1,76 @@
-//! The credential store: secrets of organizations and their users, sealed on disk and in memory alike.
+//! The credential store: secrets of organizations and their users, encrypted on disk and in memory.
 //!
-//! One question leads out of here to a secret: [`Credentials::for_request`], which outgoing HTTP asks for each request
-//! of a call that may use any. Everything else takes secrets in and tells what they are for. A secret is open while
-//! some request needs it; what lies in memory otherwise is ciphertext and the root key.
+//! [`Credentials::for_request`] is the only way to a secret: outgoing HTTP calls it for each request of a call that may use
+//! credentials. A secret is decrypted while a request needs it, and zeroized afterwards; otherwise memory holds ciphertexts
+//! and the root key. Types with a secret implement neither `Debug` nor `Clone` nor `Serialize`.
 //!
-//! - `document` and `fields`: what of a credential is shown, and what is secret. `envelope`: how the second is sealed.
-//! - `root_key`, `source`, `root_vault`, `keyring`: what opens it, where that comes from, and how it is rotated while calls run.
-//! - `vault`, `reference`: how a vault is asked, and the secrets that stay in one.
-//! - `connect`, `renew`, `oauth`, `https`: how OAuth2 tokens are come by and kept good.
-//! - `shelf`: all of it in memory. `change` and `root` write; `inject` makes of a secret what is put into a request.
+//! - `document`, `snapshot`: the public part of a credential, and all credentials in memory.
+//! - `envelope`: encryption. `root_key`, `root_key_source`, `keyring`: the root key, its sources, unsealing and rotation.
+//! - `vault`, `vault_references`: the client of a vault, and secrets that stay in one.
+//! - `oauth`, `authorization`, `refresh`: OAuth2 requests, the authorization code flow, and refreshes of tokens.
+//! - `change`: writes. `injection`: the header or query parameter of a request.
 //!
-//! Without a root key the daemon is sealed: it serves what needs no secret, and no integration counts as connected.
+//! Without a root key the daemon is sealed: it serves calls that need no secret, and no integration counts as connected.
 
+mod authorization;
 mod change;
-mod connect;
 mod document;
 mod envelope;
-mod fields;
-mod https;
-mod inject;
+mod injection;
 mod keyring;
 mod oauth;
-mod reference;
-mod renew;
-mod root;
+mod refresh;
 mod root_key;
-mod root_vault;
-mod shelf;
-mod source;
+mod root_key_source;
+mod snapshot;
 mod vault;
+mod vault_references;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    CallError, CredentialRights, ErrorType, Name, NetworkScheme, NoCredential, Target, choose_credential,
+    CallError, CredentialRights, ErrorType, Name, NetworkScheme, NoCredential, Target, Unusable,
+    choose_credential,
 };
 use toolgate_sandbox::{Found, Injection};
 
+pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
-pub use connect::{Awaited, Connecting};
 pub use document::{Authentication, CredentialDocument, OauthClient};
-pub use https::{CaFileError, HttpsSettings, https_client};
-pub use inject::{SECRET_BYTES, sendable};
-pub use oauth::{TokenAnswer, TokenClient, TokenClientError};
-pub use reference::{ReferencePrefix, VaultReferences};
-pub use root::RootRotation;
-pub use root_key::{NotARootKey, RootKey, RootKeyId};
-pub use root_vault::{RootVault, VaultPlace};
-pub use shelf::{Credential, State};
-pub use source::{RootKeySource, SourceError};
+pub use injection::{SECRET_BYTES, is_sendable};
+pub use keyring::RootRotation;
+pub use oauth::{TokenClient, TokenClientError, TokenResponseFuture, token_client};
+pub use root_key::{InvalidRootKey, RootKey, RootKeyId};
+pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
+pub use snapshot::{Credential, State};
 pub use vault::Vault;
+pub use vault_references::{ReferencePrefix, VaultReferences};
 
 use crate::audit::Audit;
 use crate::registry::Registry;
 use crate::store::{CredentialUse, Store, StoreError};
 use envelope::EnvelopeError;
-use shelf::{Keys, Shelf};
+use snapshot::{CredentialSnapshot, Keys};
+
+/// Most secrets that are searched for in a response, and their total bytes: far more than calls commonly may use. Each costs
+/// time per response byte, and twenty times its size in memory.
+const SCANNED_SECRETS: usize = 64;
+const SCANNED_BYTES: usize = 64 * 1024;
+
+/// Longest wait of the background task, since the system clock may be set meanwhile.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The credential store. Cheap to clone.
 #[derive(Clone)]
 pub struct Credentials(Arc<Parts>);
 
 struct Parts {
-    shelf: ArcSwap<Shelf>,
+    snapshot: ArcSwap<CredentialSnapshot>,
     store: Store,
     audit: Audit,
     registry: Registry,
@@ -74,89 +78,64 @@ struct Parts {
     references: Option<VaultReferences>,
     http: TokenClient,
     redirect_url: String,
-    awaiting: connect::Awaiting,
-    /// Renewals and readings from a vault, which outlive the calls that needed them.
-    renewals: TaskTracker,
-    /// Of those that the daemon makes by itself, so many at once.
-    unasked: Arc<tokio::sync::Semaphore>,
-    /// Held while something is written: what is sealed under a key is stored before that key can go.
-    changing: tokio::sync::Mutex<()>,
-    /// Woken when the next end may be another.
+    flows: authorization::PendingFlows,
+    /// Token requests and reads of a vault, which outlive the calls that needed them.
+    tasks: TaskTracker,
+    background_refreshes: Arc<tokio::sync::Semaphore>,
+    /// Held during a write, so that a secret is stored before the root key that encrypts it can be forgotten.
+    writes: tokio::sync::Mutex<()>,
+    /// Wakes the background task after a change.
     changed: Notify,
 }
 
-/// What the store is made with.
+/// Settings of the store.
 pub struct CredentialSettings {
-    /// Where it is written down that tokens were asked for.
+    /// Records token requests.
     pub audit: Audit,
-    /// Where the root key comes from.
     pub source: RootKeySource,
-    /// The vault that credentials may refer to; without one none can.
+    /// The vault that credentials may refer to.
     pub references: Option<VaultReferences>,
-    /// Who sends requests for tokens.
     pub http: TokenClient,
-    /// Where providers send people back to.
+    /// Redirect URL of the authorization code flow.
     pub redirect_url: String,
 }
 
-/// What a call wants a credential for.
+/// A request that may need a credential.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// The agent's organization.
+pub struct CredentialRequest<'a> {
     pub organization: &'a Name,
-    /// What the call may use.
+    /// The credentials that the call may use.
     pub rights: CredentialRights<'a>,
-    /// The request that is about to leave.
     pub target: &'a Target,
 }
 
-/// Why a request that was to have a credential has none.
+/// Why a request that needs a credential gets none. The reasons contain nothing that a provider or a vault sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialRefusal {
-    /// There is none that can be used.
+    /// There is no usable credential.
     Missing(NoCredential),
-    /// The provider hands out no token.
-    Provider {
-        /// The provider.
-        provider: String,
-        /// Why, in words that hold nothing of its answer.
-        why: String,
-    },
-    /// The vault that keeps the secret does not give it now.
-    VaultAway {
-        /// The credential.
-        name: Name,
-        /// Why, in words that hold nothing of its answer.
-        why: String,
-    },
-    /// There is no such secret in the vault.
-    NotInVault {
-        /// The credential.
-        name: Name,
-        /// What is there instead, in words that hold nothing of it.
-        why: String,
-    },
-    /// What is stored does not open: it was changed behind the daemon's back.
-    Damaged {
-        /// The credential.
-        name: Name,
-        /// What came of opening it.
-        why: String,
-    },
+    /// The provider issues no token now.
+    ProviderUnavailable { provider: String, why: String },
+    /// The vault does not return the secret now.
+    VaultUnavailable { name: Name, why: String },
+    /// The vault has no such secret, or not a usable one.
+    NotInVault { name: Name, why: String },
+    /// The stored secret does not decrypt: the database was changed by another program.
+    Damaged { name: Name, why: String },
 }
 
 impl Credentials {
-    /// Reads what is stored, and opens it where the root key can be had. Sealed otherwise, which is no error.
+    /// Reads the store, and unseals it if the source has the root key. A sealed store is not an error.
     pub async fn open(
         store: Store,
         registry: Registry,
         settings: CredentialSettings,
         now_ms: u64,
     ) -> Result<Self, StoreError> {
-        let mut shelf = Shelf::new(Keys::Sealed("the daemon is starting".into()));
-        shelf.put_all(change::read_all(store.credentials().await?));
+        let mut snapshot = CredentialSnapshot::new(Keys::Sealed("the daemon is starting".into()));
+        snapshot.insert_all(change::parse_rows(store.credentials().await?));
         let credentials = Self(Arc::new(Parts {
-            shelf: ArcSwap::from_pointee(shelf),
+            snapshot: ArcSwap::from_pointee(snapshot),
             store,
             audit: settings.audit,
             registry,
@@ -164,154 +143,151 @@ impl Credentials {
             references: settings.references,
             http: settings.http,
             redirect_url: settings.redirect_url,
-            awaiting: connect::Awaiting::default(),
-            renewals: TaskTracker::new(),
-            unasked: Arc::new(tokio::sync::Semaphore::new(renew::RENEWALS_AT_ONCE)),
-            changing: tokio::sync::Mutex::default(),
+            flows: authorization::PendingFlows::default(),
+            tasks: TaskTracker::new(),
+            background_refreshes: Arc::new(tokio::sync::Semaphore::new(refresh::BACKGROUND_REFRESHES)),
+            writes: tokio::sync::Mutex::default(),
             changed: Notify::new(),
         }));
-        credentials.start(now_ms).await?;
+        credentials.load_root_key(now_ms).await?;
         Ok(credentials)
     }
 
-    /// The secret for a request, or none where it goes without, as it does over plain HTTP (K4); and all those that must
-    /// not come back to its call.
-    pub async fn for_request(&self, wanted: &Wanted<'_>, now_ms: u64) -> Result<Found, CredentialRefusal> {
-        let injection = match wanted.target.scheme() {
-            NetworkScheme::Https => self.injection(wanted, now_ms).await?,
+    /// Returns the secret for a request, and all secrets that its response must not contain. A request over plain HTTP gets
+    /// no secret (K4), and neither does one that no credential is bound to.
+    pub async fn for_request(
+        &self,
+        request: &CredentialRequest<'_>,
+        now_ms: u64,
+    ) -> Result<Found, CredentialRefusal> {
+        let injection = match request.target.scheme() {
+            NetworkScheme::Https => self.injection(request, now_ms).await?,
             NetworkScheme::Http => None,
         };
-        // Behind the other, which may have been renewed: its token of before is out of use.
-        Ok(Found { watched: self.watched(wanted), injection })
+        // After a possible refresh: the previous token is no longer valid.
+        Ok(Found { watched: self.secrets_to_scan(request), injection })
     }
 
     async fn injection(
         &self,
-        wanted: &Wanted<'_>,
+        request: &CredentialRequest<'_>,
         now_ms: u64,
     ) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
         loop {
-            let shelf = self.0.shelf.load_full();
-            let Some(chosen) = self.choose(&shelf, wanted, now_ms)? else { return Ok(None) };
-            let fresh = self.fresh(chosen, now_ms).await;
-            // One that was renewed may be under a key that is not in the tree of before.
-            let shelf = self.0.shelf.load_full();
-            let current = shelf.find(&chosen.row.organization, &chosen.row.name);
-            // What was replaced meanwhile may be bound elsewhere now, or be somebody else's: it is chosen anew.
-            if let Some(current) = current.filter(|current| current.is_bound_as(chosen)) {
-                fresh?;
-                let injection = self.injected(&shelf, current, now_ms).await?;
-                current.used(now_ms);
-                return Ok(Some(injection));
-            }
+            let snapshot = self.0.snapshot.load_full();
+            let Some(chosen) = self.choose(&snapshot, request, now_ms)? else { return Ok(None) };
+            let fresh = self.ensure_fresh(chosen, now_ms).await;
+            // The refreshed version may be under a root key that only the new snapshot has.
+            let snapshot = self.0.snapshot.load_full();
+            let current = snapshot.find(&chosen.row.organization, &chosen.row.name);
+            // A credential that was replaced meanwhile may be bound to other hosts or owned by another user: choose again.
+            let Some(current) = current.filter(|current| current.is_same_revision(chosen)) else { continue };
+            fresh?;
+            let injection = self.open_injection(&snapshot, current, now_ms).await?;
+            current.set_last_used(now_ms);
+            return Ok(Some(injection));
         }
     }
 
-    async fn injected(
+    async fn open_injection(
         &self,
-        shelf: &Shelf,
+        snapshot: &CredentialSnapshot,
         current: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<Arc<Injection>, CredentialRefusal> {
-        let Keys::Open(keys) = &shelf.keys else { return Err(sealed()) };
-        let open = || current.open(keys).map_err(|error| damaged(current, error));
+        let Keys::Open(keys) = &snapshot.keys else { return Err(sealed_refusal()) };
+        let open = || current.open(keys).map_err(|error| damaged_refusal(current, error));
         if current.is_read_from_vault() {
-            // Opened first: nothing is read for a row that was changed.
+            // Decrypted first: a changed row must not select a secret in the vault.
             let mut fields = open()?;
-            let referred = self.referred(current, keys, now_ms).await?;
-            fields.given = Some(referred.secret);
-            return inject::injection(current, fields, Some(referred.version)).map(Arc::new);
+            let read = self.vault_secret(current, keys, now_ms).await?;
+            fields.given = Some(read.secret);
+            return injection::injection(current, fields, Some(read.version)).map(Arc::new);
         }
-        current.in_use.get_or_open(|| inject::injection(current, open()?, None))
+        current.open_secret.get_or_open(|| injection::injection(current, open()?, None))
     }
 
-    /// The secrets that the call may use for any request, the injected one too, as far as they lie here and can be opened:
-    /// an API can show on one page what was sent to another (K2). Nothing is renewed or noted as used for it.
-    fn watched(&self, wanted: &Wanted<'_>) -> Vec<Arc<Injection>> {
-        let shelf = self.0.shelf.load();
-        let Keys::Open(keys) = &shelf.keys else { return Vec::new() };
-        let host = wanted.target.host().to_string();
-        let mut found = shelf.in_reach(wanted.organization, wanted.rights.user);
+    /// Every secret that the call may use for any request and that is stored here, since an API can return in one response
+    /// what it received in another request (K2). Nothing is refreshed or counted as used.
+    fn secrets_to_scan(&self, request: &CredentialRequest<'_>) -> Vec<Arc<Injection>> {
+        let snapshot = self.0.snapshot.load();
+        let Keys::Open(keys) = &snapshot.keys else { return Vec::new() };
+        let host = request.target.host().to_string();
+        let mut found = snapshot.accessible(request.organization, request.rights.user);
         found.retain(|credential| {
-            wanted.rights.may_use(&credential.document.provider, &credential.owner)
+            request.rights.may_use(&credential.document.provider, &credential.owner)
                 && !credential.is_read_from_vault()
         });
-        // Where there are too many, those that this host may have seen come first.
+        // Those bound to this host first, in case of too many.
         found.sort_by_key(|credential| credential.document.bound_to.iter().all(|rule| rule.host != host));
-        let mut bytes_left = WATCHED_BYTES;
+        let mut bytes_left = SCANNED_BYTES;
         let fits = |credential: &&Arc<Credential>| {
             let left = bytes_left.checked_sub(credential.sealed.secret.len());
             bytes_left = left.unwrap_or(bytes_left);
             left.is_some()
         };
         let open = |credential: &Arc<Credential>| {
-            let fields = || credential.open(keys).ok();
-            let made = || inject::injection(credential, fields().ok_or(())?, None).map_err(drop);
-            credential.in_use.get_or_open(made).ok()
+            let open =
+                || injection::injection(credential, credential.open(keys).map_err(drop)?, None).map_err(drop);
+            credential.open_secret.get_or_open(open).ok()
         };
-        found.into_iter().filter(fits).take(WATCHED).filter_map(open).collect()
+        found.into_iter().filter(fits).take(SCANNED_SECRETS).filter_map(open).collect()
     }
 
     fn choose<'a>(
         &self,
-        shelf: &'a Shelf,
-        wanted: &Wanted<'_>,
+        snapshot: &'a CredentialSnapshot,
+        request: &CredentialRequest<'_>,
         now_ms: u64,
     ) -> Result<Option<&'a Arc<Credential>>, CredentialRefusal> {
-        let found = shelf.in_reach(wanted.organization, wanted.rights.user);
-        let candidates = shelf.candidates(&found, now_ms);
-        let chosen = choose_credential(&wanted.rights, wanted.target, &candidates);
-        let chosen = match chosen {
-            Err(NoCredential::None { .. }) => {
-                // What the operator calls connected has its credentials elsewhere.
-                let here = self.kept_here(wanted);
-                let rights = CredentialRights { providers: &here, ..wanted.rights };
-                choose_credential(&rights, wanted.target, &candidates)
-            }
-            chosen => chosen,
-        };
+        let found = snapshot.accessible(request.organization, request.rights.user);
+        let candidates = snapshot.candidates(&found, now_ms);
+        let mut chosen = choose_credential(&request.rights, request.target, &candidates);
+        if matches!(chosen, Err(NoCredential::None { .. })) {
+            // A provider that the operator declared as connected has its credentials elsewhere.
+            let registry = self.0.registry.snapshot();
+            let is_stored_here =
+                |provider: &&String| !registry.is_declared_connected(request.organization, provider);
+            let providers: Vec<String> =
+                request.rights.providers.iter().filter(is_stored_here).cloned().collect();
+            let rights = CredentialRights { providers: &providers, ..request.rights };
+            chosen = choose_credential(&rights, request.target, &candidates);
+        }
         let index = chosen.map_err(CredentialRefusal::Missing)?;
         Ok(index.and_then(|index| found.get(index).copied()))
     }
 
-    fn kept_here(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        let snapshot = self.0.registry.snapshot();
-        let elsewhere = |provider: &&String| !snapshot.is_declared_connected(wanted.organization, provider);
-        wanted.rights.providers.iter().filter(elsewhere).cloned().collect()
-    }
-
-    /// Waits for renewals that are under way.
+    /// Waits for token requests and reads of a vault in progress.
     pub async fn close(&self) {
-        self.0.renewals.close();
-        self.0.renewals.wait().await;
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
     }
 
-    /// Why there is no root key at hand; none where there is one.
-    pub fn sealed(&self) -> Option<Arc<str>> {
-        match &self.0.shelf.load().keys {
+    /// The reason why the store is sealed; `None` if it is not.
+    pub fn sealed_reason(&self) -> Option<Arc<str>> {
+        match &self.0.snapshot.load().keys {
             Keys::Open(_) => None,
-            Keys::Sealed(why) => Some(Arc::clone(why)),
+            Keys::Sealed(reason) => Some(Arc::clone(reason)),
         }
     }
 
-    /// One credential.
+    /// Returns a credential.
     pub fn find(&self, organization: &Name, name: &Name) -> Result<Arc<Credential>, CallError> {
-        let shelf = self.0.shelf.load();
-        shelf.find(organization, name).cloned().ok_or_else(|| not_found(organization, name))
+        let snapshot = self.0.snapshot.load();
+        snapshot.find(organization, name).cloned().ok_or_else(|| not_found(organization, name))
     }
 
-    /// Those of an organization, by name, those after `after`; at most `limit`.
+    /// The credentials of an organization, ordered by name, after the name `after`; at most `limit`.
     pub fn list(&self, organization: &Name, after: Option<&str>, limit: usize) -> Vec<Arc<Credential>> {
-        let shelf = self.0.shelf.load();
-        let behind =
+        let snapshot = self.0.snapshot.load();
+        let is_after =
             |credential: &&Arc<Credential>| after.is_none_or(|after| credential.row.name.as_str() > after);
-        shelf.of(organization).filter(behind).take(limit).cloned().collect()
+        snapshot.of(organization).filter(is_after).take(limit).cloned().collect()
     }
 
-    /// How a credential stands now, in one word.
+    /// The current state of a credential, as the HTTP interface shows it.
     pub fn state(&self, credential: &Credential, now_ms: u64) -> &'static str {
-        use toolgate_admission::Unusable;
-        match credential.unusable(&self.0.shelf.load().keys, now_ms) {
+        match credential.unusable(&self.0.snapshot.load().keys, now_ms) {
             None => State::Connected.as_str(),
             Some(Unusable::Pending) => State::Pending.as_str(),
             Some(Unusable::Expired) => State::Expired.as_str(),
@@ -320,124 +296,108 @@ impl Credentials {
         }
     }
 
-    /// Tells the gate which integrations are connected, whenever one's time is over, until it is told to stop.
-    pub async fn keep(self, stop: CancellationToken, clock: impl Fn() -> u64) {
+    /// The background task: publishes connected integrations when a credential expires, refreshes tokens, and retries to
+    /// load the root key of a sealed store.
+    pub async fn run_background(self, stop: CancellationToken, clock: impl Fn() -> u64) {
         loop {
             let now_ms = clock();
-            self.tell_all(now_ms).await;
-            let shelf = self.0.shelf.load_full();
-            let times = |credential: &Arc<Credential>| [credential.ends_ms(), credential.row.refresh_ms];
-            let next_ms = shelf.all().flat_map(times).flatten().filter(|time| *time > now_ms).min();
-            let is_sealed = matches!(shelf.keys, Keys::Sealed(_));
-            drop(shelf);
-            self.renew_due(now_ms).await;
-            if is_sealed {
-                self.look_again(now_ms).await;
+            self.publish_connected(now_ms).await;
+            let snapshot = self.0.snapshot.load_full();
+            let times =
+                |credential: &Arc<Credential>| [credential.final_expiry_ms(), credential.row.refresh_ms];
+            let next_ms = snapshot.all().flat_map(times).flatten().filter(|time| *time > now_ms).min();
+            let is_sealed = matches!(snapshot.keys, Keys::Sealed(_));
+            drop(snapshot);
+            self.background_refresh(now_ms);
+            // A file may be mounted late, a vault unavailable for a while.
+            if is_sealed && let Err(error) = self.load_root_key(now_ms).await {
+                tracing::warn!(%error, "the root keys of the store cannot be read");
             }
-            let wait = std::time::Duration::from_millis(next_ms.unwrap_or(u64::MAX).saturating_sub(now_ms));
-            if self.pause(&stop, wait.min(LONGEST_WAIT)).await {
-                return;
-            }
-        }
-    }
-
-    /// Waits this long, or until something changed; whether it was told to stop.
-    async fn pause(&self, stop: &CancellationToken, longest: std::time::Duration) -> bool {
-        let woken = async {
+            let wait = Duration::from_millis(next_ms.unwrap_or(u64::MAX).saturating_sub(now_ms));
             tokio::select! {
-                () = stop.cancelled() => true,
-                () = self.0.changed.notified() => false,
+                () = stop.cancelled() => return,
+                () = self.0.changed.notified() => {}
+                () = tokio::time::sleep(wait.min(LONGEST_WAIT)) => {}
             }
-        };
-        tokio::time::timeout(longest, woken).await == Ok(true)
-    }
-
-    /// Whether the root key is there by now: a file may be mounted late, a vault away for a while.
-    async fn look_again(&self, now_ms: u64) {
-        if let Err(error) = self.start(now_ms).await {
-            tracing::warn!(%error, "the store does not say which root key it is sealed with");
         }
     }
 
-    /// Writes down when credentials were last used.
-    pub async fn note_use(&self) -> Result<(), StoreError> {
-        let shelf = self.0.shelf.load_full();
-        let used = shelf.all().filter_map(|credential| {
+    /// Stores when credentials were last used.
+    pub async fn store_last_use(&self) -> Result<(), StoreError> {
+        let snapshot = self.0.snapshot.load_full();
+        let used = snapshot.all().filter_map(|credential| {
             let last_used_ms = credential.last_used_ms()?;
-            let known = credential.row.last_used_ms.unwrap_or(0);
+            let stored_ms = credential.row.last_used_ms.unwrap_or(0);
             let id = credential.row.id.clone();
-            (last_used_ms > known).then_some(CredentialUse { id, last_used_ms })
+            (last_used_ms > stored_ms).then_some(CredentialUse { id, last_used_ms })
         });
         let used: Vec<CredentialUse> = used.collect();
         self.0.store.note_credential_use(&used).await
     }
 
-    /// Puts another tree in place, and what follows from it for one organization.
-    fn swap(&self, shelf: Shelf, organization: &Name, now_ms: u64) {
-        let connected = shelf.connected(organization, now_ms);
-        self.0.shelf.store(Arc::new(shelf));
+    /// Replaces the snapshot, and publishes the connected integrations of the changed organization.
+    fn publish(&self, snapshot: CredentialSnapshot, organization: &Name, now_ms: u64) {
+        let connected = snapshot.connected_providers(organization, now_ms);
+        self.0.snapshot.store(Arc::new(snapshot));
         self.0.registry.put_credentials(organization, connected);
         self.0.changed.notify_one();
     }
 
-    async fn tell_all(&self, now_ms: u64) {
-        let _turn = self.0.changing.lock().await;
-        let shelf = self.0.shelf.load_full();
-        for organization in shelf.organizations() {
-            self.0.registry.put_credentials(organization, shelf.connected(organization, now_ms));
+    async fn publish_connected(&self, now_ms: u64) {
+        let _writing = self.0.writes.lock().await;
+        self.publish_all(&self.0.snapshot.load(), now_ms);
+    }
+
+    /// Tells admission which integrations of each organization are connected.
+    fn publish_all(&self, snapshot: &CredentialSnapshot, now_ms: u64) {
+        for organization in snapshot.organizations() {
+            self.0.registry.put_credentials(organization, snapshot.connected_providers(organization, now_ms));
         }
     }
 }
 
-/// Secrets that are looked for in one answer, and their bytes together: far more than a call commonly may use. Each takes
-/// time when an answer is read, and twenty times its bytes while it is.
-const WATCHED: usize = 64;
-const WATCHED_BYTES: usize = 64 * 1024;
-
-/// The clock may be set while the daemon waits for the end of a credential.
-const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
-
-fn sealed() -> CredentialRefusal {
-    CredentialRefusal::Missing(NoCredential::Unusable {
-        provider: String::new(),
-        why: toolgate_admission::Unusable::Sealed,
-    })
+fn unusable(document: &CredentialDocument, why: Unusable) -> CredentialRefusal {
+    CredentialRefusal::Missing(NoCredential::Unusable { provider: document.provider.clone(), why })
 }
 
-fn damaged(credential: &Credential, error: EnvelopeError) -> CredentialRefusal {
+fn sealed_refusal() -> CredentialRefusal {
+    CredentialRefusal::Missing(NoCredential::Unusable { provider: String::new(), why: Unusable::Sealed })
+}
+
+fn damaged_refusal(credential: &Credential, error: EnvelopeError) -> CredentialRefusal {
     let name = credential.row.name.clone();
-    tracing::error!(organization = %credential.row.organization, credential = %name, %error, "a secret does not open");
+    tracing::error!(organization = %credential.row.organization, credential = %name, %error, "a secret cannot be decrypted");
     CredentialRefusal::Damaged { name, why: error.to_string() }
 }
 
-/// INVARIANT: worded as the store words it.
+/// INVARIANT: the same text as the store's.
 fn not_found(organization: &Name, name: &Name) -> CallError {
     StoreError::not_found(format!("credential `{organization}/{name}`")).into()
 }
 
 impl From<CredentialRefusal> for CallError {
-    fn from(refused: CredentialRefusal) -> Self {
-        match refused {
+    fn from(refusal: CredentialRefusal) -> Self {
+        match refusal {
             CredentialRefusal::Missing(missing) => missing.into(),
-            CredentialRefusal::Provider { provider, why } => Self::new(
+            CredentialRefusal::ProviderUnavailable { provider, why } => Self::new(
                 ErrorType::ApiUnavailable,
-                format!("no token of `{provider}` is to be had: {why}"),
-                "try again later; if it stays so, look at the credential's addresses",
+                format!("the provider `{provider}` issues no token: {why}"),
+                "try again later; if the error persists, check the credential's URLs",
             ),
-            CredentialRefusal::VaultAway { name, why } => Self::new(
+            CredentialRefusal::VaultUnavailable { name, why } => Self::new(
                 ErrorType::Unavailable,
                 format!("the vault does not give the secret of the credential `{name}`: {why}"),
-                "try again later; if it stays so, let the operator look at the vault and the daemon's log",
+                "try again later; if the error persists, let the operator check the vault and the daemon's log",
             ),
             CredentialRefusal::NotInVault { name, why } => Self::new(
                 ErrorType::CredentialMissing,
                 format!("the vault has no secret for the credential `{name}`: {why}"),
-                "put it there, or replace the credential by one whose `vault` names where it is",
+                "store it there, or replace the credential by one whose `vault` has the right path",
             ),
             CredentialRefusal::Damaged { name, why } => Self::new(
                 ErrorType::CredentialMissing,
                 format!("the credential `{name}` cannot be used: {why}"),
-                "store its secret anew; the daemon's log says more",
+                "store its secret again; the daemon's log has details",
             ),
         }
     }

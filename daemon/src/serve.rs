@@ -23,7 +23,8 @@ use toolgate_admission::{
     Rates, SessionFacts, ToolId, ToolList,
 };
 use toolgate_sandbox::{
-    EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams, processors,
+    EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
+    Upstreams, processors,
 };
 
 use crate::admin::{Admin, AdminParts};
@@ -33,8 +34,8 @@ use crate::clock::now_ms;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{Config, PagemapScan};
 use crate::credentials::{
-    CredentialSettings, Credentials, HttpsSettings, ReferencePrefix, RootKeySource, RootVault, TokenClient,
-    Vault, VaultPlace, VaultReferences, https_client,
+    CredentialSettings, Credentials, ReferencePrefix, RootKeySource, TokenClient, Vault, VaultEngine,
+    VaultReferences, token_client,
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{Dispatcher, Parts};
@@ -189,7 +190,7 @@ impl PreparedDaemon {
         let tcp = TcpListener::from_std(self.listener)?;
         let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
         let settings = listener_settings(&self.config);
-        let refreshing = credentials.clone().keep(stop.clone(), now_ms);
+        let refreshing = credentials.clone().run_background(stop.clone(), now_ms);
         let admin = Admin::new(AdminParts {
             credentials,
             custom,
@@ -252,21 +253,18 @@ impl PreparedDaemon {
     fn root_key_source(&self) -> Result<RootKeySource> {
         let settings = &self.config.credentials;
         let keys = self.folder.subfolder("keys")?;
-        let kv = settings.vault_kv.as_deref().map(VaultPlace::kv);
+        let kv = settings.vault_kv.as_deref().map(VaultEngine::kv);
         let wrapped = keys.join("root.wrapped");
-        let transit = settings.vault_transit.as_deref().map(|text| VaultPlace::transit(text, wrapped));
-        if let Some(place) = kv.or(transit) {
-            return Ok(RootKeySource::Vault(RootVault {
-                vault: self.vault()?,
-                place: place.context(
-                    "`credentials.vault_kv` is `MOUNT/PATH#FIELD`, `vault_transit` is `MOUNT/KEY`",
-                )?,
-            }));
+        let transit = settings.vault_transit.as_deref().map(|text| VaultEngine::transit(text, wrapped));
+        if let Some(engine) = kv.or(transit) {
+            let engine = engine
+                .context("`credentials.vault_kv` is `MOUNT/PATH#FIELD`, `vault_transit` is `MOUNT/KEY`")?;
+            return Ok(RootKeySource::Vault { vault: self.vault()?, engine });
         }
         Ok(match (&settings.root_key_file, &settings.root_key_environment) {
             (Some(path), _) => RootKeySource::File(path.clone()),
             (None, Some(name)) => RootKeySource::of_environment(name),
-            (None, None) => RootKeySource::Made(keys.join("root")),
+            (None, None) => RootKeySource::Generated(keys.join("root")),
         })
     }
 
@@ -283,19 +281,20 @@ impl PreparedDaemon {
     fn vault(&self) -> Result<Vault> {
         let settings = &self.config.credentials;
         Ok(Vault {
-            http: self.https_client(true)?,
+            http: self.token_client(true)?,
             url: settings.vault_url.clone().unwrap_or_default(),
             token_file: settings.vault_token_file.clone().unwrap_or_default(),
         })
     }
 
-    /// `private`: a vault may be in a private network, since only the operator configures it.
-    fn https_client(&self, private: bool) -> Result<TokenClient> {
+    /// `allow_private`: a vault may be in a private network, since only the operator configures it.
+    fn token_client(&self, allow_private: bool) -> Result<TokenClient> {
         let settings = &self.config.credentials;
-        let named = settings.plain_http.clone().unwrap_or_default();
+        let plain_http = settings.plain_http.clone().unwrap_or_default();
         let private_hosts = settings.private_hosts.clone().unwrap_or_default();
         let ca_file = settings.ca_file.clone();
-        Ok(https_client(HttpsSettings { named, private_hosts, private, ca_file })?)
+        let settings = HostClientSettings { plain_http, private_hosts, allow_private, ca_file };
+        Ok(token_client(HostClient::new(settings)?))
     }
 
     async fn credentials(&self, store: &Store, registry: &Registry, audit: &Audit) -> Result<Credentials> {
@@ -307,7 +306,7 @@ impl PreparedDaemon {
             audit: audit.clone(),
             source,
             references: self.vault_references()?,
-            http: self.https_client(false)?,
+            http: self.token_client(false)?,
             redirect_url: format!("{}/v1/oauth/callback", public_url.trim_end_matches('/')),
         };
         Ok(Credentials::open(store.clone(), registry.clone(), settings, now_ms()).await?)

@@ -35,9 +35,9 @@ const HOST: &[(&str, &str)] = &[
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
          hyper-util mimalloc oauth2 percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
-         tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
+         tempfile thiserror tokio tokio-util toml toolgate-admission toolgate-api \
          toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
-         utoipa-axum webpki-roots zeroize",
+         utoipa-axum zeroize",
     ),
 ];
 

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
 use toolgate_admission::CallError;
+use toolgate_sandbox::CaFileError;
 
 use super::print::visible;
 use crate::audit::StartError;
 use crate::client::ClientError;
 use crate::compile::CacheError;
 use crate::config::ConfigError;
-use crate::credentials::CaFileError;
 use crate::identity::FirstTokenError;
 use crate::keys::KeyError;
 use crate::store::{FolderError, StoreError, UnavailableReason};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::LimitsPatch;
 use url::Url;
 
-use crate::credentials::{ReferencePrefix, VaultPlace};
+use crate::credentials::{ReferencePrefix, VaultEngine};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -57,12 +57,12 @@ const VAULT_URL: TextFormat =
 const PUBLIC_URL: TextFormat =
     TextFormat { accepts: is_base_url, name: "URL", example: "https://tools.example.org" };
 const VAULT_KV: TextFormat = TextFormat {
-    accepts: |text| VaultPlace::kv(text).is_some(),
+    accepts: |text| VaultEngine::kv(text).is_some(),
     name: "`MOUNT/PATH#FIELD`",
     example: "secret/toolgate#root_key",
 };
 const VAULT_TRANSIT: TextFormat = TextFormat {
-    accepts: |text| VaultPlace::transit(text, PathBuf::new()).is_some(),
+    accepts: |text| VaultEngine::transit(text, PathBuf::new()).is_some(),
     name: "`MOUNT/KEY`",
     example: "transit/toolgate",
 };

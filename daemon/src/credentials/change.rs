@@ -1,45 +1,44 @@
-//! Credentials are written: made, replaced, rotated, removed. Each change is stored and then put in force, one at a time.
+//! Writes of credentials: each change is stored and then published in a new snapshot, one at a time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use toolgate_admission::{CallError, ErrorType, Name};
 use toolgate_sandbox::Secret;
 
 use super::document::{Authentication, CredentialDocument};
-use super::envelope::EnvelopeError;
-use super::fields::SecretFields;
+use super::envelope::{EnvelopeError, SecretFields};
 use super::keyring::Keyring;
-use super::shelf::{Credential, Keys, Shared, Shelf, State, as_text, place_of};
+use super::snapshot::{Credential, CredentialSnapshot, Keys, State, seal_context, to_stored};
 use super::{Credentials, not_found};
 use crate::documents::Precondition;
 use crate::identifier;
 use crate::store::{CredentialRow, SealedText, WriteResult};
 
-/// Credentials of one organization. They are held in memory.
+/// Most credentials of one organization, since they are held in memory.
 const PER_ORGANIZATION: usize = 10_000;
 
-/// A credential as a person writes it.
+/// A credential as written by a person.
 pub struct NewCredential {
     pub document: CredentialDocument,
-    /// None for an OAuth2 client that has none, and where the document says which vault has it.
+    /// `None` for an OAuth2 client without a secret, and for a secret in a vault.
     pub secret: Option<Secret>,
 }
 
-/// What rows say. One that this version does not understand is left out, which is nothing to use.
-pub(super) fn read_all(rows: Vec<CredentialRow>) -> Vec<Arc<Credential>> {
-    let read = |row: CredentialRow| {
+/// Parses the rows of the store, without those of a later version of the daemon.
+pub(super) fn parse_rows(rows: Vec<CredentialRow>) -> impl Iterator<Item = Arc<Credential>> {
+    rows.into_iter().filter_map(|row| {
         let (organization, name) = (row.organization.clone(), row.name.clone());
-        let credential = Credential::read(row, Arc::default()).map(Arc::new);
+        let credential = Credential::parse(row, Arc::default()).map(Arc::new);
         if credential.is_none() {
-            tracing::error!(%organization, credential = %name, "a stored credential is not sound; it is not used");
+            tracing::error!(%organization, credential = %name, "a stored credential is not valid; it is not used");
         }
         credential
-    };
-    rows.into_iter().filter_map(read).collect()
+    })
 }
 
 impl Credentials {
-    /// Makes a credential, or puts it in the place of the one of its name.
+    /// Creates or replaces a credential.
     pub async fn put(
         &self,
         organization: &Name,
@@ -49,16 +48,20 @@ impl Credentials {
         now_ms: u64,
     ) -> Result<(Arc<Credential>, WriteResult), CallError> {
         if let Some(reference) = &new.document.vault {
-            self.referred_place(organization, reference)?;
+            self.parse_reference(organization, reference)?;
         }
-        let _turn = self.0.changing.lock().await;
-        let shelf = self.0.shelf.load_full();
-        let keys = open_keys(&shelf)?;
-        let before = shelf.find(organization, name);
-        if before.is_none() && shelf.of(organization).count() >= PER_ORGANIZATION {
-            return Err(too_many());
+        let _writing = self.0.writes.lock().await;
+        let snapshot = self.0.snapshot.load_full();
+        let keys = open_keys(&snapshot)?;
+        let before = snapshot.find(organization, name);
+        if before.is_none() && snapshot.of(organization).count() >= PER_ORGANIZATION {
+            return Err(CallError::new(
+                ErrorType::QuotaExceeded,
+                format!("the organization has {PER_ORGANIZATION} credentials, and no more can be stored"),
+                "delete credentials that are not used",
+            ));
         }
-        let (document, fields) = (new.document, fields_of(new.secret));
+        let (document, fields) = (new.document, new.secret.map(SecretFields::from_given).unwrap_or_default());
         let state = match document.authentication {
             Authentication::AuthorizationCode { .. } => State::Pending,
             _ => State::Connected,
@@ -69,20 +72,20 @@ impl Credentials {
             id: before.map_or_else(|| identifier::fresh("cr"), |before| before.row.id.clone()),
             revision: 0,
             version: before.map_or(1, |before| before.row.version + 1),
-            document: text_of(&document)?,
+            document: to_json(&document)?,
             state: state.as_str().to_owned(),
-            sealed: no_text(),
-            expires_ms: first_token_ms(&document).or(document.expires_ms),
-            refresh_ms: first_token_ms(&document),
+            sealed: SealedText { root_key: String::new(), wrapped_key: String::new(), secret: String::new() },
+            expires_ms: first_refresh_ms(&document).or(document.expires_ms),
+            refresh_ms: first_refresh_ms(&document),
             created_ms: before.map_or(now_ms, |before| before.row.created_ms),
             changed_ms: now_ms,
             last_used_ms: before.and_then(|before| before.last_used_ms()),
         };
-        let row = sealed(&keys, row, &document, &fields)?;
-        self.store(&shelf, row, before, precondition, now_ms).await
+        let row = seal_row(&keys, row, &document, &fields)?;
+        self.store(&snapshot, row, before, precondition, now_ms).await
     }
 
-    /// Puts another secret into a credential. What it is for and where it may go stays as it is.
+    /// Replaces the secret of a credential. Its document stays, except for the expiry.
     pub async fn rotate(
         &self,
         organization: &Name,
@@ -92,50 +95,50 @@ impl Credentials {
         precondition: &Precondition,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CallError> {
-        // After a renewal that is under way: it may use up the refresh token, and what it brings belongs here.
-        let renewing = Arc::clone(&self.find(organization, name)?.shared.renewing);
-        let _renewed = renewing.lock().await;
-        let _turn = self.0.changing.lock().await;
-        let shelf = self.0.shelf.load_full();
-        let keys = open_keys(&shelf)?;
-        let before = shelf.find(organization, name).ok_or_else(|| not_found(organization, name))?;
+        // After a refresh in progress, which may use up the refresh token: its tokens belong to this credential.
+        let refresh_lock = Arc::clone(&self.find(organization, name)?.shared.refresh_lock);
+        let _refreshing = refresh_lock.lock().await;
+        let _writing = self.0.writes.lock().await;
+        let snapshot = self.0.snapshot.load_full();
+        let keys = open_keys(&snapshot)?;
+        let before = snapshot.find(organization, name).ok_or_else(|| not_found(organization, name))?;
         if before.document.vault.is_some() {
             return Err(kept_in_vault(name));
         }
-        let of_client = before.document.authentication.client().is_some();
+        let is_client = before.document.authentication.client().is_some();
         let document =
-            CredentialDocument { expires_ms: expires_ms.filter(|_| !of_client), ..before.document.clone() };
-        let keeps_tokens = matches!(document.authentication, Authentication::AuthorizationCode { .. });
-        let (fields, state) = match keeps_tokens {
-            true => (before.open(&keys).map_err(unsealable)?, before.state),
-            false => (SecretFields::default(), State::Connected),
-        };
-        // A provider that did not know the secret of before is asked again with this one.
-        let healed = state == State::Revoked && fields.refresh_token.is_some();
-        let state = if healed { State::Connected } else { state };
-        let fields = SecretFields { given: Some(secret), ..fields };
+            CredentialDocument { expires_ms: expires_ms.filter(|_| !is_client), ..before.document.clone() };
         let row = CredentialRow {
             version: before.row.version + 1,
-            document: text_of(&document)?,
-            state: state.as_str().to_owned(),
-            expires_ms: match keeps_tokens {
-                true if healed => Some(0),
-                true => before.row.expires_ms,
-                false => first_token_ms(&document).or(expires_ms),
-            },
-            refresh_ms: match healed {
-                true => Some(0),
-                false => before.row.refresh_ms.filter(|_| keeps_tokens).or(first_token_ms(&document)),
-            },
+            document: to_json(&document)?,
             changed_ms: now_ms,
             last_used_ms: before.last_used_ms(),
             ..before.row.clone()
         };
-        let row = sealed(&keys, row, &document, &fields)?;
-        self.store(&shelf, row, Some(before), precondition, now_ms).await.map(|(stored, _)| stored)
+        let (row, fields) = match document.authentication {
+            Authentication::AuthorizationCode { .. } => {
+                let fields = before.open(&keys).map_err(cannot_open)?;
+                // The provider rejected the client with its old secret: refresh now with the new one.
+                let is_recovered = before.state == State::Revoked && fields.refresh_token.is_some();
+                let row = match is_recovered {
+                    true => CredentialRow { expires_ms: Some(0), refresh_ms: Some(0), ..as_connected(row) },
+                    false => row,
+                };
+                (row, fields)
+            }
+            _ => {
+                let refresh_ms = first_refresh_ms(&document);
+                let row =
+                    CredentialRow { expires_ms: refresh_ms.or(expires_ms), refresh_ms, ..as_connected(row) };
+                (row, SecretFields::default())
+            }
+        };
+        let fields = SecretFields { given: Some(secret), ..fields };
+        let row = seal_row(&keys, row, &document, &fields)?;
+        self.store(&snapshot, row, Some(before), precondition, now_ms).await.map(|(stored, _)| stored)
     }
 
-    /// Removes a credential.
+    /// Deletes a credential.
     pub async fn remove(
         &self,
         organization: &Name,
@@ -143,25 +146,25 @@ impl Credentials {
         precondition: &Precondition,
         now_ms: u64,
     ) -> Result<(), CallError> {
-        let _turn = self.0.changing.lock().await;
+        let _writing = self.0.writes.lock().await;
         self.0.store.delete_credential(organization, name, precondition).await?;
-        let mut shelf = Shelf::clone(&self.0.shelf.load());
-        shelf.remove(organization, name);
-        self.swap(shelf, organization, now_ms);
+        let mut snapshot = CredentialSnapshot::clone(&self.0.snapshot.load());
+        snapshot.remove(organization, name);
+        self.publish(snapshot, organization, now_ms);
         Ok(())
     }
 
-    /// Forgets the credentials of an organization that is gone; the store forgot them with it.
+    /// Removes the credentials of a deleted organization from memory. The store deleted them with the organization.
     pub async fn forget_organization(&self, organization: &Name) {
-        let _turn = self.0.changing.lock().await;
-        let mut shelf = Shelf::clone(&self.0.shelf.load());
-        shelf.remove_organization(organization);
-        self.0.shelf.store(Arc::new(shelf));
+        let _writing = self.0.writes.lock().await;
+        let mut snapshot = CredentialSnapshot::clone(&self.0.snapshot.load());
+        snapshot.remove_organization(organization);
+        self.0.snapshot.store(Arc::new(snapshot));
     }
 
     async fn store(
         &self,
-        shelf: &Shelf,
+        snapshot: &CredentialSnapshot,
         row: CredentialRow,
         before: Option<&Arc<Credential>>,
         precondition: &Precondition,
@@ -169,97 +172,83 @@ impl Credentials {
     ) -> Result<(Arc<Credential>, WriteResult), CallError> {
         let written = self.0.store.put_credential(&row, precondition).await?;
         let row = CredentialRow { revision: written.revision.0, ..row };
-        let credential = self.put_on(shelf, row, before, now_ms)?;
-        Ok((credential, written))
+        Ok((self.publish_row(snapshot, row, before, now_ms)?, written))
     }
 
-    /// Puts what was stored in force.
-    pub(super) fn put_on(
+    /// Publishes a stored row in a new snapshot.
+    pub(super) fn publish_row(
         &self,
-        shelf: &Shelf,
+        snapshot: &CredentialSnapshot,
         row: CredentialRow,
         before: Option<&Arc<Credential>>,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CallError> {
-        let shared: Arc<Shared> = before.map_or_else(Arc::default, |before| Arc::clone(&before.shared));
-        if before
-            .is_some_and(|before| before.row.document != row.document || before.row.version != row.version)
-        {
-            // Whoever did not answer may have been named wrongly.
-            shared.paused_until_ms.store(0, std::sync::atomic::Ordering::Relaxed);
+        let shared = before.map(|before| Arc::clone(&before.shared)).unwrap_or_default();
+        let is_changed = |before: &Arc<Credential>| {
+            before.row.document != row.document || before.row.version != row.version
+        };
+        if before.is_some_and(is_changed) {
+            // The change may have fixed the provider's URL.
+            shared.paused_until_ms.store(0, Ordering::Relaxed);
         }
         let organization = row.organization.clone();
-        let credential = Credential::read(row, shared).map(Arc::new).ok_or_else(|| {
-            CallError::new(
-                ErrorType::Internal,
-                "the stored credential does not read back",
-                "tell the operator",
-            )
-        })?;
-        let mut shelf = shelf.clone();
-        shelf.put(Arc::clone(&credential));
-        self.swap(shelf, &organization, now_ms);
+        let credential = Credential::parse(row, shared).map(Arc::new);
+        let credential = credential.ok_or_else(|| internal("the stored credential cannot be parsed"))?;
+        let mut snapshot = snapshot.clone();
+        snapshot.insert_all([Arc::clone(&credential)]);
+        self.publish(snapshot, &organization, now_ms);
         Ok(credential)
     }
 }
 
-/// A client of its own right gets its first token when it is first used: the one that it has not got is long over.
-fn first_token_ms(document: &CredentialDocument) -> Option<u64> {
+/// A client-credentials grant gets its first token on first use: its expiry is in the past until then.
+fn first_refresh_ms(document: &CredentialDocument) -> Option<u64> {
     matches!(document.authentication, Authentication::ClientCredentials(_)).then_some(0)
 }
 
-/// The keys, or why there are none.
-pub(super) fn open_keys(shelf: &Shelf) -> Result<Arc<Keyring>, CallError> {
-    match &shelf.keys {
+fn as_connected(row: CredentialRow) -> CredentialRow {
+    CredentialRow { state: State::Connected.as_str().to_owned(), ..row }
+}
+
+/// Returns the root keys, or an error with the reason why the store is sealed.
+pub(super) fn open_keys(snapshot: &CredentialSnapshot) -> Result<Arc<Keyring>, CallError> {
+    match &snapshot.keys {
         Keys::Open(keys) => Ok(Arc::clone(keys)),
-        Keys::Sealed(why) => Err(CallError::new(
+        Keys::Sealed(reason) => Err(CallError::new(
             ErrorType::Unavailable,
-            format!("the credential store is sealed: {why}"),
-            "give the root key with `POST /v1/unseal`, or mend its source and start the daemon again",
+            format!("the credential store is sealed: {reason}"),
+            "send the root key with `POST /v1/unseal`, or fix its source and restart the daemon",
         )),
     }
 }
 
-/// A row with these fields sealed in it.
-pub(super) fn sealed(
+/// Encrypts the fields into a row.
+pub(super) fn seal_row(
     keys: &Keyring,
     row: CredentialRow,
     document: &CredentialDocument,
     fields: &SecretFields,
 ) -> Result<CredentialRow, CallError> {
-    let sealed = keys.seal(&place_of(&row, document), &fields.encode()).map_err(unsealable)?;
-    Ok(CredentialRow { sealed: as_text(&sealed), ..row })
+    let sealed = keys.seal(&seal_context(&row, document), &fields.encode()).map_err(cannot_open)?;
+    Ok(CredentialRow { sealed: to_stored(&sealed), ..row })
 }
 
-pub(super) fn unsealable(error: EnvelopeError) -> CallError {
-    CallError::new(ErrorType::Unavailable, error.to_string(), "see the daemon's log; store the secret anew")
+pub(super) fn cannot_open(error: EnvelopeError) -> CallError {
+    CallError::new(ErrorType::Unavailable, error.to_string(), "see the daemon's log; store the secret again")
 }
 
-fn fields_of(secret: Option<Secret>) -> SecretFields {
-    secret.map(SecretFields::given).unwrap_or_default()
+fn to_json(document: &CredentialDocument) -> Result<String, CallError> {
+    serde_json::to_string(document).map_err(|error| internal(error.to_string()))
 }
 
-fn text_of(document: &CredentialDocument) -> Result<String, CallError> {
-    serde_json::to_string(document)
-        .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))
-}
-
-fn no_text() -> SealedText {
-    SealedText { root_key: String::new(), wrapped_key: String::new(), secret: String::new() }
+fn internal(message: impl Into<String>) -> CallError {
+    CallError::new(ErrorType::Internal, message, "tell the operator")
 }
 
 fn kept_in_vault(name: &Name) -> CallError {
     CallError::new(
         ErrorType::Conflict,
         format!("the secret of the credential `{name}` is in a vault"),
-        "put the new one there: it is read anew within moments; or replace the credential with `PUT`",
-    )
-}
-
-fn too_many() -> CallError {
-    CallError::new(
-        ErrorType::QuotaExceeded,
-        format!("the organization has {PER_ORGANIZATION} credentials, and no more can be stored"),
-        "remove those that nobody uses",
+        "change it in the vault: the daemon reads it again shortly; or replace the credential with `PUT`",
     )
 }

@@ -1,7 +1,7 @@
-//! What a credential is for and where it may go: everything of it that is not secret.
+//! The part of a credential that is not secret: what it is for, and where it may be sent.
 //!
-//! It is stored as JSON text, and that very text is bound into the ciphertext of the secret: whoever writes another host
-//! into the row has a secret that does not open.
+//! It is stored as JSON text, and this text is part of the secret's associated data: after a change of the host in the
+//! database row the secret does not decrypt.
 
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CredentialBinding, CredentialOwner};
@@ -10,60 +10,52 @@ use toolgate_admission::{CredentialBinding, CredentialOwner};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialDocument {
-    /// What it is for, like `stripe`: what plugins ask for and operators grant.
+    /// The service, like `stripe`: plugins ask for it and operators grant it by this name.
     pub provider: String,
-    /// How it is shown to the provider.
     pub authentication: Authentication,
-    /// The requests that it is put into.
+    /// The requests that carry it.
     pub bound_to: Vec<CredentialBinding>,
-    /// The user whose it is; none for the organization's.
+    /// The user that owns it; `None` if the organization owns it.
     pub user: Option<String>,
-    /// Whether the organization's serves sessions of a user who has none of this provider.
+    /// Whether sessions of users without an own credential of this provider may use the organization's.
     pub shared: bool,
-    /// When what a person gave is no longer good.
+    /// Expiry of a secret that a person entered, in milliseconds since 1970.
     pub expires_ms: Option<u64>,
-    /// Where in a vault its secret is, as `MOUNT/PATH#FIELD`; none where it is stored here.
+    /// Path of its secret in a vault, as `MOUNT/PATH#FIELD`; `None` if the secret is stored here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vault: Option<String>,
 }
 
-/// How a credential is shown to its provider.
+/// How a request carries a credential.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
 pub enum Authentication {
-    /// A key in a header of the operator's choice.
+    /// An API key in a header.
     #[serde(rename = "api_key_header")]
     ApiKeyHeader {
         /// The header, in lower case.
         header: String,
-        /// What stands before the key.
+        /// Text before the key.
         prefix: String,
     },
-    /// A key in the query.
+    /// An API key in a query parameter.
     #[serde(rename = "api_key_query")]
-    ApiKeyQuery {
-        /// The parameter.
-        query: String,
-    },
+    ApiKeyQuery { query: String },
     /// `Authorization: Bearer …`.
     #[serde(rename = "bearer")]
     Bearer {},
     /// `Authorization: Basic …`.
     #[serde(rename = "basic")]
-    Basic {
-        /// The user's name.
-        username: String,
-    },
+    Basic { username: String },
     /// OAuth2 client credentials (RFC 6749, section 4.4).
     #[serde(rename = "oauth2_client_credentials")]
     ClientCredentials(OauthClient),
     /// OAuth2 authorization code with PKCE (RFC 6749, section 4.1; RFC 7636).
     #[serde(rename = "oauth2_authorization_code")]
     AuthorizationCode {
-        /// The client.
         #[serde(flatten)]
         client: OauthClient,
-        /// Where the person says yes.
+        /// The authorization endpoint, where the user consents.
         authorization_url: String,
     },
 }
@@ -71,18 +63,15 @@ pub enum Authentication {
 /// A client of an OAuth2 provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OauthClient {
-    /// Its id.
     pub client_id: String,
-    /// Where tokens are to be had.
+    /// The token endpoint.
     pub token_url: String,
-    /// What is asked for.
     pub scopes: Vec<String>,
-    /// Whether the client's secret goes into the body of a request for a token and not into its header.
+    /// Whether a token request carries the client secret in its body instead of its header.
     pub secret_in_body: bool,
 }
 
 impl CredentialDocument {
-    /// Whose it is.
     pub fn owner(&self) -> CredentialOwner {
         match &self.user {
             Some(user) => CredentialOwner::User(user.clone()),
@@ -92,7 +81,7 @@ impl CredentialDocument {
 }
 
 impl Authentication {
-    /// The kind as documents write it.
+    /// The `kind` in the HTTP interface.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::ApiKeyHeader { .. } | Self::ApiKeyQuery { .. } => "api_key",
@@ -103,7 +92,7 @@ impl Authentication {
         }
     }
 
-    /// The OAuth2 client, where it is one.
+    /// The OAuth2 client; `None` for other kinds.
     pub fn client(&self) -> Option<&OauthClient> {
         match self {
             Self::ClientCredentials(client) | Self::AuthorizationCode { client, .. } => Some(client),

@@ -1,12 +1,12 @@
-//! How a secret lies on disk: sealed under a key of its own, which is wrapped under the root key.
+//! Envelope encryption of secrets: each secret is encrypted under a data key of its own, which is encrypted under the root
+//! key. Both use AES-256-GCM with random nonces.
 //!
-//! Both are AES-256-GCM with random nonces. What the secret belongs to (organization, credential, version, user, kind,
-//! and the whole document that says where it may go) is bound in as associated data, so a ciphertext opens in its own
-//! place alone: not for another organization, not under another version, and not after somebody has written another
-//! host into the row. The data key is new for every version and used once, so that its nonce cannot meet itself; the
-//! root key wraps data keys alone, far fewer than the 2³² that random nonces are good for.
+//! The associated data (AAD) binds a ciphertext to its organization, credential, version, user, kind and the whole document
+//! that says where the secret may be sent. So it does not decrypt for another organization or version, or after a
+//! change of the host in the database row. Each version has a new data key that encrypts once, so its nonce is never
+//! reused. The root key encrypts data keys only, far fewer than the 2³² messages that random nonces allow.
 //!
-//! Every part begins with a byte that names the format, so that a later one can be told from this.
+//! Every ciphertext begins with a format byte.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
@@ -17,137 +17,133 @@ use zeroize::Zeroizing;
 use super::root_key::{RootKey, RootKeyId};
 use crate::keys::KEY_BYTES;
 
-/// The format of this file.
 const FORMAT: u8 = 1;
 const TAG_BYTES: usize = 16;
 
-/// What a ciphertext is bound to.
+/// Identifies the owner of a ciphertext, as its associated data.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    /// The organization.
+pub struct SealContext<'a> {
     pub organization: &'a str,
-    /// The credential's id, which no other credential ever had.
+    /// The credential's id, never reused.
     pub id: &'a str,
-    /// The credential's name.
     pub name: &'a str,
-    /// Counts its secrets.
+    /// Incremented with each new secret.
     pub version: u64,
-    /// The user whose it is; none for the organization's.
+    /// The user that owns the credential; `None` if the organization owns it.
     pub user: Option<&'a str>,
-    /// What kind it is.
     pub kind: &'a str,
-    /// The document that says where it may go, as it is stored.
+    /// The credential's document as stored.
     pub document: &'a str,
 }
 
-/// A place as the cipher takes it: the same bytes each time, so whoever opens often keeps them.
-pub struct Bound {
+/// The associated data of a [`SealContext`], computed once for credentials that are often opened.
+pub struct AssociatedData {
     key: Vec<u8>,
     secret: Vec<u8>,
 }
 
-/// A secret as it is stored.
+/// An encrypted secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
-    /// Under which root key the data key is wrapped.
+pub struct SealedSecret {
+    /// The root key that encrypts the data key.
     pub root_key: RootKeyId,
-    /// The data key.
+    /// The encrypted data key.
     pub wrapped_key: Vec<u8>,
-    /// The secret under the data key.
+    /// The secret, encrypted under the data key.
     pub secret: Vec<u8>,
 }
 
-/// Why a ciphertext was not opened or made.
+/// The secret parts of a credential.
+#[derive(Default)]
+pub struct SecretFields {
+    /// The key, token, password or client secret that a person entered.
+    pub given: Option<Secret>,
+    /// OAuth2 access token.
+    pub access_token: Option<Secret>,
+    /// OAuth2 refresh token.
+    pub refresh_token: Option<Secret>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
-    /// It was changed, or is in another place than it was made for.
-    #[error("the stored secret was changed or is not in its place")]
+    /// The ciphertext was changed, or belongs to another context.
+    #[error("the stored secret was changed or does not belong to this credential")]
     Tampered,
-    /// It was made by a later version.
+    /// A later version wrote it.
     #[error("the stored secret has a format that this version does not know")]
     UnknownFormat,
-    /// It is under a root key that is not at hand.
-    #[error("the stored secret is under the root key `{0}`, which is not at hand")]
+    #[error("the stored secret is encrypted under the root key `{0}`, which is not loaded")]
     OtherRootKey(RootKeyId),
-    /// The system gives no random numbers, or the cipher refused.
-    #[error("the secret cannot be sealed")]
+    /// The random number generator or the cipher failed.
+    #[error("the secret cannot be encrypted")]
     Unsealable,
 }
 
-/// Seals a secret for its place, under a new data key.
-pub fn seal(root: &RootKey, place: &Place<'_>, secret: &[u8]) -> Result<Sealed, EnvelopeError> {
+/// Encrypts a secret under a new data key.
+pub fn seal(root: &RootKey, context: &SealContext<'_>, secret: &[u8]) -> Result<SealedSecret, EnvelopeError> {
     let mut data_key = Zeroizing::new([0; KEY_BYTES]);
     SystemRandom::new().fill(&mut *data_key).map_err(|_| EnvelopeError::Unsealable)?;
-    Ok(Sealed {
+    Ok(SealedSecret {
         root_key: root.id(),
-        wrapped_key: encrypt(root.expose(), &place.of_key(root.id()), &*data_key)?,
-        secret: encrypt(&*data_key, &place.of_secret(), secret)?,
+        wrapped_key: encrypt(root.expose(), &context.key_aad(root.id()), &*data_key)?,
+        secret: encrypt(&*data_key, &context.secret_aad(), secret)?,
     })
 }
 
-/// Opens what was sealed for this place.
-pub fn open(root: &RootKey, bound: &Bound, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
-    let data_key = unwrap(root, &bound.key, sealed)?;
-    decrypt(data_key.expose(), &bound.secret, &sealed.secret)
+/// Decrypts a secret.
+pub fn open(root: &RootKey, aad: &AssociatedData, sealed: &SealedSecret) -> Result<Secret, EnvelopeError> {
+    let data_key = unwrap(root, &aad.key, sealed)?;
+    decrypt(data_key.expose(), &aad.secret, &sealed.secret)
 }
 
-/// The same secret with its data key wrapped under another root key. The secret itself is not opened.
+/// Encrypts the data key under another root key, without decrypting the secret.
 pub fn rewrap(
     from: &RootKey,
     to: &RootKey,
-    place: &Place<'_>,
-    sealed: &Sealed,
-) -> Result<Sealed, EnvelopeError> {
-    let data_key = unwrap(from, &place.of_key(sealed.root_key), sealed)?;
-    let wrapped_key = encrypt(to.expose(), &place.of_key(to.id()), data_key.expose())?;
-    Ok(Sealed { root_key: to.id(), wrapped_key, secret: sealed.secret.clone() })
+    context: &SealContext<'_>,
+    sealed: &SealedSecret,
+) -> Result<SealedSecret, EnvelopeError> {
+    let data_key = unwrap(from, &context.key_aad(sealed.root_key), sealed)?;
+    let wrapped_key = encrypt(to.expose(), &context.key_aad(to.id()), data_key.expose())?;
+    Ok(SealedSecret { root_key: to.id(), wrapped_key, secret: sealed.secret.clone() })
 }
 
-/// One root key under another, for as long as a rotation lasts.
+/// Encrypts a root key under another one, for the duration of a rotation.
 pub fn wrap_root(under: &RootKey, key: &RootKey) -> Result<Vec<u8>, EnvelopeError> {
-    encrypt(under.expose(), &of_root(under.id(), key.id()), key.expose())
+    encrypt(under.expose(), &root_aad(under.id(), key.id()), key.expose())
 }
 
-/// The root key `id`, which was wrapped under this one.
+/// Decrypts the root key `id`.
 pub fn unwrap_root(under: &RootKey, id: RootKeyId, wrapped: &[u8]) -> Result<RootKey, EnvelopeError> {
-    let key = decrypt(under.expose(), &of_root(under.id(), id), wrapped)?;
+    let key = decrypt(under.expose(), &root_aad(under.id(), id), wrapped)?;
     let key = RootKey::from_bytes(key.expose()).map_err(|_| EnvelopeError::Tampered)?;
     if key.id() == id { Ok(key) } else { Err(EnvelopeError::Tampered) }
 }
 
-fn unwrap(root: &RootKey, bound: &[u8], sealed: &Sealed) -> Result<Secret, EnvelopeError> {
-    if root.id() != sealed.root_key {
-        return Err(EnvelopeError::OtherRootKey(sealed.root_key));
-    }
-    decrypt(root.expose(), bound, &sealed.wrapped_key)
-}
-
-impl Place<'_> {
-    /// What secrets of this place under that root key are bound to.
-    pub fn bind(&self, root: RootKeyId) -> Bound {
-        Bound { key: self.of_key(root), secret: self.of_secret() }
+impl SealContext<'_> {
+    /// The associated data for a secret under this root key.
+    pub fn associated_data(&self, root: RootKeyId) -> AssociatedData {
+        AssociatedData { key: self.key_aad(root), secret: self.secret_aad() }
     }
 
-    fn of_secret(&self) -> Vec<u8> {
-        self.bound(b"toolgate credential secret", b"")
+    fn secret_aad(&self) -> Vec<u8> {
+        self.aad(b"toolgate credential secret", b"")
     }
 
-    fn of_key(&self, root: RootKeyId) -> Vec<u8> {
-        self.bound(b"toolgate credential key", root.to_string().as_bytes())
+    fn key_aad(&self, root: RootKeyId) -> Vec<u8> {
+        self.aad(b"toolgate credential key", root.to_string().as_bytes())
     }
 
-    /// Each part with its length before it, so that no two places read alike.
-    fn bound(&self, purpose: &[u8], more: &[u8]) -> Vec<u8> {
+    fn aad(&self, purpose: &[u8], root: &[u8]) -> Vec<u8> {
         let document = digest(&SHA256, self.document.as_bytes());
         let user = self.user.map(|user| [b"user ", user.as_bytes()].concat()).unwrap_or_default();
-        let version = self.version.to_be_bytes();
-        joined(&[
+        length_prefixed(&[
             purpose,
-            more,
+            root,
             self.organization.as_bytes(),
             self.id.as_bytes(),
             self.name.as_bytes(),
-            &version,
+            &self.version.to_be_bytes(),
             &user,
             self.kind.as_bytes(),
             document.as_ref(),
@@ -155,39 +151,89 @@ impl Place<'_> {
     }
 }
 
-fn of_root(under: RootKeyId, id: RootKeyId) -> Vec<u8> {
-    joined(&[b"toolgate root key", under.to_string().as_bytes(), id.to_string().as_bytes()])
-}
-
-fn joined(parts: &[&[u8]]) -> Vec<u8> {
-    let mut joined = vec![FORMAT];
-    for part in parts {
-        joined.extend_from_slice(&(part.len() as u64).to_be_bytes());
-        joined.extend_from_slice(part);
+/// Encoding: a tag byte, a big-endian length of 4 bytes and the value, for each field that is present. Not JSON: a JSON
+/// library leaves copies in memory that are not zeroized.
+impl SecretFields {
+    pub fn from_given(secret: Secret) -> Self {
+        Self { given: Some(secret), ..Self::default() }
     }
-    joined
+
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let parts = || {
+            let fields = [&self.given, &self.access_token, &self.refresh_token];
+            (1_u8..).zip(fields).filter_map(|(tag, field)| Some((tag, field.as_ref()?.expose())))
+        };
+        // Allocated at its final size: a reallocation would leave a copy behind.
+        let length = parts().map(|(_, bytes)| 5 + bytes.len()).sum();
+        let mut encoded = Zeroizing::new(Vec::with_capacity(length));
+        for (tag, bytes) in parts() {
+            encoded.push(tag);
+            encoded.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
+            encoded.extend_from_slice(bytes);
+        }
+        encoded
+    }
+
+    /// Returns `None` for any other bytes.
+    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let mut fields = Self::default();
+        while let Some((tag, rest)) = bytes.split_first() {
+            let (length, rest) = rest.split_first_chunk::<4>()?;
+            let (value, rest) = rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)?;
+            let field = match tag {
+                1 => &mut fields.given,
+                2 => &mut fields.access_token,
+                3 => &mut fields.refresh_token,
+                _ => return None,
+            };
+            *field = Some(Secret::new(value.to_vec()));
+            bytes = rest;
+        }
+        Some(fields)
+    }
 }
 
-/// The format, the nonce, the ciphertext and its tag.
-fn encrypt(key: &[u8], bound: &[u8], plain: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
+fn unwrap(root: &RootKey, aad: &[u8], sealed: &SealedSecret) -> Result<Secret, EnvelopeError> {
+    if root.id() != sealed.root_key {
+        return Err(EnvelopeError::OtherRootKey(sealed.root_key));
+    }
+    decrypt(root.expose(), aad, &sealed.wrapped_key)
+}
+
+fn root_aad(under: RootKeyId, id: RootKeyId) -> Vec<u8> {
+    length_prefixed(&[b"toolgate root key", under.to_string().as_bytes(), id.to_string().as_bytes()])
+}
+
+/// Lengths make the encoding unambiguous: two contexts never have the same bytes.
+fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
+    let mut encoded = vec![FORMAT];
+    for part in parts {
+        encoded.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        encoded.extend_from_slice(part);
+    }
+    encoded
+}
+
+/// Returns format, nonce, ciphertext and tag.
+fn encrypt(key: &[u8], aad: &[u8], plain: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
     let unsealable = |_| EnvelopeError::Unsealable;
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).map_err(unsealable)?);
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new().fill(&mut nonce).map_err(unsealable)?;
+    // The capacity includes the tag, so the plaintext is encrypted in place and never copied by a reallocation.
     let mut out = Vec::with_capacity(1 + NONCE_LEN + plain.len() + TAG_BYTES);
     out.push(FORMAT);
     out.extend_from_slice(&nonce);
     out.extend_from_slice(plain);
-    // The room for the tag is there already, so the plain text is encrypted where it lies and never left behind.
     let (_, text) = out.split_at_mut(1 + NONCE_LEN);
     let tag = key
-        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(bound), text)
+        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text)
         .map_err(unsealable)?;
     out.extend_from_slice(tag.as_ref());
     Ok(out)
 }
 
-fn decrypt(key: &[u8], bound: &[u8], sealed: &[u8]) -> Result<Secret, EnvelopeError> {
+fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Result<Secret, EnvelopeError> {
     let (format, rest) = sealed.split_first().ok_or(EnvelopeError::Tampered)?;
     if *format != FORMAT {
         return Err(EnvelopeError::UnknownFormat);
@@ -197,7 +243,7 @@ fn decrypt(key: &[u8], bound: &[u8], sealed: &[u8]) -> Result<Secret, EnvelopeEr
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_| EnvelopeError::Tampered)?;
     let mut text = Zeroizing::new(text.to_vec());
     let plain = LessSafeKey::new(key)
-        .open_in_place(nonce, Aad::from(bound), &mut text)
+        .open_in_place(nonce, Aad::from(aad), &mut text)
         .map_err(|_| EnvelopeError::Tampered)?;
     Ok(Secret::new(plain.to_vec()))
 }

@@ -1,8 +1,8 @@
-//! OAuth2 in two grants: a client of its own right, and a person who says yes, with PKCE (RFC 6749, RFC 7636).
+//! OAuth2 requests of two grants: client credentials, and authorization code with PKCE (RFC 6749, RFC 7636).
 //!
-//! The library builds requests and reads answers; who sends them is handed in, so that they leave by the same vetted way
-//! as everything else. What the library hands out is turned into secrets at once: its own types keep copies that are not
-//! wiped. Of a provider's answer nothing is told but its code, since the rest can hold a token.
+//! The `oauth2` crate builds requests and parses responses, and the sandbox crate's HTTPS client sends them, with its
+//! checks of addresses. Tokens are moved into [`Secret`] at once, since the types of `oauth2` are not zeroized. Errors
+//! contain the error code of a response and nothing else of it, which can contain a token.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,56 +23,66 @@ use oauth2::{
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use toolgate_admission::Unusable;
-use toolgate_sandbox::{SHORTEST_SECRET, Secret};
+use toolgate_sandbox::{HostClient, SHORTEST_SECRET, Secret};
 
 use super::document::OauthClient;
-use super::inject::sendable;
+use super::injection::is_sendable;
 
-/// Sends a request for a token and gives back its answer, whatever status it has. Follows no redirects.
-pub type TokenClient = Arc<dyn Fn(HttpRequest) -> TokenAnswer + Send + Sync>;
+/// Sends a request to a token endpoint or a vault and returns the response with any status, without following redirects.
+/// Tests replace it by a fake.
+pub type TokenClient = Arc<dyn Fn(HttpRequest) -> TokenResponseFuture + Send + Sync>;
 
-/// What comes of sending one.
-pub type TokenAnswer = Pin<Box<dyn Future<Output = Result<HttpResponse, TokenClientError>> + Send>>;
+pub type TokenResponseFuture = Pin<Box<dyn Future<Output = Result<HttpResponse, TokenClientError>> + Send>>;
 
-/// A request for a token got no answer.
+/// A request got no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TokenClientError(pub String);
 
-/// What a provider handed out.
-pub struct Tokens {
-    pub access: Secret,
-    /// None where the one before stays good, or there is none.
-    pub refresh: Option<Secret>,
-    /// How long the access token is good; none where the provider does not say.
-    pub life: Option<Duration>,
+/// A [`TokenClient`] that sends with the sandbox crate's HTTPS client.
+pub fn token_client(client: HostClient) -> TokenClient {
+    Arc::new(move |request| {
+        let client = client.clone();
+        Box::pin(
+            async move { client.send(request).await.map_err(|error| TokenClientError(error.to_string())) },
+        )
+    })
 }
 
-/// Why a provider handed out nothing.
+/// Tokens of a provider.
+pub struct Tokens {
+    pub access: Secret,
+    /// `None` if the previous refresh token stays valid, or there is none.
+    pub refresh: Option<Secret>,
+    /// Lifetime of the access token; `None` if the provider does not send it.
+    pub lifetime: Option<Duration>,
+}
+
+/// Why a provider issued no tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoTokens {
-    /// It said no, and will say so again.
+pub enum TokenFailure {
+    /// The provider refused. Another try would be refused too.
     Refused(Unusable),
-    /// It did not answer, or not as OAuth2 says.
+    /// The provider did not respond, or not as RFC 6749 specifies.
     Unavailable(String),
 }
 
-/// An authorization that a person is asked for.
-pub struct Asked {
-    /// Where to.
+/// An authorization request (RFC 6749, section 4.1.1).
+pub struct AuthorizationRequest {
+    /// The URL that the user opens.
     pub url: String,
-    /// What comes back with the answer, and is known to nobody else.
+    /// CSRF token that the response must contain.
     pub state: String,
-    /// What proves that the one who asks for tokens is the one who asked for the authorization.
+    /// PKCE verifier: proves that the token request comes from the client that made the authorization request.
     pub verifier: Secret,
 }
 
-/// A request for tokens under way.
-pub type Fetching = Pin<Box<dyn Future<Output = Result<Tokens, NoTokens>> + Send>>;
+/// A token request in progress.
+pub type TokenRequest = Pin<Box<dyn Future<Output = Result<Tokens, TokenFailure>> + Send>>;
 
 type Client<HasTokenUrl = EndpointSet> = oauth2::Client<
     BasicErrorResponse,
-    Handed,
+    TokenBody,
     BasicTokenIntrospectionResponse,
     StandardRevocableToken,
     BasicRevocationErrorResponse,
@@ -83,34 +93,34 @@ type Client<HasTokenUrl = EndpointSet> = oauth2::Client<
     HasTokenUrl,
 >;
 
-/// An answer with tokens (RFC 6749, section 5.1). Not the library's own, for which a life is always a number.
+/// Body of a successful token response (RFC 6749, section 5.1). Unlike the type of `oauth2`, it accepts `expires_in` as text.
 #[derive(Debug, Serialize, Deserialize)]
-struct Handed {
+struct TokenBody {
     access_token: AccessToken,
     #[serde(deserialize_with = "deserialize_untagged_enum_case_insensitive")]
     token_type: BasicTokenType,
-    #[serde(default, deserialize_with = "seconds")]
+    #[serde(default, deserialize_with = "deserialize_seconds")]
     expires_in: Option<u64>,
     #[serde(default)]
     refresh_token: Option<RefreshToken>,
 }
 
-/// A number, or its digits as text, which Azure AD sends.
-fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+/// Accepts a number, or its digits as text, as Azure AD sends it.
+fn deserialize_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    enum Seconds {
         Number(u64),
         Digits(String),
     }
     match Option::deserialize(from)? {
         None => Ok(None),
-        Some(Written::Number(seconds)) => Ok(Some(seconds)),
-        Some(Written::Digits(digits)) => digits.parse().map(Some).map_err(D::Error::custom),
+        Some(Seconds::Number(seconds)) => Ok(Some(seconds)),
+        Some(Seconds::Digits(digits)) => digits.parse().map(Some).map_err(D::Error::custom),
     }
 }
 
-impl TokenResponse for Handed {
+impl TokenResponse for TokenBody {
     type TokenType = BasicTokenType;
 
     fn access_token(&self) -> &AccessToken {
@@ -134,10 +144,10 @@ impl TokenResponse for Handed {
     }
 }
 
-/// A type of its own, since the compiler cannot tell of a closure here that its futures may go to another thread.
+/// Adapts a [`TokenClient`] to `oauth2`. A type, since rustc cannot prove that the futures of a closure are `Send` here.
 struct Sender {
     http: TokenClient,
-    /// Of the answer; zero before there is one.
+    /// Status of the response; zero before there is one.
     status: Arc<AtomicU16>,
 }
 
@@ -153,150 +163,148 @@ impl Sender {
 
 impl<'c> AsyncHttpClient<'c> for Sender {
     type Error = TokenClientError;
-    type Future = TokenAnswer;
+    type Future = TokenResponseFuture;
 
-    fn call(&'c self, request: HttpRequest) -> TokenAnswer {
-        let (sent, status) = ((self.http)(request), Arc::clone(&self.status));
+    fn call(&'c self, request: HttpRequest) -> TokenResponseFuture {
+        let (response, status) = ((self.http)(request), Arc::clone(&self.status));
         Box::pin(async move {
-            let answer = sent.await?;
-            status.store(answer.status().as_u16(), Ordering::Relaxed);
-            Ok(answer)
+            let response = response.await?;
+            status.store(response.status().as_u16(), Ordering::Relaxed);
+            Ok(response)
         })
     }
 }
 
-/// Where a person says yes to these scopes.
-pub fn ask(client: &OauthClient, authorization_url: &str, redirect_url: &str) -> Result<Asked, NoTokens> {
+/// Builds an authorization request with PKCE.
+pub fn authorization_request(
+    client: &OauthClient,
+    authorization_url: &str,
+    redirect_url: &str,
+) -> Result<AuthorizationRequest, TokenFailure> {
     let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
-    let authorization = AuthUrl::new(authorization_url.to_owned()).map_err(unsound)?;
-    let asked = client_of(client, None)?.set_auth_uri(authorization);
-    let asked = asked.set_redirect_uri(redirect(redirect_url)?);
-    let (url, state) = asked
+    let authorization = AuthUrl::new(authorization_url.to_owned()).map_err(invalid_url)?;
+    let redirect = RedirectUrl::new(redirect_url.to_owned()).map_err(invalid_url)?;
+    let configured = build_client(client, None)?.set_auth_uri(authorization).set_redirect_uri(redirect);
+    let (url, state) = configured
         .authorize_url(CsrfToken::new_random)
         .add_scopes(client.scopes.iter().cloned().map(Scope::new))
         .set_pkce_challenge(challenge)
         .url();
     let verifier = Secret::new(verifier.into_secret().into_bytes());
-    Ok(Asked { url: url.into(), state: state.into_secret(), verifier })
+    Ok(AuthorizationRequest { url: url.into(), state: state.into_secret(), verifier })
 }
 
-/// Tokens for the code that a person's yes gave.
-pub fn exchange(
+/// Exchanges an authorization code for tokens (RFC 6749, section 4.1.3).
+pub fn exchange_code(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,
     redirect_url: &str,
     code: &str,
     verifier: &Secret,
-) -> Result<Fetching, NoTokens> {
-    let client = client_of(client, secret)?.set_redirect_uri(redirect(redirect_url)?);
+) -> Result<TokenRequest, TokenFailure> {
+    let redirect = RedirectUrl::new(redirect_url.to_owned()).map_err(invalid_url)?;
+    let client = build_client(client, secret)?.set_redirect_uri(redirect);
     let (verifier, code) = (PkceCodeVerifier::new(text(verifier)?), AuthorizationCode::new(code.to_owned()));
     let http = Sender::new(http);
     Ok(Box::pin(async move {
         let request = client.exchange_code(code).set_pkce_verifier(verifier);
-        let answered = request.request_async(&http).await;
-        tokens(answered, http.status())
+        let response = request.request_async(&http).await;
+        tokens_of(response, http.status())
     }))
 }
 
-/// The next tokens.
+/// Refreshes tokens (RFC 6749, section 6).
 pub fn refresh(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,
     refresh_token: &Secret,
-) -> Result<Fetching, NoTokens> {
-    let (client, refresh_token) = (client_of(client, secret)?, RefreshToken::new(text(refresh_token)?));
+) -> Result<TokenRequest, TokenFailure> {
+    let (client, refresh_token) = (build_client(client, secret)?, RefreshToken::new(text(refresh_token)?));
     let http = Sender::new(http);
     Ok(Box::pin(async move {
         let request = client.exchange_refresh_token(&refresh_token);
-        let answered = request.request_async(&http).await;
-        tokens(answered, http.status())
+        let response = request.request_async(&http).await;
+        tokens_of(response, http.status())
     }))
 }
 
-/// Tokens for the client itself.
-pub fn of_client(
+/// Requests tokens by the client credentials grant (RFC 6749, section 4.4).
+pub fn client_credentials(
     http: &TokenClient,
     client: &OauthClient,
     secret: Option<&Secret>,
-) -> Result<Fetching, NoTokens> {
+) -> Result<TokenRequest, TokenFailure> {
     let scopes: Vec<Scope> = client.scopes.iter().cloned().map(Scope::new).collect();
-    let (client, http) = (client_of(client, secret)?, Sender::new(http));
+    let (client, http) = (build_client(client, secret)?, Sender::new(http));
     Ok(Box::pin(async move {
         let request = client.exchange_client_credentials().add_scopes(scopes);
-        let answered = request.request_async(&http).await;
-        tokens(answered, http.status())
+        let response = request.request_async(&http).await;
+        tokens_of(response, http.status())
     }))
 }
 
-fn client_of(client: &OauthClient, secret: Option<&Secret>) -> Result<Client, NoTokens> {
-    let token_url = TokenUrl::new(client.token_url.clone()).map_err(unsound)?;
+fn build_client(client: &OauthClient, secret: Option<&Secret>) -> Result<Client, TokenFailure> {
+    let token_url = TokenUrl::new(client.token_url.clone()).map_err(invalid_url)?;
     let place = if client.secret_in_body { AuthType::RequestBody } else { AuthType::BasicAuth };
-    let made = Client::<EndpointNotSet>::new(ClientId::new(client.client_id.clone())).set_auth_type(place);
-    let made = match secret {
-        Some(secret) => made.set_client_secret(ClientSecret::new(text(secret)?)),
-        None => made,
+    let built = Client::<EndpointNotSet>::new(ClientId::new(client.client_id.clone())).set_auth_type(place);
+    let built = match secret {
+        Some(secret) => built.set_client_secret(ClientSecret::new(text(secret)?)),
+        None => built,
     };
-    Ok(made.set_token_uri(token_url))
+    Ok(built.set_token_uri(token_url))
 }
 
-fn redirect(url: &str) -> Result<RedirectUrl, NoTokens> {
-    RedirectUrl::new(url.to_owned()).map_err(unsound)
-}
-
-fn text(secret: &Secret) -> Result<String, NoTokens> {
-    let text = std::str::from_utf8(secret.expose()).map_err(|_| NoTokens::Refused(Unusable::Revoked))?;
+fn text(secret: &Secret) -> Result<String, TokenFailure> {
+    let text = std::str::from_utf8(secret.expose()).map_err(|_| TokenFailure::Refused(Unusable::Revoked))?;
     Ok(text.to_owned())
 }
 
-fn unsound(error: oauth2::url::ParseError) -> NoTokens {
-    NoTokens::Unavailable(format!("an address of the provider is not sound: {error}"))
+fn invalid_url(error: oauth2::url::ParseError) -> TokenFailure {
+    TokenFailure::Unavailable(format!("a URL of the provider is not valid: {error}"))
 }
 
-type Refused = RequestTokenError<TokenClientError, BasicErrorResponse>;
+type RequestError = RequestTokenError<TokenClientError, BasicErrorResponse>;
 
-fn tokens(answered: Result<Handed, Refused>, status: u16) -> Result<Tokens, NoTokens> {
-    let answer = answered.map_err(|refused| no_tokens(&refused, status))?;
-    if *answer.token_type() != BasicTokenType::Bearer {
-        return Err(NoTokens::Unavailable(
-            "the provider hands out tokens of another type than `Bearer`".into(),
-        ));
+fn tokens_of(response: Result<TokenBody, RequestError>, status: u16) -> Result<Tokens, TokenFailure> {
+    let body = response.map_err(|error| token_failure(&error, status))?;
+    let unavailable = |why: &str| Err(TokenFailure::Unavailable(why.to_owned()));
+    if *body.token_type() != BasicTokenType::Bearer {
+        return unavailable("the provider issues tokens of another type than `Bearer`");
     }
     let secret = |text: &String| Secret::new(text.clone().into_bytes());
-    let access = secret(answer.access_token().secret());
-    if !sendable(access.expose()) {
-        return Err(NoTokens::Unavailable("the provider's token cannot stand in a header".into()));
+    let access = secret(body.access_token().secret());
+    if !is_sendable(access.expose()) {
+        return unavailable("a header cannot contain the provider's token");
     }
     if access.expose().len() < SHORTEST_SECRET {
-        return Err(NoTokens::Unavailable(
-            "the provider's token is too short to be blanked where it comes back".into(),
-        ));
+        return unavailable("the provider's token is too short to be redacted in responses");
     }
-    let refresh = answer.refresh_token().map(|token| secret(token.secret()));
-    Ok(Tokens { access, refresh, life: answer.expires_in() })
+    let refresh = body.refresh_token().map(|token| secret(token.secret()));
+    Ok(Tokens { access, refresh, lifetime: body.expires_in() })
 }
 
-/// INVARIANT: nothing of the answer is told but its code and its status.
-fn no_tokens(refused: &Refused, status: u16) -> NoTokens {
-    match refused {
+/// INVARIANT: the text contains the error code and the status of the response, and nothing else of it.
+fn token_failure(error: &RequestError, status: u16) -> TokenFailure {
+    use BasicErrorResponseType as Code;
+    let why = match error {
         RequestTokenError::ServerResponse(response) => match response.error() {
-            BasicErrorResponseType::InvalidGrant => NoTokens::Refused(Unusable::Expired),
-            BasicErrorResponseType::InvalidClient | BasicErrorResponseType::UnauthorizedClient => {
-                NoTokens::Refused(Unusable::Revoked)
+            Code::InvalidGrant => return TokenFailure::Refused(Unusable::Expired),
+            Code::InvalidClient | Code::UnauthorizedClient => {
+                return TokenFailure::Refused(Unusable::Revoked);
             }
-            BasicErrorResponseType::InvalidScope => NoTokens::Unavailable(
-                "the provider answered `invalid_scope`: it does not give the credential's `scopes` to this client"
-                    .into(),
-            ),
-            BasicErrorResponseType::Extension(_) => {
-                NoTokens::Unavailable("the provider answered with an error of its own".into())
+            Code::InvalidScope => {
+                "the provider responded `invalid_scope`: it does not grant the credential's `scopes` to this client"
+                    .to_owned()
             }
-            known => NoTokens::Unavailable(format!("the provider answered `{}`", known.as_ref())),
+            Code::Extension(_) => "the provider responded with an error code of its own".to_owned(),
+            known => format!("the provider responded `{}`", known.as_ref()),
         },
-        RequestTokenError::Request(error) => NoTokens::Unavailable(error.0.clone()),
+        RequestTokenError::Request(error) => error.0.clone(),
         RequestTokenError::Parse(..) | RequestTokenError::Other(_) => {
-            NoTokens::Unavailable(format!("the provider's answer is not one of OAuth2, its status is {status}"))
+            format!("the provider's response is not one of OAuth2, its status is {status}")
         }
-    }
+    };
+    TokenFailure::Unavailable(why)
 }

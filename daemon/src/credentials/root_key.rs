@@ -1,10 +1,10 @@
-//! The root key: 32 random bytes that open everything, known by an id that tells nothing of them.
+//! The root key: 32 random bytes under which all data keys are encrypted, identified by a hash.
 //!
-//! It is written as the bytes themselves, as 64 hexadecimal digits, or in base64. The id is the beginning of a hash, so
-//! that a wrong key is known for a wrong one before anything is tried with it, and logs and answers can name a key.
+//! It is written as raw bytes, as 64 hexadecimal digits, or in base64. Its id is the prefix of a hash: a wrong key is
+//! recognized before any decryption, and logs and responses can name a key.
 //!
-//! `ring` keeps what it makes of a key in memory of its own and does not wipe it. So keys are kept here as bytes, which
-//! are wiped, and handed to `ring` for one operation at a time.
+//! `ring` does not zeroize its copy of a key. So a key is kept here as bytes, which are zeroized on drop, and passed to
+//! `ring` for one operation at a time.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::keys::KEY_BYTES;
 
 const ID_BYTES: usize = 8;
 
-/// Most bytes of a written key: 64 digits with some space around. A file of another kind is noticed before it is read whole.
+/// Most bytes that are read of a key file: 64 digits with some whitespace. A wrong file is not read completely.
 pub const WRITTEN_KEY_BYTES: u64 = 128;
 
 /// A root key.
@@ -28,30 +28,29 @@ pub struct RootKey {
     key: Secret,
 }
 
-/// Which root key: the beginning of a hash over it.
+/// The first 8 bytes of a SHA-256 hash over a root key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RootKeyId([u8; ID_BYTES]);
 
-/// The text is no root key. It says nothing of the text.
+/// The text is not a root key. The message does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "that is no root key; one is {KEY_BYTES} random bytes, as they are, as 64 hexadecimal digits, or in base64"
+    "that is not a root key; a root key is {KEY_BYTES} random bytes, raw, as 64 hexadecimal digits, or in base64"
 )]
-pub struct NotARootKey;
+pub struct InvalidRootKey;
 
 impl RootKey {
-    /// A new one.
-    pub fn generate() -> Result<Self, NotARootKey> {
+    pub fn generate() -> Result<Self, InvalidRootKey> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
-        SystemRandom::new().fill(&mut *key).map_err(|_| NotARootKey)?;
+        SystemRandom::new().fill(&mut *key).map_err(|_| InvalidRootKey)?;
         Self::from_bytes(&*key)
     }
 
-    /// The key of these bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, NotARootKey> {
-        let all_alike = bytes.windows(2).all(|pair| pair[0] == pair[1]);
-        if bytes.len() != KEY_BYTES || all_alike {
-            return Err(NotARootKey);
+    /// Refuses keys whose bytes are all equal.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidRootKey> {
+        let all_equal = bytes.windows(2).all(|pair| pair[0] == pair[1]);
+        if bytes.len() != KEY_BYTES || all_equal {
+            return Err(InvalidRootKey);
         }
         let mut hash = Context::new(&SHA256);
         hash.update(b"toolgate root key id");
@@ -63,28 +62,26 @@ impl RootKey {
         Ok(Self { id: RootKeyId(id), key: Secret::new(bytes.to_vec()) })
     }
 
-    /// The key in a file: in one of the three ways.
-    pub fn read_file(written: &[u8]) -> Result<Self, NotARootKey> {
+    /// Parses the content of a file: raw bytes, hexadecimal or base64.
+    pub fn read_file(written: &[u8]) -> Result<Self, InvalidRootKey> {
         if written.len() == KEY_BYTES { Self::from_bytes(written) } else { Self::read_text(written) }
     }
 
-    /// The key in a text: digits or base64. Thirty-two letters are no key, since nobody types thirty-two random bytes.
-    pub fn read_text(written: &[u8]) -> Result<Self, NotARootKey> {
+    /// Parses hexadecimal or base64. A text of 32 letters is refused, since typed letters are not random bytes.
+    pub fn read_text(written: &[u8]) -> Result<Self, InvalidRootKey> {
         let text = written.trim_ascii();
         let bytes = match text.len() {
-            64 => from_hexadecimal(text).ok_or(NotARootKey)?,
-            44 => Zeroizing::new(BASE64_STANDARD.decode(text).map_err(|_| NotARootKey)?),
-            _ => return Err(NotARootKey),
+            64 => from_hexadecimal(text).ok_or(InvalidRootKey)?,
+            44 => Zeroizing::new(BASE64_STANDARD.decode(text).map_err(|_| InvalidRootKey)?),
+            _ => return Err(InvalidRootKey),
         };
         Self::from_bytes(&bytes)
     }
 
-    /// Which one it is.
     pub fn id(&self) -> RootKeyId {
         self.id
     }
 
-    /// The bytes, for the cipher and for the file that keeps them.
     pub(super) fn expose(&self) -> &[u8] {
         self.key.expose()
     }
@@ -97,7 +94,7 @@ fn from_hexadecimal(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
 }
 
 impl RootKeyId {
-    /// Reads 16 hexadecimal digits.
+    /// Parses 16 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 2 * ID_BYTES {
             return None;
@@ -124,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_in_each_of_the_three_ways() {
+    fn a_key_is_read_in_each_of_the_three_encodings() {
         let key = RootKey::from_bytes(&KEY).unwrap();
         let base64 = BASE64_STANDARD.encode(KEY);
         for written in [KEY.to_vec(), hexadecimal(&KEY).into_bytes(), format!(" {base64}\n").into_bytes()] {
@@ -136,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn other_texts_are_refused() {
         let zeros = hexadecimal(&[0; 32]);
         let almost = hexadecimal(&KEY).replacen('6', "g", 1);
         for written in ["", "short", &zeros, &almost, &hexadecimal(&KEY)[2..], &"a".repeat(64)] {
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_have_ids_of_their_own_that_read_back() {
+    fn keys_have_distinct_ids_that_parse() {
         let (one, other) = (RootKey::generate().unwrap(), RootKey::generate().unwrap());
         assert_ne!(one.id(), other.id());
         assert_eq!(RootKeyId::parse(&one.id().to_string()), Some(one.id()));

@@ -1,4 +1,4 @@
-//! The room as a whole: what is stored, what comes out of it for a request, and what somebody finds who has the disk.
+//! Tests of the credential store: the stored rows, the secrets of requests, and the files on disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::audit::AuditSettings;
 use crate::documents::{DocumentKey, Precondition};
 
 mod oauth;
-mod reference;
-mod root;
+mod vault_references;
+mod root_key;
 mod stored;
-mod watched;
+mod scanned;
 
 pub(super) const CANARY: &str = "sk_live_canary_7f3a";
 
-/// A store with the organizations `acme` and `rival`, which can be opened again.
-pub(super) struct Desk {
+/// A store with the organizations `acme` and `rival`. Each `open` is like a start of the daemon.
+pub(super) struct Fixture {
     pub folder: tempfile::TempDir,
     pub registry: Registry,
     pub store: Store,
@@ -32,7 +32,7 @@ pub(super) fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
 
-impl Desk {
+impl Fixture {
     pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("state.db")).await.unwrap();
@@ -66,9 +66,9 @@ impl Desk {
         Credentials::open(self.store.clone(), self.registry.clone(), settings, 1).await.unwrap()
     }
 
-    /// As a daemon without settings does.
+    /// With the default source of the root key.
     pub async fn open(&self) -> Credentials {
-        self.open_with(RootKeySource::Made(self.path("root"))).await
+        self.open_with(RootKeySource::Generated(self.path("root"))).await
     }
 
     pub async fn change(&self, sql: &'static str) {
@@ -131,13 +131,13 @@ pub(super) async fn ask(
     user: Option<&str>,
     now_ms: u64,
 ) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
-    found(credentials, organization, user, "https://api.stripe.com/v1/charges", now_ms)
+    find_secrets(credentials, organization, user, "https://api.stripe.com/v1/charges", now_ms)
         .await
         .map(|found| found.injection)
 }
 
-/// What there is for a request to a host, with this scheme.
-pub(super) async fn found(
+/// The secrets for a request to this URL.
+pub(super) async fn find_secrets(
     credentials: &Credentials,
     organization: &str,
     user: Option<&str>,
@@ -147,7 +147,7 @@ pub(super) async fn found(
     let providers = ["stripe".to_owned()];
     let (scheme, rest) = url.split_once("://").unwrap();
     let (authority, path) = rest.split_at(rest.find('/').unwrap());
-    let wanted = Wanted {
+    let wanted = CredentialRequest {
         organization: &name(organization),
         rights: CredentialRights { providers: &providers, user, user_credentials: true },
         target: &Target::parse(scheme, authority, path, "GET").unwrap(),
@@ -155,7 +155,7 @@ pub(super) async fn found(
     credentials.for_request(&wanted, now_ms).await
 }
 
-/// The secret that a request of `acme` would have.
+/// The secret of a request of `acme`.
 pub(super) async fn got(credentials: &Credentials) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, 10).await {
         Ok(Some(injection)) => Ok(String::from_utf8(injection.secret().expose().to_vec()).unwrap()),
@@ -164,6 +164,6 @@ pub(super) async fn got(credentials: &Credentials) -> Result<String, ErrorType> 
     }
 }
 
-pub(super) fn connected(desk: &Desk, organization: &str) -> bool {
-    desk.registry.snapshot().is_connected_by_credential(&name(organization), "stripe")
+pub(super) fn is_connected(fixture: &Fixture, organization: &str) -> bool {
+    fixture.registry.snapshot().is_connected_by_credential(&name(organization), "stripe")
 }

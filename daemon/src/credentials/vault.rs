@@ -1,10 +1,9 @@
-//! A vault (OpenBao, or Vault with the same interface), and how it is asked: over HTTPS, with a token from a file.
+//! Client of a vault (OpenBao, or HashiCorp Vault with the same interface), over HTTPS, with a token from a file.
 //!
-//! `root_vault` gets the root key from one, `reference` the secrets of organizations. What it answers is told by its
-//! status alone, since the rest can hold a secret.
+//! Errors contain the status of a response and nothing of its body, which can contain a secret.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Read};
 use std::path::PathBuf;
 
 use axum::http::Request;
@@ -15,60 +14,55 @@ use zeroize::Zeroizing;
 
 use super::oauth::TokenClient;
 
-/// Far more than a token takes; the wrong file is noticed before it is read whole.
+/// Far more than a token has. A wrong file is not read completely.
 const TOKEN_BYTES: u64 = 4_096;
 
 /// A vault.
 #[derive(Clone)]
 pub struct Vault {
-    /// Who sends requests to it.
     pub http: TokenClient,
     /// Scheme, host and port.
     pub url: String,
-    /// A file with the token that the vault knows the daemon by; read each time, since others renew it.
+    /// File with the daemon's token. It is read for each request, since an agent of the vault may renew it.
     pub token_file: PathBuf,
 }
 
-/// `MOUNT/PATH#FIELD` of a KV engine, version 2.
+/// `MOUNT/PATH#FIELD` in a KV secrets engine, version 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KvPlace {
-    /// Where the engine is mounted.
+pub struct KvPath {
     pub mount: String,
-    /// The secret's path below it.
     pub path: String,
-    /// One of its fields.
     pub field: String,
 }
 
-/// What a KV engine has at a place.
+/// A field in a KV secrets engine.
 pub struct KvValue {
-    /// The text of the field.
     pub text: SecretText,
-    /// Counts what was written there; zero where the engine does not say.
+    /// Version of the secret; zero if the vault does not send it.
     pub version: u64,
 }
 
-/// Why a vault gave nothing. It says nothing of what the vault holds.
+/// Why a vault returned no secret. The text contains nothing that the vault sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// The token for it cannot be read from its file.
+    /// The token file cannot be read.
     #[error("the vault's token in {0}")]
     Token(String),
-    /// It does not answer, or is not ready to.
+    /// The vault does not respond, or responds with a server error.
     #[error("{0}")]
-    Away(String),
-    /// The token does not reach that far, or is no longer good.
-    #[error("it does not let this token in")]
-    Denied,
-    /// It has nothing at that path.
+    Unavailable(String),
+    /// Status 403: the token has expired, or its policy does not allow this path.
+    #[error("it does not accept this token for that path")]
+    Forbidden,
+    /// Status 404.
     #[error("it has nothing there")]
-    Nothing,
-    /// What it has is something else.
+    NotFound,
+    /// A response without the expected text.
     #[error("it {0}")]
-    Unfit(String),
+    Unexpected(String),
 }
 
-/// Text that is wiped.
+/// Text that is zeroized on drop.
 pub struct SecretText(pub Zeroizing<String>);
 
 impl<'de> Deserialize<'de> for SecretText {
@@ -77,88 +71,87 @@ impl<'de> Deserialize<'de> for SecretText {
     }
 }
 
-/// What a vault answers: `data` of whatever was asked.
+/// The envelope of every response.
 #[derive(Deserialize)]
-pub(super) struct Answer<T> {
+pub(super) struct VaultData<T> {
     pub data: T,
 }
 
-/// What a KV engine keeps under a path. Fields that nobody asked for are not read, whatever they are.
+/// The `data` of a KV read. Other fields than the requested one are not parsed.
 #[derive(Deserialize)]
-struct Kept<'a> {
+struct KvSecret<'a> {
     #[serde(borrow)]
     data: HashMap<String, &'a RawValue>,
     #[serde(default)]
-    metadata: Metadata,
+    metadata: KvMetadata,
 }
 
 #[derive(Default, Deserialize)]
-struct Metadata {
+struct KvMetadata {
     #[serde(default)]
     version: u64,
 }
 
-impl KvPlace {
-    /// Reads `MOUNT/PATH#FIELD`; none where it would lead elsewhere.
+impl KvPath {
+    /// Parses `MOUNT/PATH#FIELD`. Refuses path traversal and characters that a URL would encode.
     pub fn parse(text: &str) -> Option<Self> {
-        let (place, field) = text.split_once('#')?;
-        let (mount, path) = place.split_once('/')?;
-        let sound = is_path(mount) && is_path(path) && !field.is_empty();
-        sound.then(|| Self { mount: mount.into(), path: path.into(), field: field.into() })
+        let (path, field) = text.split_once('#')?;
+        let (mount, path) = path.split_once('/')?;
+        let is_valid = is_path(mount) && is_path(path) && !field.is_empty();
+        is_valid.then(|| Self { mount: mount.into(), path: path.into(), field: field.into() })
     }
 }
 
-/// Segments that a URL holds as they are.
+/// Whether all segments can stand in a URL without percent-encoding.
 pub(super) fn is_path(text: &str) -> bool {
     text.split('/').all(is_segment)
 }
 
 pub(super) fn is_segment(text: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    !text.is_empty() && text != "." && text != ".." && text.bytes().all(inside)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !text.is_empty() && text != "." && text != ".." && text.bytes().all(is_allowed)
 }
 
 impl Vault {
-    /// What a KV engine has there now.
-    pub async fn kv(&self, place: &KvPlace) -> Result<KvValue, VaultError> {
-        let answer = self.ask("GET", &format!("{}/data/{}", place.mount, place.path), None).await?;
-        let kept: Answer<Kept<'_>> = read(&answer)?;
-        let Some(value) = kept.data.data.get(&place.field) else {
-            return Err(VaultError::Unfit(format!("has no field `{}`", place.field)));
-        };
-        let text = serde_json::from_str(value.get());
-        let text =
-            text.map_err(|_| VaultError::Unfit(format!("has no text in the field `{}`", place.field)))?;
-        Ok(KvValue { text, version: kept.data.metadata.version })
+    /// Reads a field of a KV secrets engine.
+    pub async fn read_kv(&self, path: &KvPath) -> Result<KvValue, VaultError> {
+        let KvPath { mount, path, field } = path;
+        let response = self.send("GET", &format!("{mount}/data/{path}"), None).await?;
+        let secret: VaultData<KvSecret<'_>> = parse_response(&response)?;
+        let no_field = || VaultError::Unexpected(format!("has no field `{field}`"));
+        let value = secret.data.data.get(field).ok_or_else(no_field)?;
+        let no_text = |_| VaultError::Unexpected(format!("has no text in the field `{field}`"));
+        let text = serde_json::from_str(value.get()).map_err(no_text)?;
+        Ok(KvValue { text, version: secret.data.metadata.version })
     }
 
-    /// What it answers to a request below `/v1/`.
-    pub(super) async fn ask(
+    /// Sends a request to a path below `/v1/`, and returns the body of a successful response.
+    pub(super) async fn send(
         &self,
         method: &str,
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Zeroizing<Vec<u8>>, VaultError> {
-        let token = self.token()?;
+        let token = self.read_token()?;
         let request = Request::builder()
             .method(method)
             .uri(format!("{}/v1/{path}", self.url.trim_end_matches('/')))
             .header("X-Vault-Token", token.expose())
             .header("X-Vault-Request", "true")
             .body(body.unwrap_or_default());
-        let request = request.map_err(|_| VaultError::Away("its address or token is not sound".into()))?;
-        let answer = (self.http)(request).await.map_err(|error| VaultError::Away(error.0))?;
-        match answer.status().as_u16() {
-            200..300 => Ok(Zeroizing::new(answer.into_body())),
-            403 => Err(VaultError::Denied),
-            404 => Err(VaultError::Nothing),
-            503 => Err(VaultError::Away("it is sealed itself".into())),
-            status => Err(VaultError::Away(format!("it answers with status {status}"))),
+        let unavailable = |why: String| Err(VaultError::Unavailable(why));
+        let Ok(request) = request else { return unavailable("its URL or the token is not valid".into()) };
+        let response = (self.http)(request).await.or_else(|error| unavailable(error.0))?;
+        match response.status().as_u16() {
+            200..300 => Ok(Zeroizing::new(response.into_body())),
+            403 => Err(VaultError::Forbidden),
+            404 => Err(VaultError::NotFound),
+            503 => unavailable("it is sealed itself".into()),
+            status => unavailable(format!("it responds with status {status}")),
         }
     }
 
-    fn token(&self) -> Result<Secret, VaultError> {
-        use std::io::Read;
+    fn read_token(&self) -> Result<Secret, VaultError> {
         let unreadable = |error: io::Error| {
             VaultError::Token(format!("`{}` cannot be read: {error}", self.token_file.display()))
         };
@@ -169,9 +162,9 @@ impl Vault {
     }
 }
 
-/// What an answer says.
-pub(super) fn read<'a, T: Deserialize<'a>>(answer: &'a [u8]) -> Result<T, VaultError> {
-    serde_json::from_slice(answer).map_err(|_| VaultError::Unfit("answers something else".into()))
+pub(super) fn parse_response<'a, T: Deserialize<'a>>(response: &'a [u8]) -> Result<T, VaultError> {
+    let unexpected = |_| VaultError::Unexpected("responds in an unexpected format".into());
+    serde_json::from_slice(response).map_err(unexpected)
 }
 
 #[cfg(test)]
@@ -183,9 +176,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_in_a_vault_are_read_and_what_would_lead_elsewhere_is_not() {
-        let place = KvPlace::parse("secret/toolgate/prod#root").unwrap();
-        assert_eq!((&*place.mount, &*place.path, &*place.field), ("secret", "toolgate/prod", "root"));
+    fn kv_paths_parse_and_path_traversal_is_refused() {
+        let path = KvPath::parse("secret/toolgate/prod#root").unwrap();
+        assert_eq!((&*path.mount, &*path.path, &*path.field), ("secret", "toolgate/prod", "root"));
         for text in [
             "secret",
             "secret/a",
@@ -198,7 +191,7 @@ mod tests {
             "/a#f",
             "secret/a#",
         ] {
-            assert!(KvPlace::parse(text).is_none(), "{text}");
+            assert!(KvPath::parse(text).is_none(), "{text}");
         }
     }
 
@@ -212,12 +205,12 @@ mod tests {
             Box::pin(async move { Ok(Response::builder().status(status).body(body.into()).unwrap()) })
         });
         let vault = Vault { http, url: "https://vault.example/".into(), token_file };
-        let value = vault.kv(&KvPlace::parse("kv/a/b#key").unwrap()).await?;
+        let value = vault.read_kv(&KvPath::parse("kv/a/b#key").unwrap()).await?;
         Ok((value.text.0.to_string(), value.version))
     }
 
     #[tokio::test]
-    async fn a_field_is_read_whatever_the_others_are() {
+    async fn a_field_is_read_beside_fields_of_any_type() {
         let body = r#"{"data":{"data":{"other":[1,null],"key":"canary"},"metadata":{"version":3}}}"#;
         assert_eq!(field_of(200, body).await, Ok(("canary".into(), 3)));
         let body = r#"{"data":{"data":{"key":"canary"}}}"#;
@@ -225,19 +218,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_gives_no_field_is_told_by_its_status_and_not_quoted() {
+    async fn errors_name_the_status_and_quote_no_body() {
         let cases = [
             (200, r#"{"data":{"data":{"keys":"canary"}}}"#, "has no field"),
             (200, r#"{"data":{"data":{"key":["canary"]}}}"#, "has no text"),
-            (200, r#"{"data":"canary"}"#, "something else"),
+            (200, r#"{"data":"canary"}"#, "unexpected format"),
             (403, "canary", "token"),
             (404, "canary", "nothing there"),
             (503, "canary", "sealed itself"),
             (500, "canary", "status 500"),
         ];
         for (status, body, why) in cases {
-            let told = field_of(status, body).await.unwrap_err().to_string();
-            assert!(told.contains(why) && !told.contains("canary"), "{told}");
+            let message = field_of(status, body).await.unwrap_err().to_string();
+            assert!(message.contains(why) && !message.contains("canary"), "{message}");
         }
     }
 }

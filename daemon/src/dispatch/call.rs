@@ -17,7 +17,7 @@ use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client
 use crate::audit::{Entry, Sha256, Status};
 use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
-use crate::credentials::{CredentialRefusal, Credentials, Wanted};
+use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
 
 impl Dispatcher {
@@ -351,7 +351,7 @@ fn credentials_for(
             Ok(find_credentials(&store, &session, rights, &permitted).await?)
         }
     });
-    credentials.on_refusal(move |identity| refusals.refused(&organization, identity, now_ms()))
+    credentials.on_refusal(move |identity| refusals.report_rejection(&organization, identity, now_ms()))
 }
 
 async fn find_credentials(
@@ -360,8 +360,9 @@ async fn find_credentials(
     rights: CredentialRights<'_>,
     permitted: &Permitted,
 ) -> Result<Found, CredentialRefusal> {
-    let wanted = Wanted { organization: &session.setup.organization, rights, target: permitted.target() };
-    store.for_request(&wanted, now_ms()).await
+    let request =
+        CredentialRequest { organization: &session.setup.organization, rights, target: permitted.target() };
+    store.for_request(&request, now_ms()).await
 }
 
 /// Syncs the intent to disk before the call's first effect (9.10).

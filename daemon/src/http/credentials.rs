@@ -16,7 +16,7 @@ use super::documents::{name, precondition, status, tagged};
 use super::extract::{Path, Query};
 use super::problem::Problem;
 use super::refusal::{
-    Changed, KeptInVault, NoCredential, NoOrganization, SealedStore, TooManyCredentials, Unrecordable,
+    Changed, KeptInVault, NoCredential, NoOrganization, Sealed, TooManyCredentials, Unrecordable,
 };
 use super::{App, Authenticated, List, Page};
 use crate::clock::now_ms;
@@ -84,7 +84,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, Changed, SealedStore, TooManyCredentials, Unrecordable,
+        NoOrganization, Changed, Sealed, TooManyCredentials, Unrecordable,
     ),
 )]
 pub async fn put(
@@ -135,7 +135,7 @@ pub async fn delete(
     request_body(content = Rotation, example = json!({"secret": "sk_live_…"})),
     responses(
         (status = 200, description = "It is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoCredential, Changed, KeptInVault, SealedStore, Unrecordable,
+        NoCredential, Changed, KeptInVault, Sealed, Unrecordable,
     ),
 )]
 pub async fn rotate(

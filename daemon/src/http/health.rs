@@ -63,7 +63,7 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     }
     app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
     app.parts().store.ready().await.map_err(toolgate_admission::CallError::from)?;
-    let status = if app.parts().credentials.sealed().is_some() { "sealed" } else { HEALTHY.status };
+    let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { HEALTHY.status };
     Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
 }
 

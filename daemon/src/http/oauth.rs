@@ -16,8 +16,8 @@ use super::credentials::{address, target};
 use super::extract::Path;
 use super::problem::Problem;
 use super::refusal::{
-    NoCredential, NobodyNeeded, NotAwaited, NotHandedOut, ProviderAway, SealedStore, TooManyConnecting,
-    Unrecordable,
+    ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable, Sealed,
+    TooManyPendingFlows, Unrecordable,
 };
 use super::{App, Authenticated, DOOR};
 use crate::admin::AuditedAction;
@@ -71,7 +71,7 @@ pub struct Answer {
     request_body(content = ConnectRequest, example = json!({})),
     responses(
         (status = 200, description = "Where a person says yes.", body = Connect),
-        NoCredential, NobodyNeeded, SealedStore, TooManyConnecting, ProviderAway, Unrecordable,
+        NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, Unrecordable,
     ),
 )]
 pub async fn connect(
@@ -84,10 +84,10 @@ pub async fn connect(
     let target = target(&organization, &credential);
     let connecting = async {
         let (token, revoked) = (&caller.token_id, &caller.revoked);
-        app.parts().credentials.connect(&organization, &credential, token, revoked, now_ms())
+        app.parts().credentials.begin_authorization(&organization, &credential, token, revoked, now_ms())
     };
-    let asked = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
-    Ok(axum::Json(Connect { url: asked.url, scopes: asked.scopes, expires_ms: asked.expires_ms }))
+    let link = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
+    Ok(axum::Json(Connect { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
 }
 
 /// Take a person's answer.
@@ -97,24 +97,24 @@ pub async fn connect(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(Answer),
     responses(
         (status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"),
-        NotAwaited, NotHandedOut, ProviderAway, SealedStore, Unrecordable,
+        NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, Unrecordable,
     ),
 )]
 pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let answer = read(query.as_deref().unwrap_or(""))?;
     let now_ms = now_ms();
-    let awaited = {
+    let flow = {
         let (state, organization) = (answer.state.as_deref(), answer.organization.as_deref());
-        app.parts().credentials.awaited(state.unwrap_or(""), organization, now_ms)?
+        app.parts().credentials.take_flow(state.unwrap_or(""), organization, now_ms)?
     };
-    let (organization, target) = (awaited.organization.clone(), target(&awaited.organization, &awaited.name));
-    let principal = awaited.principal.clone();
+    let (organization, target) = (flow.organization.clone(), target(&flow.organization, &flow.name));
+    let principal = flow.principal.clone();
     // To its end and its record, where the browser hangs up as well.
     let (acting, place) = (app.clone(), target.clone());
     let finished = app.run_to_completion(async move {
         let finishing = async {
             let code = code(answer)?;
-            acting.parts().credentials.finish_connecting(awaited, code, now_ms).await
+            acting.parts().credentials.finish_authorization(flow, code, now_ms).await
         };
         let action = AuditedAction {
             principal: &principal,

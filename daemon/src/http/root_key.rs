@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use super::body::SecretJson;
 use super::credentials::SecretText;
 use super::problem::Problem;
-use super::refusal::{NoOtherKey, NotTheKey, SealedStore, Unrecordable};
+use super::refusal::{NoOtherKey, Sealed, Unrecordable, WrongRootKey};
 use super::{App, Authenticated};
 use crate::clock::now_ms;
 use crate::credentials::RootKey;
@@ -61,7 +61,7 @@ pub struct RootKeyRotated {
 #[utoipa::path(
     post, path = "/v1/unseal", tag = "credentials", operation_id = "unseal",
     request_body(content = Unsealing, example = json!({"key": "3f2a…"})),
-    responses((status = 200, description = "Secrets can be used.", body = Unsealed), NotTheKey, NoOtherKey, Unrecordable),
+    responses((status = 200, description = "Secrets can be used.", body = Unsealed), WrongRootKey, NoOtherKey, Unrecordable),
 )]
 pub async fn unseal(
     State(app): State<App>,
@@ -81,7 +81,7 @@ pub async fn unseal(
 #[utoipa::path(
     post, path = "/v1/keys/rotate", tag = "credentials", operation_id = "rotate_root_key",
     request_body(content = RootKeyRotation, example = json!({})),
-    responses((status = 200, description = "The new key serves.", body = RootKeyRotated), NoOtherKey, SealedStore, Unrecordable),
+    responses((status = 200, description = "The new key serves.", body = RootKeyRotated), NoOtherKey, Sealed, Unrecordable),
 )]
 pub async fn rotate(
     State(app): State<App>,
@@ -93,7 +93,7 @@ pub async fn rotate(
         app.parts().credentials.rotate_root(given, now_ms()).await
     };
     let done = app.act(&caller, None, "root_key.rotate", "root_key", rotating).await?;
-    Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.going }))
+    Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.previous }))
 }
 
 /// Another key than the one that everything is sealed with opens nothing, so nobody is told to make one.

@@ -63,7 +63,7 @@ impl Sweeper {
         if let Err(error) = self.store.note_session_use(&uses).await {
             tracing::warn!(%error, "the use of sessions cannot be written down");
         }
-        if let Err(error) = self.credentials.note_use().await {
+        if let Err(error) = self.credentials.store_last_use().await {
             tracing::warn!(%error, "the use of credentials cannot be written down");
         }
     }

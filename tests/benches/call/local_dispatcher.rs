@@ -9,7 +9,7 @@ use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
 use toolgate::call::{RequestedCall, Status};
 use toolgate::clock::now_ms;
-use toolgate::credentials::{self, CredentialSettings, HttpsSettings, RootKeySource, https_client};
+use toolgate::credentials::{self, CredentialSettings, RootKeySource, token_client};
 use toolgate::dispatch::{Dispatcher, Origin, Parts};
 use toolgate::events::Events;
 use toolgate::registry::{Registry, Replacement};
@@ -20,8 +20,8 @@ use toolgate_admission::{
     PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_sandbox::{
-    CallClock, CallContext, Component, EgressSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
-    Upstreams, precompile,
+    CallClock, CallContext, Component, EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings,
+    Sandbox, SandboxSettings, Upstreams, precompile,
 };
 
 use super::ARGUMENTS;
@@ -60,8 +60,8 @@ impl LocalDispatcher {
         let secrets = CredentialSettings {
             audit: audit.clone(),
             references: None,
-            source: RootKeySource::Made(folder.path().join("root")),
-            http: https_client(HttpsSettings::default()).unwrap(),
+            source: RootKeySource::Generated(folder.path().join("root")),
+            http: token_client(HostClient::new(HostClientSettings::default()).unwrap()),
             redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
         };
         let credentials =

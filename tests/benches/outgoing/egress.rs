@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use toolgate::audit::{Audit, AuditSettings};
 use toolgate::clock::now_ms;
 use toolgate::credentials::{
-    CredentialDocument, CredentialSettings, Credentials, HttpsSettings, NewCredential, RootKeySource, Wanted,
-    https_client,
+    CredentialDocument, CredentialRequest, CredentialSettings, Credentials, NewCredential, RootKeySource,
+    token_client,
 };
 use toolgate::documents::{DocumentKey, Precondition};
 use toolgate::registry::Registry;
@@ -20,7 +20,9 @@ use toolgate_admission::{
     CallAccess, Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted,
 };
 use toolgate_sandbox::measure::Requests;
-use toolgate_sandbox::{BeforeEffect, CallContext, EgressSettings, MadeFor, Secret, Upstreams};
+use toolgate_sandbox::{
+    BeforeEffect, CallContext, EgressSettings, HostClient, HostClientSettings, MadeFor, Secret, Upstreams,
+};
 use toolgate_tests::upstream::TLS_PORT;
 
 use super::server::{BOUND, HOST, Server, bytes_of, url};
@@ -57,7 +59,7 @@ impl Calls {
             async move {
                 let (organization, providers) = &*session;
                 let rights = CredentialRights { providers, user: None, user_credentials: false };
-                let wanted = Wanted { organization, rights, target: permitted.target() };
+                let wanted = CredentialRequest { organization, rights, target: permitted.target() };
                 Ok(store.for_request(&wanted, now_ms()).await?)
             }
         });
@@ -120,8 +122,8 @@ async fn store(folder: &TempDir) -> Credentials {
     let settings = CredentialSettings {
         audit,
         references: None,
-        source: RootKeySource::Made(folder.path().join("root")),
-        http: https_client(HttpsSettings::default()).unwrap(),
+        source: RootKeySource::Generated(folder.path().join("root")),
+        http: token_client(HostClient::new(HostClientSettings::default()).unwrap()),
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
     };
     let credentials = Credentials::open(store, registry, settings, now_ms()).await.unwrap();

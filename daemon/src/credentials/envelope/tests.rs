@@ -9,8 +9,8 @@ fn root(seed: u8) -> RootKey {
     RootKey::from_bytes(&bytes).unwrap()
 }
 
-fn place() -> Place<'static> {
-    Place {
+fn context() -> SealContext<'static> {
+    SealContext {
         organization: "acme",
         id: "c_1",
         name: "stripe",
@@ -21,103 +21,103 @@ fn place() -> Place<'static> {
     }
 }
 
-fn open(root: &RootKey, place: &Place<'_>, sealed: &Sealed) -> Result<Secret, EnvelopeError> {
-    super::open(root, &place.bind(sealed.root_key), sealed)
+fn open(root: &RootKey, context: &SealContext<'_>, sealed: &SealedSecret) -> Result<Secret, EnvelopeError> {
+    super::open(root, &context.associated_data(sealed.root_key), sealed)
 }
 
-/// The property and its twin in one: it opens where it belongs.
-fn opens(place: &Place<'_>, sealed: &Sealed) -> bool {
-    open(&root(1), place, sealed).is_ok_and(|secret| secret.expose() == SECRET)
-}
-
-#[test]
-fn k1_what_was_sealed_opens_in_its_place() {
-    let sealed = seal(&root(1), &place(), SECRET).unwrap();
-    assert!(opens(&place(), &sealed));
+fn opens(context: &SealContext<'_>, sealed: &SealedSecret) -> bool {
+    open(&root(1), context, sealed).is_ok_and(|secret| secret.expose() == SECRET)
 }
 
 #[test]
-fn k1_the_secret_is_nowhere_in_what_is_stored() {
-    let sealed = seal(&root(1), &place(), SECRET).unwrap();
+fn k1_a_sealed_secret_opens_in_its_context() {
+    let sealed = seal(&root(1), &context(), SECRET).unwrap();
+    assert!(opens(&context(), &sealed));
+}
+
+#[test]
+fn k1_the_ciphertext_does_not_contain_the_secret() {
+    let sealed = seal(&root(1), &context(), SECRET).unwrap();
     let stored = [sealed.wrapped_key, sealed.secret].concat();
     assert!(!stored.windows(SECRET.len()).any(|window| window == SECRET));
 }
 
 #[test]
-fn k1_a_ciphertext_opens_nowhere_else() {
-    let sealed = seal(&root(1), &place(), SECRET).unwrap();
+fn k1_a_ciphertext_opens_in_no_other_context() {
+    let sealed = seal(&root(1), &context(), SECRET).unwrap();
     let elsewhere = [
-        Place { organization: "rival", ..place() },
-        Place { id: "c_2", ..place() },
-        Place { name: "stripe-eu", ..place() },
-        Place { version: 4, ..place() },
-        Place { user: Some("ann"), ..place() },
-        Place { user: Some(""), ..place() },
-        Place { kind: "basic", ..place() },
-        Place { document: r#"{"provider":"evil"}"#, ..place() },
-        // The same letters, cut elsewhere.
-        Place { organization: "acmec", id: "_1", ..place() },
+        SealContext { organization: "rival", ..context() },
+        SealContext { id: "c_2", ..context() },
+        SealContext { name: "stripe-eu", ..context() },
+        SealContext { version: 4, ..context() },
+        SealContext { user: Some("ann"), ..context() },
+        SealContext { user: Some(""), ..context() },
+        SealContext { kind: "basic", ..context() },
+        SealContext { document: r#"{"provider":"evil"}"#, ..context() },
+        // The same letters, split differently.
+        SealContext { organization: "acmec", id: "_1", ..context() },
     ];
     for other in elsewhere {
         assert_eq!(open(&root(1), &other, &sealed).err(), Some(EnvelopeError::Tampered), "{other:?}");
     }
-    assert!(opens(&place(), &sealed));
+    assert!(opens(&context(), &sealed));
 }
 
 #[test]
-fn k1_a_ciphertext_of_an_earlier_version_is_not_taken_for_the_present_one() {
-    let before = seal(&root(1), &Place { version: 2, ..place() }, b"old").unwrap();
-    let now = seal(&root(1), &place(), SECRET).unwrap();
+fn k1_a_replayed_earlier_version_is_refused() {
+    let before = seal(&root(1), &SealContext { version: 2, ..context() }, b"old").unwrap();
+    let now = seal(&root(1), &context(), SECRET).unwrap();
     for replayed in [
         before.clone(),
-        Sealed { secret: before.secret.clone(), ..now.clone() },
-        Sealed { wrapped_key: before.wrapped_key.clone(), ..now.clone() },
+        SealedSecret { secret: before.secret.clone(), ..now.clone() },
+        SealedSecret { wrapped_key: before.wrapped_key.clone(), ..now.clone() },
     ] {
-        assert_eq!(open(&root(1), &place(), &replayed).err(), Some(EnvelopeError::Tampered));
+        assert_eq!(open(&root(1), &context(), &replayed).err(), Some(EnvelopeError::Tampered));
     }
-    assert!(opens(&place(), &now));
+    assert!(opens(&context(), &now));
 }
 
 #[test]
-fn two_seals_of_one_secret_have_nothing_in_common() {
-    let (one, other) = (seal(&root(1), &place(), SECRET).unwrap(), seal(&root(1), &place(), SECRET).unwrap());
+fn two_seals_of_one_secret_differ_and_cannot_be_mixed() {
+    let (one, other) =
+        (seal(&root(1), &context(), SECRET).unwrap(), seal(&root(1), &context(), SECRET).unwrap());
     assert_ne!(one.secret[1..], other.secret[1..]);
     assert_ne!(one.wrapped_key[1..], other.wrapped_key[1..]);
-    // The parts of two seals do not go together, though both are for this place.
-    let mixed = Sealed { wrapped_key: other.wrapped_key, ..one };
-    assert_eq!(open(&root(1), &place(), &mixed).err(), Some(EnvelopeError::Tampered));
+    // Parts of two seals do not combine, even in the same context.
+    let mixed = SealedSecret { wrapped_key: other.wrapped_key, ..one };
+    assert_eq!(open(&root(1), &context(), &mixed).err(), Some(EnvelopeError::Tampered));
 }
 
 #[test]
-fn a_wrong_root_key_is_told_from_a_changed_ciphertext() {
-    let sealed = seal(&root(1), &place(), SECRET).unwrap();
+fn a_wrong_root_key_is_distinguished_from_a_changed_ciphertext() {
+    let sealed = seal(&root(1), &context(), SECRET).unwrap();
     let id = root(1).id();
-    assert_eq!(open(&root(2), &place(), &sealed).err(), Some(EnvelopeError::OtherRootKey(id)));
-    let renamed = Sealed { root_key: root(2).id(), ..sealed };
-    assert_eq!(open(&root(2), &place(), &renamed).err(), Some(EnvelopeError::Tampered));
+    assert_eq!(open(&root(2), &context(), &sealed).err(), Some(EnvelopeError::OtherRootKey(id)));
+    let renamed = SealedSecret { root_key: root(2).id(), ..sealed };
+    assert_eq!(open(&root(2), &context(), &renamed).err(), Some(EnvelopeError::Tampered));
 }
 
 #[test]
-fn a_later_format_is_told_from_a_changed_ciphertext() {
-    let mut sealed = seal(&root(1), &place(), SECRET).unwrap();
+fn a_later_format_is_distinguished_from_a_changed_ciphertext() {
+    let mut sealed = seal(&root(1), &context(), SECRET).unwrap();
     sealed.secret[0] = 2;
-    assert_eq!(open(&root(1), &place(), &sealed).err(), Some(EnvelopeError::UnknownFormat));
+    assert_eq!(open(&root(1), &context(), &sealed).err(), Some(EnvelopeError::UnknownFormat));
 }
 
 #[test]
-fn k1_a_rewrapped_secret_opens_under_the_new_root_key_alone() {
+fn k1_a_rewrapped_secret_opens_only_under_the_new_root_key() {
     let (old, new) = (root(1), root(2));
-    let sealed = seal(&old, &place(), SECRET).unwrap();
-    let rewrapped = rewrap(&old, &new, &place(), &sealed).unwrap();
+    let sealed = seal(&old, &context(), SECRET).unwrap();
+    let rewrapped = rewrap(&old, &new, &context(), &sealed).unwrap();
     assert_eq!(rewrapped.secret, sealed.secret);
-    assert_eq!(open(&new, &place(), &rewrapped).unwrap().expose(), SECRET);
-    assert_eq!(open(&old, &place(), &rewrapped).err(), Some(EnvelopeError::OtherRootKey(new.id())));
-    let elsewhere = Place { organization: "rival", ..place() };
+    assert_eq!(open(&new, &context(), &rewrapped).unwrap().expose(), SECRET);
+    assert_eq!(open(&old, &context(), &rewrapped).err(), Some(EnvelopeError::OtherRootKey(new.id())));
+    let elsewhere = SealContext { organization: "rival", ..context() };
     assert!(rewrap(&old, &new, &elsewhere, &sealed).is_err());
 }
 
 #[test]
-fn a_root_key_wrapped_under_another_comes_back_as_itself() {
+fn a_wrapped_root_key_unwraps_to_itself() {
     let (old, new) = (root(1), root(2));
     let wrapped = wrap_root(&old, &new).unwrap();
     assert_eq!(unwrap_root(&old, new.id(), &wrapped).unwrap().expose(), new.expose());
@@ -125,23 +125,53 @@ fn a_root_key_wrapped_under_another_comes_back_as_itself() {
     assert!(unwrap_root(&root(3), new.id(), &wrapped).is_err());
 }
 
+fn some_secret(text: &str) -> Option<Secret> {
+    Some(Secret::new(text.as_bytes().to_vec()))
+}
+
+fn texts(fields: &SecretFields) -> [Option<&[u8]>; 3] {
+    [&fields.given, &fields.access_token, &fields.refresh_token]
+        .map(|field| field.as_ref().map(Secret::expose))
+}
+
+#[test]
+fn fields_decode_as_encoded() {
+    let all = SecretFields {
+        given: some_secret("given"),
+        access_token: some_secret(""),
+        refresh_token: some_secret("r"),
+    };
+    let some = SecretFields { refresh_token: some_secret("r"), ..SecretFields::default() };
+    for fields in [all, some, SecretFields::default()] {
+        let read = SecretFields::decode(&fields.encode()).unwrap();
+        assert_eq!(texts(&read), texts(&fields));
+    }
+}
+
+#[test]
+fn malformed_fields_are_rejected() {
+    for bytes in [&[1, 0, 0, 0][..], &[1, 0, 0, 0, 9, 1], &[9, 0, 0, 0, 0], &[1, 255, 255, 255, 255]] {
+        assert!(SecretFields::decode(bytes).is_none(), "{bytes:?}");
+    }
+}
+
 proptest! {
-    /// Any bit changed, cut or added anywhere, and nothing opens.
+    /// Covers flipped, removed and added bytes at any position.
     #[test]
-    fn k1_every_change_of_a_ciphertext_shows(
+    fn k1_every_change_of_a_ciphertext_is_detected(
         secret in prop::collection::vec(any::<u8>(), 0..100),
         at in any::<prop::sample::Index>(),
         bit in 0..8_u8,
         in_key: bool,
         cut in any::<prop::sample::Index>(),
     ) {
-        let sealed = seal(&root(1), &place(), &secret).unwrap();
-        let opened = open(&root(1), &place(), &sealed).unwrap();
+        let sealed = seal(&root(1), &context(), &secret).unwrap();
+        let opened = open(&root(1), &context(), &sealed).unwrap();
         prop_assert_eq!(opened.expose(), &secret[..]);
         let changed = |change: &dyn Fn(&mut Vec<u8>)| {
             let mut sealed = sealed.clone();
             change(if in_key { &mut sealed.wrapped_key } else { &mut sealed.secret });
-            open(&root(1), &place(), &sealed).is_err()
+            open(&root(1), &context(), &sealed).is_err()
         };
         let flipped = changed(&|bytes| {
             let at = at.index(bytes.len());

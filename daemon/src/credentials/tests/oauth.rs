@@ -1,4 +1,4 @@
-//! OAuth2 against a provider that answers what it was told to. `tests/tests/oauth.rs` asks a real one.
+//! OAuth2 with a fake provider. `tests/tests/secrets/oauth.rs` uses a real one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -9,20 +9,20 @@ use tokio::sync::Semaphore;
 
 use super::*;
 use crate::audit;
-use crate::credentials::renew::RENEWALS_AT_ONCE;
+use crate::credentials::refresh::BACKGROUND_REFRESHES;
 
-/// A provider: what it was asked, and what it answers next.
+/// A fake provider: its received requests and queued responses.
 struct Provider {
     asked: Mutex<Vec<String>>,
-    answers: Mutex<VecDeque<(u16, String)>>,
-    /// Answers that may leave.
+    responses: Mutex<VecDeque<(u16, String)>>,
+    /// Permits to send a response.
     gate: Semaphore,
 }
 
 impl Provider {
     fn new() -> Arc<Self> {
         let gate = Semaphore::new(Semaphore::MAX_PERMITS);
-        Arc::new(Self { asked: Mutex::default(), answers: Mutex::default(), gate })
+        Arc::new(Self { asked: Mutex::default(), responses: Mutex::default(), gate })
     }
 
     fn client(self: &Arc<Self>) -> TokenClient {
@@ -32,26 +32,26 @@ impl Provider {
             Box::pin(async move {
                 provider.asked.lock().unwrap().push(String::from_utf8(request.into_body()).unwrap());
                 provider.gate.acquire().await.unwrap().forget();
-                let next = provider.answers.lock().unwrap().pop_front();
+                let next = provider.responses.lock().unwrap().pop_front();
                 let (status, text) = next.ok_or_else(|| TokenClientError("nobody there".into()))?;
                 Ok(Response::builder().status(status).body(text.into_bytes()).unwrap())
             })
         })
     }
 
-    fn answers(&self, status: u16, text: &str) {
-        self.answers.lock().unwrap().push_back((status, text.to_owned()));
+    fn responses(&self, status: u16, text: &str) {
+        self.responses.lock().unwrap().push_back((status, text.to_owned()));
     }
 
-    fn hands_out(&self, token: &str, refresh: Option<&str>) {
+    fn issues(&self, token: &str, refresh: Option<&str>) {
         let refresh = refresh.map(|token| format!(r#","refresh_token":"{token}""#)).unwrap_or_default();
-        self.answers(
+        self.responses(
             200,
             &format!(r#"{{"access_token":"{token}","token_type":"Bearer","expires_in":100{refresh}}}"#),
         );
     }
 
-    fn asked(&self) -> Vec<HashMap<String, String>> {
+    fn requests(&self) -> Vec<HashMap<String, String>> {
         let asked = self.asked.lock().unwrap();
         let fields = |body: &String| url::form_urlencoded::parse(body.as_bytes()).into_owned().collect();
         asked.iter().map(fields).collect()
@@ -67,24 +67,24 @@ fn client() -> OauthClient {
     }
 }
 
-fn of_client() -> CredentialDocument {
+fn client_credential() -> CredentialDocument {
     CredentialDocument { authentication: Authentication::ClientCredentials(client()), ..bearer() }
 }
 
-fn of_person() -> CredentialDocument {
+fn user_credential() -> CredentialDocument {
     let authorization_url = "https://idp.example/authorize?tenant=a".to_owned();
     let authentication = Authentication::AuthorizationCode { client: client(), authorization_url };
     CredentialDocument { authentication, ..bearer() }
 }
 
-async fn scene() -> (Desk, Arc<Provider>, Credentials) {
-    let (desk, provider) = (Desk::new().await, Provider::new());
-    let source = RootKeySource::Made(desk.path("root"));
-    let credentials = desk.open_for(source, provider.client()).await;
-    (desk, provider, credentials)
+async fn fixture() -> (Fixture, Arc<Provider>, Credentials) {
+    let (fixture, provider) = (Fixture::new().await, Provider::new());
+    let source = RootKeySource::Generated(fixture.path("root"));
+    let credentials = fixture.open_for(source, provider.client()).await;
+    (fixture, provider, credentials)
 }
 
-/// The token that a request of `acme` would have; `nothing` where it goes without.
+/// The token of a request of `acme`; `nothing` if it has none.
 async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, ErrorType> {
     match ask(credentials, "acme", None, now_ms).await {
         Ok(Some(injection)) => Ok(String::from_utf8(injection.secret().expose().to_vec()).unwrap()),
@@ -93,13 +93,14 @@ async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, Erro
     }
 }
 
-/// Connects `stripe` at time 0 with tokens that are good for 100 seconds.
+/// Connects `stripe` at time 0 with tokens that live for 100 seconds.
 async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option<&str>) {
-    put(credentials, "stripe", of_person()).await;
-    provider.hands_out("first-token", refresh);
-    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
-    let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
-    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+    put(credentials, "stripe", user_credential()).await;
+    provider.issues("first-token", refresh);
+    let asked =
+        credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
+    let flow = credentials.take_flow(&state_of(&asked.url), None, 1).unwrap();
+    credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
 }
 
 fn query_of(url: &str) -> HashMap<String, String> {
@@ -111,12 +112,12 @@ fn state_of(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn k3_a_client_gets_its_token_when_it_is_first_used_and_once_for_many() {
-    let (desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    assert!(connected(&desk, "acme"));
-    assert_eq!(provider.asked().len(), 0);
-    provider.hands_out("first-token", None);
+async fn k3_concurrent_first_requests_share_one_token_request() {
+    let (fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    assert!(is_connected(&fixture, "acme"));
+    assert_eq!(provider.requests().len(), 0);
+    provider.issues("first-token", None);
     let many = (0..20).map(|_| {
         let credentials = credentials.clone();
         tokio::spawn(async move { token_at(&credentials, 10).await })
@@ -124,71 +125,71 @@ async fn k3_a_client_gets_its_token_when_it_is_first_used_and_once_for_many() {
     for asking in many.collect::<Vec<_>>() {
         assert_eq!(asking.await.unwrap().as_deref(), Ok("first-token"));
     }
-    let asked = provider.asked();
+    let asked = provider.requests();
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0]["grant_type"], "client_credentials");
     assert_eq!(asked[0]["scope"], "read write");
 }
 
 #[tokio::test]
-async fn k3_a_token_is_renewed_at_four_fifths_of_its_life_and_survives_a_restart() {
-    let (desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first-token", None);
+async fn k3_a_token_is_refreshed_at_four_fifths_of_its_lifetime_and_survives_a_restart() {
+    let (fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.issues("first-token", None);
     assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 79_999).await.as_deref(), Ok("first-token"));
-    provider.hands_out("second", None);
+    provider.issues("second", None);
     assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("second"));
-    assert_eq!(got(&desk.open().await).await.as_deref(), Ok("second"));
-    assert_eq!(provider.asked().len(), 2);
+    assert_eq!(got(&fixture.open().await).await.as_deref(), Ok("second"));
+    assert_eq!(provider.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn k3_a_provider_that_is_away_costs_nothing_while_the_token_is_good() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first-token", None);
+async fn k3_a_valid_token_is_used_while_the_provider_is_unavailable() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.issues("first-token", None);
     assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 96_000).await, Err(ErrorType::ApiUnavailable));
-    let asked = provider.asked().len();
+    let asked = provider.requests().len();
     assert_eq!(token_at(&credentials, 97_000).await, Err(ErrorType::ApiUnavailable));
-    assert_eq!(provider.asked().len(), asked, "it is left alone for a while");
-    provider.hands_out("second", None);
+    assert_eq!(provider.requests().len(), asked, "it is left alone for a while");
+    provider.issues("second", None);
     assert_eq!(token_at(&credentials, 200_000).await.as_deref(), Ok("second"));
 }
 
 #[tokio::test]
-async fn k3_what_the_provider_says_ends_a_credential() {
+async fn k3_a_refusal_of_the_provider_ends_a_credential() {
     for (code, state) in [("invalid_client", "revoked"), ("invalid_grant", "expired")] {
-        let (desk, provider, credentials) = scene().await;
+        let (fixture, provider, credentials) = fixture().await;
         connect(&provider, &credentials, Some("r")).await;
-        assert!(connected(&desk, "acme"));
-        provider.answers(400, &format!(r#"{{"error":"{code}","error_description":"canary"}}"#));
+        assert!(is_connected(&fixture, "acme"));
+        provider.responses(400, &format!(r#"{{"error":"{code}","error_description":"canary"}}"#));
         assert_eq!(token_at(&credentials, 99_000).await, Err(ErrorType::CredentialMissing));
         let known = credentials.find(&name("acme"), &name("stripe")).unwrap();
         assert_eq!(credentials.state(&known, 99_000), state);
-        assert!(!connected(&desk, "acme"));
-        let known = desk.open().await.find(&name("acme"), &name("stripe")).unwrap();
+        assert!(!is_connected(&fixture, "acme"));
+        let known = fixture.open().await.find(&name("acme"), &name("stripe")).unwrap();
         assert_eq!(known.state.as_str(), state);
     }
 }
 
-/// O3: that a secret left the house without a call asking is found, with what came of it and nothing that is secret.
+/// O3: a token request without a call is recorded, with its outcome and without secrets.
 #[tokio::test]
-async fn o3_each_request_for_tokens_is_recorded() {
-    let (desk, provider, credentials) = scene().await;
+async fn o3_each_token_request_is_recorded() {
+    let (fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("canary-refresh")).await;
-    provider.hands_out("second", None);
+    provider.issues("second", None);
     assert_eq!(token_at(&credentials, 99_000).await.as_deref(), Ok("second"));
-    // The provider is away, and left alone for a while: nobody is asked, and nothing recorded.
+    // The provider is unavailable. During the pause nothing is requested and nothing recorded.
     for now_ms in [198_000, 198_001] {
         assert_eq!(token_at(&credentials, now_ms).await, Err(ErrorType::ApiUnavailable));
     }
-    provider.answers(400, r#"{"error":"invalid_grant","error_description":"canary"}"#);
+    provider.responses(400, r#"{"error":"invalid_grant","error_description":"canary"}"#);
     assert_eq!(token_at(&credentials, 250_000).await, Err(ErrorType::CredentialMissing));
     let query = audit::Query { order: audit::Order::OldestFirst, ..Default::default() };
-    let rows = desk.audit.search(&query).await.unwrap().rows;
+    let rows = fixture.audit.search(&query).await.unwrap().rows;
     let acts: Vec<_> = rows.into_iter().filter_map(|row| row.admin).collect();
     let outcomes: Vec<_> = acts.iter().map(|act| &*act.outcome).collect();
     assert_eq!(outcomes, ["ok", "API_UNAVAILABLE", "CREDENTIAL_MISSING"]);
@@ -207,8 +208,8 @@ async fn o3_each_request_for_tokens_is_recorded() {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_of_oauth2_is_told_without_quoting_it() {
-    let answers = [
+async fn an_invalid_token_response_is_reported_and_not_quoted() {
+    let responses = [
         (200, r#"{"access_token":"canary"}"#),
         (200, r#"{"access_token":"canary","token_type":"mac"}"#),
         (200, r#"{"access_token":"canary\r\nX: y","token_type":"Bearer"}"#),
@@ -216,10 +217,10 @@ async fn what_is_no_answer_of_oauth2_is_told_without_quoting_it() {
         (302, ""),
         (400, r#"{"error":"canary"}"#),
     ];
-    for (status, text) in answers {
-        let (_desk, provider, credentials) = scene().await;
-        put(&credentials, "stripe", of_client()).await;
-        provider.answers(status, text);
+    for (status, text) in responses {
+        let (_fixture, provider, credentials) = fixture().await;
+        put(&credentials, "stripe", client_credential()).await;
+        provider.responses(status, text);
         let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
         assert_eq!(refused.error_type, ErrorType::ApiUnavailable, "{text}");
         assert!(!refused.message.contains("canary") && !refused.hint.contains("canary"), "{refused:?}");
@@ -229,10 +230,10 @@ async fn what_is_no_answer_of_oauth2_is_told_without_quoting_it() {
 }
 
 #[tokio::test]
-async fn k3_the_scopes_are_named_where_they_are_the_cause() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.answers(400, r#"{"error":"invalid_scope","error_description":"canary"}"#);
+async fn k3_an_invalid_scope_is_named_in_the_error() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.responses(400, r#"{"error":"invalid_scope","error_description":"canary"}"#);
     let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
     assert!(
         refused.message.contains("`invalid_scope`") && refused.message.contains("`scopes`"),
@@ -241,116 +242,116 @@ async fn k3_the_scopes_are_named_where_they_are_the_cause() {
     assert!(!refused.message.contains("canary"), "{refused:?}");
 }
 
-/// What could not be blanked in answers is not sent (K2).
 #[tokio::test]
-async fn k2_a_token_too_short_to_be_blanked_is_not_used() {
+async fn k2_a_token_too_short_to_be_redacted_is_not_used() {
     for (token, is_used) in [("abcde", false), ("abcdef", true)] {
-        let (_desk, provider, credentials) = scene().await;
-        put(&credentials, "stripe", of_client()).await;
-        provider.hands_out(token, None);
+        let (_fixture, provider, credentials) = fixture().await;
+        put(&credentials, "stripe", client_credential()).await;
+        provider.issues(token, None);
         assert_eq!(token_at(&credentials, 0).await.is_ok(), is_used, "{token}");
     }
 }
 
 #[tokio::test]
-async fn k3_a_life_may_be_written_as_text() {
+async fn k3_a_lifetime_may_be_text() {
     for (life, renewed) in [(r#""100""#, true), ("100", true), ("null", false)] {
-        let (_desk, provider, credentials) = scene().await;
-        put(&credentials, "stripe", of_client()).await;
-        provider.answers(
+        let (_fixture, provider, credentials) = fixture().await;
+        put(&credentials, "stripe", client_credential()).await;
+        provider.responses(
             200,
             &format!(r#"{{"access_token":"first-token","token_type":"bearer","expires_in":{life}}}"#),
         );
         assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"), "{life}");
-        provider.hands_out("second", None);
+        provider.issues("second", None);
         let later = if renewed { "second" } else { "first-token" };
         assert_eq!(token_at(&credentials, 80_000).await.as_deref(), Ok(later), "{life}");
     }
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.answers(200, r#"{"access_token":"first-token","token_type":"bearer","expires_in":"soon"}"#);
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.responses(200, r#"{"access_token":"first-token","token_type":"bearer","expires_in":"soon"}"#);
     assert_eq!(token_at(&credentials, 0).await, Err(ErrorType::ApiUnavailable));
 }
 
-/// The identity of the token that a request of `acme` would have.
+/// The identity of the token of a request of `acme`.
 async fn identity_at(credentials: &Credentials, now_ms: u64) -> String {
     ask(credentials, "acme", None, now_ms).await.unwrap().unwrap().identity().to_string()
 }
 
 #[tokio::test]
-async fn k3_a_token_that_an_api_does_not_take_is_renewed_at_most_once_a_minute() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
+async fn k3_a_rejected_token_is_refreshed_at_most_once_a_minute() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
     let organization = name("acme");
     let long =
         |token: &str| format!(r#"{{"access_token":"{token}","token_type":"bearer","expires_in":3600}}"#);
-    provider.answers(200, &long("first-token"));
+    provider.responses(200, &long("first-token"));
     let first = identity_at(&credentials, 1_000).await;
-    // What is nobody's, or another organization's, renews nothing.
-    credentials.refused(&organization, "made-up@1", 2_000);
-    credentials.refused(&name("rival"), &first, 2_000);
+    // Unknown identities, and those of another organization, have no effect.
+    credentials.report_rejection(&organization, "made-up@1", 2_000);
+    credentials.report_rejection(&name("rival"), &first, 2_000);
     assert_eq!(identity_at(&credentials, 3_000).await, first);
-    credentials.refused(&organization, &first, 4_000);
-    provider.answers(200, &long("second"));
+    credentials.report_rejection(&organization, &first, 4_000);
+    provider.responses(200, &long("second"));
     assert_eq!(token_at(&credentials, 5_000).await.as_deref(), Ok("second"));
-    // That one is not taken either.
+    // The API rejects the new token too.
     let second = identity_at(&credentials, 6_000).await;
-    credentials.refused(&organization, &first, 6_000);
-    credentials.refused(&organization, &second, 63_999);
+    credentials.report_rejection(&organization, &first, 6_000);
+    credentials.report_rejection(&organization, &second, 63_999);
     assert_eq!(token_at(&credentials, 64_000).await.as_deref(), Ok("second"));
-    assert_eq!(provider.asked().len(), 2);
-    credentials.refused(&organization, &second, 64_000);
-    // The provider is away: the old one is sent on, and the provider is asked once for it.
+    assert_eq!(provider.requests().len(), 2);
+    credentials.report_rejection(&organization, &second, 64_000);
+    // The provider is unavailable: the old token stays in use after one request.
     for now_ms in [65_000, 75_000, 85_000] {
         assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("second"));
     }
-    assert_eq!(provider.asked().len(), 3);
+    assert_eq!(provider.requests().len(), 3);
 }
 
 #[tokio::test]
-async fn k3_what_cannot_be_renewed_is_not_for_being_refused() {
-    let (_desk, provider, credentials) = scene().await;
+async fn k3_a_rejection_without_a_refresh_token_has_no_effect() {
+    let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, None).await;
-    let asked = provider.asked().len();
-    credentials.refused(&name("acme"), &identity_at(&credentials, 1_000).await, 1_000);
-    // Nor is it ended by being asked for what it cannot give.
+    let asked = provider.requests().len();
+    credentials.report_rejection(&name("acme"), &identity_at(&credentials, 1_000).await, 1_000);
+    // The credential does not end either.
     for now_ms in [2_000, 3_000] {
         assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("first-token"));
     }
-    assert_eq!(provider.asked().len(), asked);
+    assert_eq!(provider.requests().len(), asked);
 }
 
 #[tokio::test]
-async fn k1_a_credential_is_used_when_a_request_has_it_and_not_when_it_is_only_wanted() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
+async fn k1_the_last_use_is_that_of_a_request_that_got_the_secret() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
     let last_used_ms = || credentials.find(&name("acme"), &name("stripe")).unwrap().last_used_ms();
     assert_eq!(token_at(&credentials, 10).await, Err(ErrorType::ApiUnavailable));
     assert_eq!(last_used_ms(), None);
-    provider.hands_out("first-token", None);
+    provider.issues("first-token", None);
     assert_eq!(token_at(&credentials, 10_000).await.as_deref(), Ok("first-token"));
     assert_eq!(last_used_ms(), Some(10_000));
 }
 
 #[tokio::test]
-async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
-    let (desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_person()).await;
-    assert!(!connected(&desk, "acme"));
+async fn k3_the_authorization_request_has_pkce_and_the_scopes() {
+    let (fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", user_credential()).await;
+    assert!(!is_connected(&fixture, "acme"));
     assert_eq!(got(&credentials).await, Err(ErrorType::CredentialMissing));
-    let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
+    let asked =
+        credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
     assert_eq!(asked.scopes, ["read", "write"]);
     let query = query_of(&asked.url);
     assert!(asked.url.starts_with("https://idp.example/authorize?"), "{}", asked.url);
     let told = ["tenant", "response_type", "scope", "code_challenge_method", "redirect_uri"]
         .map(|name| &*query[name]);
     assert_eq!(told, ["a", "code", "read write", "S256", "http://127.0.0.1:7300/v1/oauth/callback"]);
-    provider.hands_out("first-token", Some("r"));
-    let awaited = credentials.awaited(&query["state"], None, 1).unwrap();
-    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
-    assert!(connected(&desk, "acme"));
+    provider.issues("first-token", Some("r"));
+    let flow = credentials.take_flow(&query["state"], None, 1).unwrap();
+    credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
+    assert!(is_connected(&fixture, "acme"));
     assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first-token"));
-    let fields = &provider.asked()[0];
+    let fields = &provider.requests()[0];
     assert_eq!((&*fields["grant_type"], &*fields["code"]), ("authorization_code", "code"));
     let challenge = oauth2::PkceCodeChallenge::from_code_verifier_sha256(&oauth2::PkceCodeVerifier::new(
         fields["code_verifier"].clone(),
@@ -358,70 +359,72 @@ async fn k3_a_person_is_asked_with_pkce_and_for_the_scopes_that_are_told() {
     assert_eq!(challenge.as_str(), query["code_challenge"]);
 }
 
-/// K3: of clients without a secret each organization's has an address of its own to come back to.
 #[tokio::test]
-async fn k3_an_answer_for_a_client_without_a_secret_comes_back_to_its_organization() {
-    let (_desk, provider, credentials) = scene().await;
-    let new = NewCredential { document: of_person(), secret: None };
+async fn k3_a_client_without_a_secret_has_a_redirect_url_of_its_organization() {
+    let (_fixture, provider, credentials) = fixture().await;
+    let new = NewCredential { document: user_credential(), secret: None };
     credentials.put(&name("acme"), &name("stripe"), new, &Precondition::Absent, 5).await.unwrap();
-    let asked = || credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
+    let asked = || {
+        credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap()
+    };
     let own = "http://127.0.0.1:7300/v1/oauth/callback?organization=acme";
-    assert_eq!(query_of(&asked().url)["redirect_uri"], own);
+    assert_eq!(query_of(&requests().url)["redirect_uri"], own);
     for address_of in [None, Some("rival"), Some("")] {
-        let refused = credentials.awaited(&state_of(&asked().url), address_of, 1).err();
+        let refused = credentials.take_flow(&state_of(&requests().url), address_of, 1).err();
         assert_eq!(refused.map(|error| error.error_type), Some(ErrorType::Expired), "{address_of:?}");
     }
-    provider.hands_out("first-token", Some("r"));
-    let awaited = credentials.awaited(&state_of(&asked().url), Some("acme"), 1).unwrap();
-    credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
-    assert_eq!(provider.asked()[0]["redirect_uri"], own);
-    // One with a secret comes back to the address of all, and to no other.
-    put(&credentials, "stripe", of_person()).await;
-    assert!(credentials.awaited(&state_of(&asked().url), Some("acme"), 1).is_err());
-    assert!(credentials.awaited(&state_of(&asked().url), None, 1).is_ok());
+    provider.issues("first-token", Some("r"));
+    let flow = credentials.take_flow(&state_of(&requests().url), Some("acme"), 1).unwrap();
+    credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
+    assert_eq!(provider.requests()[0]["redirect_uri"], own);
+    // A client with a secret uses the common redirect URL only.
+    put(&credentials, "stripe", user_credential()).await;
+    assert!(credentials.take_flow(&state_of(&requests().url), Some("acme"), 1).is_err());
+    assert!(credentials.take_flow(&state_of(&requests().url), None, 1).is_ok());
 }
 
 #[tokio::test]
-async fn a_state_is_good_once_for_ten_minutes_and_for_the_credential_as_it_was() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_person()).await;
+async fn a_state_is_valid_once_for_ten_minutes_and_for_an_unchanged_credential() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", user_credential()).await;
     let ask_at = |now_ms| {
-        let asked =
-            credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), now_ms).unwrap();
+        let asked = credentials
+            .begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), now_ms)
+            .unwrap();
         assert_eq!(asked.expires_ms, now_ms + 600_000);
         state_of(&asked.url)
     };
     let gone =
-        |state: &str, now_ms| credentials.awaited(state, None, now_ms).err().map(|error| error.error_type);
+        |state: &str, now_ms| credentials.take_flow(state, None, now_ms).err().map(|error| error.error_type);
     assert_eq!(gone("made-up", 0), Some(ErrorType::Expired));
     let state = ask_at(0);
     assert_eq!(gone(&state, 0), None);
     assert_eq!(gone(&state, 0), Some(ErrorType::Expired));
     assert_eq!(gone(&ask_at(0), 600_000), Some(ErrorType::Expired));
     let (first, second) = (ask_at(0), ask_at(0));
-    assert_eq!(gone(&first, 0), Some(ErrorType::Expired), "another one was asked for since");
-    let awaited = credentials.awaited(&second, None, 0).unwrap();
-    put(&credentials, "stripe", of_person()).await;
-    let refused = credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap_err();
+    assert_eq!(gone(&first, 0), Some(ErrorType::Expired), "a later flow replaced it");
+    let flow = credentials.take_flow(&second, None, 0).unwrap();
+    put(&credentials, "stripe", user_credential()).await;
+    let refused = credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap_err();
     assert_eq!(refused.error_type, ErrorType::Expired);
-    assert_eq!(provider.asked().len(), 0);
+    assert_eq!(provider.requests().len(), 0);
 }
 
 #[tokio::test]
-async fn k3_a_refresh_token_that_is_replaced_is_used_from_then_on() {
-    let (desk, provider, credentials) = scene().await;
+async fn k3_a_rotated_refresh_token_is_used() {
+    let (fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("r1")).await;
-    provider.hands_out("second", Some("r2"));
+    provider.issues("second", Some("r2"));
     assert_eq!(token_at(&credentials, 90_000).await.as_deref(), Ok("second"));
-    // One that is not replaced stays good.
-    provider.hands_out("third-token", None);
+    // Without a new one the previous one stays valid.
+    provider.issues("third-token", None);
     assert_eq!(token_at(&credentials, 180_000).await.as_deref(), Ok("third-token"));
-    provider.hands_out("fourth", None);
+    provider.issues("fourth", None);
     assert_eq!(token_at(&credentials, 270_000).await.as_deref(), Ok("fourth"));
     let refreshes: Vec<_> =
-        provider.asked()[1..].iter().map(|fields| fields["refresh_token"].clone()).collect();
+        provider.requests()[1..].iter().map(|fields| fields["refresh_token"].clone()).collect();
     assert_eq!(refreshes, ["r1", "r2", "r2"]);
-    let bytes = desk.bytes_on_disk();
+    let bytes = fixture.bytes_on_disk();
     for canary in ["fourth", "r2"] {
         let quoted = format!("\"{canary}\"");
         assert!(!bytes.windows(quoted.len()).any(|window| window == quoted.as_bytes()), "{canary}");
@@ -429,77 +432,78 @@ async fn k3_a_refresh_token_that_is_replaced_is_used_from_then_on() {
 }
 
 #[tokio::test]
-async fn k3_what_a_person_connected_is_renewed_without_being_used() {
-    let (_desk, provider, credentials) = scene().await;
+async fn k3_user_credentials_are_refreshed_in_the_background() {
+    let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("r1")).await;
-    provider.hands_out("second", None);
-    credentials.renew_due(79_000).await;
-    credentials.renew_due(90_000).await;
+    provider.issues("second", None);
+    credentials.background_refresh(79_000);
+    credentials.background_refresh(90_000);
     credentials.close().await;
-    assert_eq!(provider.asked().len(), 2);
+    assert_eq!(provider.requests().len(), 2);
     assert_eq!(token_at(&credentials, 95_000).await.as_deref(), Ok("second"));
 }
 
 #[tokio::test]
 async fn k3_without_a_refresh_token_a_credential_ends_with_its_token() {
-    let (desk, provider, credentials) = scene().await;
+    let (fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, None).await;
     assert_eq!(token_at(&credentials, 99_999).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 100_000).await, Err(ErrorType::CredentialMissing));
-    credentials.tell_all(100_000).await;
-    assert!(!connected(&desk, "acme"));
+    credentials.publish_connected(100_000).await;
+    assert!(!is_connected(&fixture, "acme"));
 }
 
 #[tokio::test]
-async fn k3_a_renewal_goes_on_where_the_call_that_needed_it_does_not() {
-    let (_desk, provider, credentials) = scene().await;
+async fn k3_a_refresh_completes_although_its_call_is_cancelled() {
+    let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("r1")).await;
-    provider.hands_out("second", Some("r2"));
-    let call = held_call(&provider, &credentials, 99_000).await;
+    provider.issues("second", Some("r2"));
+    let call = call_during_refresh(&provider, &credentials, 99_000).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     provider.gate.add_permits(1);
     credentials.close().await;
     assert_eq!(token_at(&credentials, 99_000).await.as_deref(), Ok("second"));
-    // By what that call began, and not by asking with a token that is used up.
-    assert_eq!(provider.asked().len(), 2);
+    // The refresh token, which is used up, was sent once.
+    assert_eq!(provider.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn a_key_that_needs_nobody_is_not_connected_by_a_person() {
-    let (_desk, _provider, credentials) = scene().await;
+async fn a_credential_that_needs_no_consent_has_no_authorization_flow() {
+    let (_fixture, _provider, credentials) = fixture().await;
     put(&credentials, "stripe", bearer()).await;
-    let refused =
-        credentials.connect(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap_err();
+    let refused = credentials
+        .begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0)
+        .unwrap_err();
     assert_eq!(refused.error_type, ErrorType::Conflict);
 }
 
-/// Waits until the provider was asked this often.
-async fn asked_times(provider: &Provider, times: usize) {
+/// Waits until the provider has received this many requests.
+async fn wait_for_requests(provider: &Provider, times: usize) {
     let asked = async {
-        while provider.asked().len() < times {
+        while provider.requests().len() < times {
             tokio::task::yield_now().await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("the provider is asked");
 }
 
-/// A call whose token is being fetched, from a provider whose answers wait from now on.
-async fn held_call(
+/// A call that waits for a token. The provider holds back its responses from now on.
+async fn call_during_refresh(
     provider: &Provider,
     credentials: &Credentials,
     now_ms: u64,
 ) -> tokio::task::JoinHandle<Result<String, ErrorType>> {
-    let asked = provider.asked().len();
+    let asked = provider.requests().len();
     provider.gate.forget_permits(Semaphore::MAX_PERMITS);
     let credentials = credentials.clone();
     let call = tokio::spawn(async move { token_at(&credentials, now_ms).await });
-    asked_times(provider, asked + 1).await;
+    wait_for_requests(provider, asked + 1).await;
     call
 }
 
 #[tokio::test]
-async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere_else() {
+async fn k2_a_credential_that_is_replaced_during_a_refresh_is_sent_only_where_it_is_bound() {
     let elsewhere = |user: Option<&str>| CredentialDocument {
         bound_to: vec![CredentialBinding { host: "evil.example".to_owned(), ..bearer().bound_to[0].clone() }],
         user: user.map(str::to_owned),
@@ -512,10 +516,10 @@ async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere
         (another, Err(ErrorType::CredentialMissing)),
         (bearer(), Ok(CANARY)),
     ] {
-        let (_desk, provider, credentials) = scene().await;
-        put(&credentials, "stripe", of_client()).await;
-        provider.hands_out("first-token", None);
-        let call = held_call(&provider, &credentials, 10).await;
+        let (_fixture, provider, credentials) = fixture().await;
+        put(&credentials, "stripe", client_credential()).await;
+        provider.issues("first-token", None);
+        let call = call_during_refresh(&provider, &credentials, 10).await;
         put(&credentials, "stripe", replacement.clone()).await;
         provider.gate.add_permits(1);
         let got = call.await.unwrap();
@@ -524,13 +528,14 @@ async fn k2_what_is_replaced_during_a_renewal_goes_where_it_is_bound_and_nowhere
 }
 
 #[tokio::test]
-async fn k2_what_waits_for_a_renewal_is_chosen_anew_where_the_credential_was_replaced() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.hands_out("first-token", None);
-    // The call waits for its turn, and not for the provider.
-    let renewing = Arc::clone(&credentials.find(&name("acme"), &name("stripe")).unwrap().shared.renewing);
-    let turn = renewing.lock_owned().await;
+async fn k2_a_request_that_waits_for_a_refresh_chooses_again_after_a_replacement() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.issues("first-token", None);
+    // The call waits for the lock, not for the provider.
+    let refresh_lock =
+        Arc::clone(&credentials.find(&name("acme"), &name("stripe")).unwrap().shared.refresh_lock);
+    let turn = refresh_lock.lock_owned().await;
     let call = tokio::spawn({
         let credentials = credentials.clone();
         async move { token_at(&credentials, 10).await }
@@ -541,15 +546,15 @@ async fn k2_what_waits_for_a_renewal_is_chosen_anew_where_the_credential_was_rep
     put(&credentials, "stripe", CredentialDocument { bound_to, ..bearer() }).await;
     drop(turn);
     assert_eq!(call.await.unwrap().as_deref(), Ok("nothing"));
-    assert_eq!(provider.asked().len(), 0);
+    assert_eq!(provider.requests().len(), 0);
 }
 
 #[tokio::test]
-async fn k3_a_secret_that_is_rotated_during_a_renewal_keeps_the_token_that_it_brings() {
-    let (_desk, provider, credentials) = scene().await;
+async fn k3_a_rotation_during_a_refresh_keeps_the_new_tokens() {
+    let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("r1")).await;
-    provider.hands_out("second", Some("r2"));
-    let call = held_call(&provider, &credentials, 99_000).await;
+    provider.issues("second", Some("r2"));
+    let call = call_during_refresh(&provider, &credentials, 99_000).await;
     let rotating = tokio::spawn({
         let credentials = credentials.clone();
         async move {
@@ -561,61 +566,61 @@ async fn k3_a_secret_that_is_rotated_during_a_renewal_keeps_the_token_that_it_br
     provider.gate.add_permits(2);
     rotating.await.unwrap().unwrap();
     assert_eq!(call.await.unwrap().as_deref(), Ok("second"));
-    provider.hands_out("third-token", None);
+    provider.issues("third-token", None);
     assert_eq!(token_at(&credentials, 190_000).await.as_deref(), Ok("third-token"));
-    assert_eq!(provider.asked()[2]["refresh_token"], "r2");
+    assert_eq!(provider.requests()[2]["refresh_token"], "r2");
 }
 
 #[tokio::test]
-async fn k3_the_right_secret_heals_a_credential_whose_client_was_not_known() {
-    let (_desk, provider, credentials) = scene().await;
+async fn k3_the_right_client_secret_recovers_a_revoked_credential() {
+    let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, Some("r1")).await;
-    provider.answers(401, r#"{"error":"invalid_client"}"#);
+    provider.responses(401, r#"{"error":"invalid_client"}"#);
     assert_eq!(token_at(&credentials, 99_000).await, Err(ErrorType::CredentialMissing));
     let (organization, called) = (name("acme"), name("stripe"));
     let rotated =
         credentials.rotate(&organization, &called, secret("new"), None, &Precondition::Missing, 99_000).await;
     assert_eq!(credentials.state(&rotated.unwrap(), 99_000), "connected");
-    provider.hands_out("second", None);
+    provider.issues("second", None);
     assert_eq!(token_at(&credentials, 99_001).await.as_deref(), Ok("second"));
-    assert_eq!(provider.asked()[2]["refresh_token"], "r1");
+    assert_eq!(provider.requests()[2]["refresh_token"], "r1");
 }
 
 #[tokio::test]
-async fn k3_a_token_of_unsaid_life_is_fetched_anew_within_the_hour_and_good_until_then() {
-    let (_desk, provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_client()).await;
-    provider.answers(200, r#"{"access_token":"first-token","token_type":"Bearer"}"#);
+async fn k3_a_token_without_a_lifetime_is_refreshed_within_the_hour_and_valid_until_then() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.responses(200, r#"{"access_token":"first-token","token_type":"Bearer"}"#);
     assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
     assert_eq!(token_at(&credentials, 47 * 60_000).await.as_deref(), Ok("first-token"));
-    // Nobody there: the old one is sent on.
+    // The provider is unavailable: the old token stays in use.
     assert_eq!(token_at(&credentials, 49 * 60_000).await.as_deref(), Ok("first-token"));
-    provider.hands_out("second", None);
+    provider.issues("second", None);
     assert_eq!(token_at(&credentials, 50 * 60_000).await.as_deref(), Ok("second"));
 }
 
 #[tokio::test]
-async fn k3_what_a_revoked_token_asked_for_is_not_taken() {
-    let (_desk, _provider, credentials) = scene().await;
-    put(&credentials, "stripe", of_person()).await;
+async fn k3_a_flow_ends_when_its_token_is_revoked() {
+    let (_fixture, _provider, credentials) = fixture().await;
+    put(&credentials, "stripe", user_credential()).await;
     for revoked in [false, true] {
         let token = tokio_util::sync::CancellationToken::new();
-        let asked = credentials.connect(&name("acme"), &name("stripe"), "t", &token, 0).unwrap();
+        let asked = credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &token, 0).unwrap();
         if revoked {
             token.cancel();
         }
-        assert_eq!(credentials.awaited(&state_of(&asked.url), None, 1).is_err(), revoked);
+        assert_eq!(credentials.take_flow(&state_of(&asked.url), None, 1).is_err(), revoked);
     }
 }
 
 #[tokio::test]
-async fn one_organization_that_connects_much_keeps_no_other_from_it() {
-    let (_desk, _provider, credentials) = scene().await;
+async fn the_pending_flows_of_one_organization_do_not_block_others() {
+    let (_fixture, _provider, credentials) = fixture().await;
     let ask_for = |organization: &'static str, called: String| {
         let credentials = credentials.clone();
         async move {
-            put_for(&credentials, organization, &called, of_person(), CANARY).await.unwrap();
-            credentials.connect(&name(organization), &name(&called), "t", &Default::default(), 0)
+            put_for(&credentials, organization, &called, user_credential(), CANARY).await.unwrap();
+            credentials.begin_authorization(&name(organization), &name(&called), "t", &Default::default(), 0)
         }
     };
     for number in 0..100 {
@@ -627,26 +632,28 @@ async fn one_organization_that_connects_much_keeps_no_other_from_it() {
 }
 
 #[tokio::test]
-async fn k3_those_whose_provider_is_away_do_not_keep_others_from_being_renewed() {
-    let (_desk, provider, credentials) = scene().await;
-    for number in 0..RENEWALS_AT_ONCE {
+async fn k3_unavailable_providers_do_not_block_other_refreshes() {
+    let (_fixture, provider, credentials) = fixture().await;
+    for number in 0..BACKGROUND_REFRESHES {
         let called = format!("a{number}");
-        put(&credentials, &called, of_person()).await;
-        provider.hands_out("first-token", Some("r"));
-        let asked = credentials.connect(&name("acme"), &name(&called), "t", &Default::default(), 0).unwrap();
-        let awaited = credentials.awaited(&state_of(&asked.url), None, 1).unwrap();
-        credentials.finish_connecting(awaited, "code".to_owned(), 0).await.unwrap();
+        put(&credentials, &called, user_credential()).await;
+        provider.issues("first-token", Some("r"));
+        let asked = credentials
+            .begin_authorization(&name("acme"), &name(&called), "t", &Default::default(), 0)
+            .unwrap();
+        let flow = credentials.take_flow(&state_of(&asked.url), None, 1).unwrap();
+        credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
     }
     connect(&provider, &credentials, Some("last")).await;
-    let before = provider.asked().len();
-    // Nobody answers the first of them, and then the others have their turn.
-    credentials.renew_due(90_000).await;
-    asked_times(&provider, before + RENEWALS_AT_ONCE).await;
-    while !credentials.0.renewals.is_empty() {
+    let before = provider.requests().len();
+    // The first ones get no response, so the others come first in the next round.
+    credentials.background_refresh(90_000);
+    wait_for_requests(&provider, before + BACKGROUND_REFRESHES).await;
+    while !credentials.0.tasks.is_empty() {
         tokio::task::yield_now().await;
     }
-    provider.hands_out("second", None);
-    credentials.renew_due(91_000).await;
-    asked_times(&provider, before + RENEWALS_AT_ONCE + 1).await;
-    assert_eq!(provider.asked().last().unwrap()["refresh_token"], "last");
+    provider.issues("second", None);
+    credentials.background_refresh(91_000);
+    wait_for_requests(&provider, before + BACKGROUND_REFRESHES + 1).await;
+    assert_eq!(provider.requests().last().unwrap()["refresh_token"], "last");
 }

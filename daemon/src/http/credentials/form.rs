@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::super::body::objects;
 use crate::credentials::{
-    Authentication, Credential, CredentialDocument, NewCredential, OauthClient, SECRET_BYTES, sendable,
+    Authentication, Credential, CredentialDocument, NewCredential, OauthClient, SECRET_BYTES, is_sendable,
 };
 
 /// Most bindings and scopes of one credential, and the longest word among its settings.
@@ -232,7 +232,7 @@ impl SecretText {
                 format!("use one of at least {SHORTEST_SECRET} characters"),
             ));
         }
-        if sendable(self.0.expose()) {
+        if is_sendable(self.0.expose()) {
             return Ok(self.0);
         }
         Err(wrong(

@@ -19,7 +19,7 @@ use toolgate::audit::{Audit, AuditSettings};
 use toolgate::clock::now_ms;
 use toolgate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use toolgate::config::Config;
-use toolgate::credentials::{CredentialSettings, Credentials, HttpsSettings, RootKeySource, https_client};
+use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, token_client};
 use toolgate::custom::{CustomTools, Parts as CustomParts};
 use toolgate::dispatch::{Dispatcher, Parts};
 use toolgate::events::Events;
@@ -32,8 +32,8 @@ use toolgate::sessions::{Bounds, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Ledger, LimitsPatch, Rates};
 use toolgate_sandbox::{
-    Component, EgressSettings, PagemapScan, Queue, QueueSettings, Sandbox, SandboxSettings, Upstreams,
-    precompile,
+    Component, EgressSettings, HostClient, HostClientSettings, PagemapScan, Queue, QueueSettings, Sandbox,
+    SandboxSettings, Upstreams, precompile,
 };
 
 use super::super::scratch;
@@ -193,8 +193,8 @@ async fn app(folder: &Path) -> (App, String) {
     registry.serve(LimitsPatch::new(), vec![Arc::new(plugin::plugin(descriptor, component))]);
     let secrets = CredentialSettings {
         audit: audit.clone(),
-        source: RootKeySource::Made(folder.join("root")),
-        http: https_client(HttpsSettings::default()).expect("a client"),
+        source: RootKeySource::Generated(folder.join("root")),
+        http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
         references: None,
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
     };

@@ -1,13 +1,13 @@
-//! What is looked for in answers: all that the call may use, and nothing else.
+//! The secrets that responses are scanned for: those that the call may use, and no others.
 
 use super::*;
 
 const LOG_PAGE: &str = "https://elsewhere.example/log";
 
-/// What is put into a request and what is looked for in its answer.
+/// The injected secret of a request, and the secrets that its response is scanned for.
 async fn secrets(credentials: &Credentials, user: Option<&str>, url: &str) -> (Option<String>, Vec<String>) {
     let text = |injection: &Arc<Injection>| String::from_utf8(injection.secret().expose().to_vec()).unwrap();
-    let found = found(credentials, "acme", user, url, 10).await.unwrap();
+    let found = find_secrets(credentials, "acme", user, url, 10).await.unwrap();
     let mut watched: Vec<String> = found.watched.iter().map(text).collect();
     watched.sort();
     (found.injection.as_ref().map(text), watched)
@@ -21,11 +21,11 @@ async fn put_text(credentials: &Credentials, called: &str, document: CredentialD
     put_for(credentials, "acme", called, document, text).await.unwrap();
 }
 
-/// K2: whatever it is bound to, whether or not it is put into this request, over plain HTTP too (where K4 puts none).
+/// K2: independent of hosts and of the injected secret, and over plain HTTP too, where K4 injects none.
 #[tokio::test]
-async fn k2_the_secrets_of_a_call_are_looked_for_in_every_answer() {
-    let desk = Desk::new().await;
-    let credentials = desk.open().await;
+async fn k2_every_response_is_scanned_for_the_secrets_of_its_call() {
+    let fixture = Fixture::new().await;
+    let credentials = fixture.open().await;
     put_text(&credentials, "stripe", bearer(), "of-acme").await;
     put_text(&credentials, "ann", of_user("ann"), "of-ann").await;
     let both = vec!["of-acme".to_owned(), "of-ann".to_owned()];
@@ -39,11 +39,10 @@ async fn k2_the_secrets_of_a_call_are_looked_for_in_every_answer() {
     }
 }
 
-/// K5: what the call may not use is not opened for it.
 #[tokio::test]
-async fn k5_what_is_looked_for_is_what_the_call_may_use() {
-    let desk = Desk::new().await;
-    let credentials = desk.open().await;
+async fn k5_secrets_that_the_call_may_not_use_are_not_opened() {
+    let fixture = Fixture::new().await;
+    let credentials = fixture.open().await;
     put_text(&credentials, "stripe", bearer(), "of-acme").await;
     put_text(&credentials, "ann", of_user("ann"), "of-ann").await;
     put_text(&credentials, "bob", of_user("bob"), "of-bob").await;
@@ -56,25 +55,25 @@ async fn k5_what_is_looked_for_is_what_the_call_may_use() {
 }
 
 #[tokio::test]
-async fn k2_looking_for_a_secret_is_no_use_of_it_and_asks_nobody_for_it() {
-    let desk = Desk::new().await;
+async fn k2_a_scan_counts_as_no_use_and_requests_no_token() {
+    let fixture = Fixture::new().await;
     let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let http: TokenClient = Arc::new(move |_| {
         counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Box::pin(async { Err(TokenClientError("nobody there".into())) })
     });
-    let credentials = desk.open_for(RootKeySource::Made(desk.path("root")), http).await;
+    let credentials = fixture.open_for(RootKeySource::Generated(fixture.path("root")), http).await;
     let client = OauthClient {
         client_id: "toolgate".into(),
         token_url: "https://idp.example/token".into(),
         scopes: Vec::new(),
         secret_in_body: false,
     };
-    // It has no token yet, and is left out.
-    let of_client =
+    // It has no token yet, so it is not scanned for.
+    let client_credential =
         CredentialDocument { authentication: Authentication::ClientCredentials(client), ..bearer() };
-    put_text(&credentials, "client", of_client, "of-client").await;
+    put_text(&credentials, "client", client_credential, "of-client").await;
     put_text(&credentials, "stripe", bearer(), "of-acme").await;
     assert_eq!(secrets(&credentials, None, LOG_PAGE).await, (None, vec!["of-acme".to_owned()]));
     assert_eq!(asked.load(std::sync::atomic::Ordering::Relaxed), 0);
@@ -83,14 +82,13 @@ async fn k2_looking_for_a_secret_is_no_use_of_it_and_asks_nobody_for_it() {
     }
 }
 
-/// It is shared with the requests that are under way, and gone with the last of them.
 #[tokio::test]
-async fn k1_a_secret_that_is_looked_for_is_open_no_longer_than_the_answer_is_read() {
-    let desk = Desk::new().await;
-    let credentials = desk.open().await;
+async fn k1_a_scanned_secret_is_zeroized_after_the_last_request() {
+    let fixture = Fixture::new().await;
+    let credentials = fixture.open().await;
     put(&credentials, "stripe", bearer()).await;
     let injection = ask(&credentials, "acme", None, 10).await.unwrap().unwrap();
-    let watching = found(&credentials, "acme", None, LOG_PAGE, 10).await.unwrap();
+    let watching = find_secrets(&credentials, "acme", None, LOG_PAGE, 10).await.unwrap();
     assert!(Arc::ptr_eq(&injection, &watching.watched[0]));
     let open = Arc::downgrade(&injection);
     drop(injection);
@@ -100,38 +98,37 @@ async fn k1_a_secret_that_is_looked_for_is_open_no_longer_than_the_answer_is_rea
 }
 
 #[tokio::test]
-async fn k2_a_sealed_store_looks_for_nothing_and_lets_requests_without_a_secret_through() {
-    let desk = Desk::new().await;
-    put(&desk.open().await, "stripe", bearer()).await;
-    let sealed = desk.open_with(RootKeySource::File(desk.path("gone"))).await;
-    assert!(sealed.sealed().is_some());
+async fn k2_a_sealed_store_scans_for_nothing_and_allows_requests_without_a_secret() {
+    let fixture = Fixture::new().await;
+    put(&fixture.open().await, "stripe", bearer()).await;
+    let sealed = fixture.open_with(RootKeySource::File(fixture.path("gone"))).await;
+    assert!(sealed.sealed_reason().is_some());
     for url in [LOG_PAGE, "http://api.stripe.com/v1/charges"] {
         assert_eq!(secrets(&sealed, None, url).await, (None, Vec::new()), "{url}");
     }
     assert!(ask(&sealed, "acme", None, 10).await.is_err(), "what needs one does not leave");
 }
 
-/// Before there is anything to look for, a request over plain HTTP leaves as it always did.
 #[tokio::test]
 async fn k4_plain_http_needs_no_credential() {
-    let desk = Desk::new().await;
-    let credentials = desk.open().await;
+    let fixture = Fixture::new().await;
+    let credentials = fixture.open().await;
     assert!(ask(&credentials, "acme", None, 10).await.is_err());
     assert_eq!(secrets(&credentials, None, "http://api.stripe.com/").await, (None, Vec::new()));
 }
 
 #[tokio::test]
-async fn k2_of_too_many_secrets_those_of_the_host_are_looked_for() {
-    let desk = Desk::new().await;
-    let credentials = desk.open().await;
+async fn k2_the_limit_of_scanned_secrets_prefers_those_of_the_host() {
+    let fixture = Fixture::new().await;
+    let credentials = fixture.open().await;
     let elsewhere =
         CredentialBinding { host: "elsewhere.example".to_owned(), ..bearer().bound_to[0].clone() };
-    for number in 0..WATCHED {
+    for number in 0..SCANNED_SECRETS {
         put_text(&credentials, &format!("a{number}"), bearer(), &format!("many-{number}")).await;
     }
     put_text(&credentials, "z", CredentialDocument { bound_to: vec![elsewhere], ..bearer() }, "of-host")
         .await;
     let (_, watched) = secrets(&credentials, None, LOG_PAGE).await;
-    assert_eq!(watched.len(), WATCHED);
+    assert_eq!(watched.len(), SCANNED_SECRETS);
     assert!(watched.contains(&"of-host".to_owned()), "{watched:?}");
 }
