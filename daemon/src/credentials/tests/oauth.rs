@@ -364,23 +364,23 @@ async fn k3_a_client_without_a_secret_has_a_redirect_url_of_its_organization() {
     let (_fixture, provider, credentials) = fixture().await;
     let new = NewCredential { document: user_credential(), secret: None };
     credentials.put(&name("acme"), &name("stripe"), new, &Precondition::Absent, 5).await.unwrap();
-    let asked = || {
+    let begin = || {
         credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap()
     };
     let own = "http://127.0.0.1:7300/v1/oauth/callback?organization=acme";
-    assert_eq!(query_of(&requests().url)["redirect_uri"], own);
+    assert_eq!(query_of(&begin().url)["redirect_uri"], own);
     for address_of in [None, Some("rival"), Some("")] {
-        let refused = credentials.take_flow(&state_of(&requests().url), address_of, 1).err();
+        let refused = credentials.take_flow(&state_of(&begin().url), address_of, 1).err();
         assert_eq!(refused.map(|error| error.error_type), Some(ErrorType::Expired), "{address_of:?}");
     }
     provider.issues("first-token", Some("r"));
-    let flow = credentials.take_flow(&state_of(&requests().url), Some("acme"), 1).unwrap();
+    let flow = credentials.take_flow(&state_of(&begin().url), Some("acme"), 1).unwrap();
     credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
     assert_eq!(provider.requests()[0]["redirect_uri"], own);
     // A client with a secret uses the common redirect URL only.
     put(&credentials, "stripe", user_credential()).await;
-    assert!(credentials.take_flow(&state_of(&requests().url), Some("acme"), 1).is_err());
-    assert!(credentials.take_flow(&state_of(&requests().url), None, 1).is_ok());
+    assert!(credentials.take_flow(&state_of(&begin().url), Some("acme"), 1).is_err());
+    assert!(credentials.take_flow(&state_of(&begin().url), None, 1).is_ok());
 }
 
 #[tokio::test]
